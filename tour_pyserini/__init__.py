@@ -1,0 +1,1 @@
+"""TouR for Pyserini: test-time optimisation of query representations for dense retrieval."""

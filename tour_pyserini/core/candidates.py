@@ -1,0 +1,47 @@
+"""The arrays that travel through the loop."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.floating]
+Flags = NDArray[np.bool_]
+
+
+class Hits(NamedTuple):
+    """What a search returns for n queries, best first.
+
+    Attributes:
+        ids: [n, m] positions in the index, -1 where a query has fewer than m hits.
+        similarities: [n, m] inner products, as the index computes them.
+    """
+
+    ids: Ids
+    similarities: Floats
+
+
+class Candidates(NamedTuple):
+    """The first k hits of n queries, with what the update rules need.
+
+    Attributes:
+        ids: [n, k] positions in the index, -1 where a query has fewer than k hits.
+        vectors: [n, k, d] candidate vectors C, zero where there is no candidate.
+        similarities: [n, k] scaled similarities z, minus infinity where there is no candidate.
+        scores: [n, k] re-ranker logits s, minus infinity where there is no candidate.
+    """
+
+    ids: Ids
+    vectors: Floats
+    similarities: Floats
+    scores: Floats
+
+    @property
+    def mask(self) -> Flags:
+        """[n, k] true where there is a candidate."""
+        return self.ids >= 0
+
+    def only(self, rows: Flags) -> "Candidates":
+        """The candidates of the queries that are true in `rows` [n]."""
+        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.scores[rows])

@@ -1,0 +1,53 @@
+"""Pseudo-labels: distributions over a query's k candidates, in log space.
+
+The paper's clamp-free form: a candidate of vanishing probability keeps the gradient it should have.
+"""
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Flags, Floats
+
+
+def log_softmax(logits: Floats) -> Floats:
+    """Logarithm of the softmax over the last axis; minus infinity stays minus infinity.
+
+    Args:
+        logits: [..., k]; a row of nothing but minus infinity stays one.
+    """
+    largest = logits.max(axis=-1, keepdims=True)
+    shifted = logits - np.where(np.isfinite(largest), largest, 0)
+    total = np.exp(shifted).sum(axis=-1, keepdims=True)
+    return shifted - np.log(np.where(total > 0, total, 1))
+
+
+def softmax(logits: Floats) -> Floats:
+    """Softmax over the last axis: P_k(c|q) of similarities, P(c=c*|q, phi) of scores over tau."""
+    return np.exp(log_softmax(logits))
+
+
+def nucleus(scores: Floats, *, tau: float, p: float) -> Flags:
+    """The pseudo-positives C_hard (Eq. 7): the fewest candidates whose softmax(s / tau) adds up to p or more.
+
+    Args:
+        scores: [n, k] re-ranker logits, minus infinity where there is no candidate. Equal scores keep their order.
+        tau: temperature of the probabilities.
+        p: the mass to reach.
+
+    Returns:
+        [n, k] true for the members.
+    """
+    probabilities = softmax(scores.astype(np.float64) / tau)
+    order = np.argsort(-probabilities, axis=-1, kind="stable")
+    ranked = np.take_along_axis(probabilities, order, axis=-1)
+    mass_before = np.cumsum(ranked, axis=-1) - ranked
+    members = np.zeros(scores.shape, dtype=bool)
+    np.put_along_axis(members, order, mass_before < p, axis=-1)
+    return members & np.isfinite(scores)
+
+
+def marginal(similarities: Floats, members: Flags) -> Floats:
+    """P restricted to `members` and normalised again: the target whose gradient is that of Eq. 8.
+
+    -log sum_H P has the gradient C^T (P - T) with T = P restricted to H.
+    """
+    return softmax(np.where(members, similarities, -np.inf))

@@ -1,0 +1,108 @@
+"""TouR's loop (Section 3): retrieve, label, stop?, update, again - for all queries together."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.pool import Pool, Score, Vectors
+
+Search = Callable[[Ids, Floats], Hits]
+
+
+class Step(NamedTuple):
+    """What happened to the active queries in one iteration.
+
+    Attributes:
+        t: how many updates the queries had seen.
+        rows: [n] which queries of the batch these are.
+        queries: [n, d] their vectors q_t.
+        candidates: their k candidates, labelled.
+        target: [n, k] the distribution T.
+        step_size: eta_t of the update that follows.
+        stopped: [n] true for the queries that leave now because they agree with the labels.
+        last: whether this was the last iteration for all of them.
+    """
+
+    t: int
+    rows: Ids
+    queries: Floats
+    candidates: Candidates
+    target: Floats
+    step_size: float
+    stopped: Flags
+    last: bool
+
+
+class Outcome(NamedTuple):
+    """What the loop leaves for n queries.
+
+    Attributes:
+        queries: [n, d] the optimised vectors.
+        hits: [n, m] each query's last retrieval.
+        updates: [n] how often each was updated.
+        pool: all labels bought, and their vectors.
+    """
+
+    queries: Floats
+    hits: Hits
+    updates: Ids
+    pool: Pool
+
+
+def optimise(
+    queries: Floats,
+    config: TourConfig,
+    *,
+    search: Search,
+    vectors: Vectors,
+    score: Score,
+    observe: Callable[[Step], None] | None = None,
+) -> Outcome:
+    """Optimise the query vectors at test time.
+
+    Args:
+        queries: [n, d] the encoder's vectors q_0; float32 or float64, and the result is of the same kind.
+        config: the method and its settings.
+        search: hits [a, m], m >= depth where the index has as many, for the vectors [a, d] of the rows [a].
+        vectors: vectors [p, d] of the candidates [p].
+        score: re-ranker logits [p] of p pairs: rows [p] and candidates [p].
+        observe: called after each iteration, for traces and progress.
+    """
+    method = METHODS[config.method](config)
+    iterations = config.iterations if method.updates else 0
+    pool = Pool(
+        score=score if method.labels else None,
+        vectors=vectors if iterations else None,
+        similarity_scale=config.similarity_scale,
+    )
+    query, velocity = queries.copy(), np.zeros_like(queries)
+    updates = np.zeros(len(query), dtype=np.int64)
+    active = np.arange(len(query))
+    hits = search(active, query)
+    final = Hits(hits.ids.copy(), hits.similarities.copy())
+    for t in range(iterations + 1):
+        last = t == iterations
+        if last and not method.labels and observe is None:
+            break
+        candidates = pool.candidates(active, query[active], _first(hits, config.depth))
+        target = method.target(candidates)
+        stopped = method.agrees(candidates) & (config.early_stopping and not last)
+        if observe:
+            step_size = 0.0 if last else method.step_size(t)
+            observe(Step(t, active, query[active], candidates, target, step_size, stopped, last))
+        if last or stopped.all():
+            break
+        active, candidates, target = active[~stopped], candidates.only(~stopped), target[~stopped]
+        query[active], velocity[active] = method.update(query[active], velocity[active], candidates, target, t)
+        updates[active] += 1
+        hits = search(active, query[active])
+        final.ids[active], final.similarities[active] = hits
+    return Outcome(query, final, updates, pool)
+
+
+def _first(hits: Hits, depth: int) -> Hits:
+    return Hits(hits.ids[:, :depth], hits.similarities[:, :depth])

@@ -1,0 +1,20 @@
+"""The baseline that only re-ranks: the loop with no update."""
+
+from tour_pyserini.core.candidates import Candidates, Floats
+from tour_pyserini.core.methods.base import Method
+
+
+class Rerank(Method):
+    """Labels the first retrieval and leaves the query as it is."""
+
+    updates = False
+
+    def target(self, candidates: Candidates) -> Floats:
+        """No target: zero everywhere."""
+        return 0 * candidates.mask.astype(float)
+
+    def update(
+        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
+    ) -> tuple[Floats, Floats]:
+        """The query as it is."""
+        return query, velocity

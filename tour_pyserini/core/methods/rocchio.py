@@ -1,0 +1,31 @@
+"""Rocchio's pseudo-relevance feedback (Eq. 6)."""
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Candidates, Flags, Floats
+from tour_pyserini.core.methods.base import Method, mean_of, uniform
+
+
+class Rocchio(Method):
+    """alpha q + beta mean(first k') - gamma mean(the other candidates). No re-ranker takes part."""
+
+    labels = False
+
+    def target(self, candidates: Candidates) -> Floats:
+        """Uniform over the first k'."""
+        return uniform(self._positives(candidates))
+
+    def update(
+        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
+    ) -> tuple[Floats, Floats]:
+        """One round of feedback; no schedule, no momentum."""
+        positives = self._positives(candidates)
+        query = (
+            self.config.rocchio_alpha * query
+            + self.config.rocchio_beta * mean_of(candidates.vectors, positives)
+            - self.config.rocchio_gamma * mean_of(candidates.vectors, candidates.mask & ~positives)
+        )
+        return query, velocity
+
+    def _positives(self, candidates: Candidates) -> Flags:
+        return candidates.mask & (np.arange(candidates.ids.shape[1]) < self.config.positives)

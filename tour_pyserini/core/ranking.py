@@ -1,0 +1,73 @@
+"""The final list: re-ranker and retriever scores combined (Section 3.4), the rest of the retrieval below."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.labels import softmax
+from tour_pyserini.core.loop import Outcome
+from tour_pyserini.core.methods import METHODS
+
+# The published code's divisor of similarities before its softmax.
+_OFFICIAL_TEMPERATURE = 100.0
+
+
+class Ranking(NamedTuple):
+    """One query's list, best first: ids [m] and their scores [m], never increasing."""
+
+    ids: Ids
+    scores: Floats
+
+
+def rank(outcome: Outcome, row: int, config: TourConfig, *, hits: int) -> Ranking:
+    """The list of the query in `row`, at most `hits` long.
+
+    Labelled candidates come first, by lambda s + (1 - lambda) z; they are those of the last retrieval or, with
+    `final_list="union"`, all that were labelled on the way, with z the similarity to the final query. The documents
+    below follow in retrieval order: their similarities are moved, all alike, to where the labelled ones end.
+    """
+    found = outcome.hits.ids[row] >= 0
+    ids, similarities = outcome.hits.ids[row][found], outcome.hits.similarities[row][found].astype(np.float64)
+    if not METHODS[config.method].labels:
+        return Ranking(ids[:hits], similarities[:hits])
+    head = _labelled(outcome, row, ids, similarities, config)
+    below = ~np.isin(ids, head.ids)
+    tail = config.similarity_scale * similarities[below]
+    if len(tail) and len(head.ids):
+        tail = tail + min(0.0, head.scores[-1] - tail.max())
+    return Ranking(np.concatenate([head.ids, ids[below]])[:hits], np.concatenate([head.scores, tail])[:hits])
+
+
+def _labelled(outcome: Outcome, row: int, ids: Ids, similarities: Floats, config: TourConfig) -> Ranking:
+    known, scores, vectors = outcome.pool.labelled(row)
+    if vectors is not None:
+        similarity = (vectors @ outcome.queries[row]).astype(np.float64)
+    else:
+        # No query was ever updated: what is known is the head of the only retrieval.
+        similarity = similarities[: len(known)]
+    chosen = np.arange(len(known))
+    if config.final_list == "last":
+        where = {id_: slot for slot, id_ in enumerate(known)}
+        chosen = np.array([where[id_] for id_ in ids[: config.depth].tolist()], dtype=np.int64)
+    fused = _combined(scores[chosen], config.similarity_scale * similarity[chosen], config)
+    order = np.argsort(-fused, kind="stable")
+    return Ranking(np.array(known, dtype=np.int64)[chosen[order]], fused[order])
+
+
+def _combined(scores: Floats, similarities: Floats, config: TourConfig) -> Floats:
+    weight = config.score_weight
+    if config.aggregation == "softmax":
+        return weight * softmax(scores) + (1 - weight) * softmax(similarities / _OFFICIAL_TEMPERATURE)
+    return weight * scores + (1 - weight) * similarities
+
+
+def strictly_decreasing(scores: Floats) -> Floats:
+    """The same scores to six decimals, lowered just enough that each is below the one before it.
+
+    A run file has six decimals and evaluators sort by score: ties would be put in an order nobody meant.
+    """
+    steps = np.arange(len(scores))
+    millionths = np.rint(scores.astype(np.float64) * 1e6).astype(np.int64)
+    return (np.minimum.accumulate(millionths + steps) - steps) / 1e6

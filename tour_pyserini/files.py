@@ -1,0 +1,61 @@
+"""Writing a file whole or not at all, and knowing what is in one."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tour_pyserini.errors import TourError
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
+    """Open a file that takes `path`'s place when the block ends well, and leaves no trace when it does not.
+
+    Example:
+        with written_whole("runs/a.trec") as run:
+            run.write("q1 Q0 d1 1 0.5 tag")
+    """
+    with replaced_whole(path) as partial, open(partial, mode, encoding=None if "b" in mode else "utf-8") as file:
+        yield file
+
+
+@contextmanager
+def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The name of a temporary file that takes `path`'s place when the block ends well."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise TourError(f"cannot write {path}: {error.strerror or error}; choose another place.") from error
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        partial.chmod(0o666 & ~_umask())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_home() -> Path:
+    """Where what can be made again is kept: `TOUR_PYSERINI_CACHE`, or a folder in the user's cache."""
+    if home := os.environ.get("TOUR_PYSERINI_CACHE"):
+        return Path(home)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tour_pyserini"
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
