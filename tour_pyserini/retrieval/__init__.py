@@ -1,0 +1,1 @@
+"""Where candidates come from: FAISS indexes, and the vectors behind their hits."""
