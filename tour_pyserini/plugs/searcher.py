@@ -104,7 +104,7 @@ class TourSearcher(FaissSearcher):
             The hits, best first; with `return_vector`, the optimised query vector [1, d] and hits that carry theirs.
         """
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
-        vectors, results = self._batch(queries, ["query"], k, threads, return_vector)
+        vectors, results = self.batch_run(queries, ["query"], k, threads, hit_vectors=return_vector)
         hits = results["query"]
         if remove_dups:
             hits = list({hit.docid: hit for hit in reversed(hits)}.values())[::-1]
@@ -123,21 +123,18 @@ class TourSearcher(FaissSearcher):
         Returns:
             Hits by query id; with `return_vector`, the optimised query vectors [n, d] and hits that carry theirs.
         """
+        vectors, results = self.batch_run(queries, q_ids, k, threads, hit_vectors=return_vector)
+        return (vectors, results) if return_vector else results
+
+    def batch_run(
+        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
+    ) -> tuple[Floats, dict[str, list[Any]]]:
+        """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
         if len(queries) != len(q_ids):
             raise TourError(f"{len(queries)} queries came with {len(q_ids)} ids; give one id per query.")
         if len(set(q_ids)) != len(q_ids):
             twice = next(id_ for place, id_ in enumerate(q_ids) if id_ in q_ids[:place])
             raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
-        vectors, results = self._batch(queries, q_ids, k, threads, return_vector)
-        return (vectors, results) if return_vector else results
-
-    def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
-        """The optimised vectors [n, d] of the queries."""
-        return self._optimise(queries, [str(row) for row in range(len(queries))], self.config.depth, threads).queries
-
-    def _batch(
-        self, queries: Any, q_ids: list[str], k: int, threads: int, return_vector: bool
-    ) -> tuple[Floats, dict[str, list[Any]]]:
         if k < 1:
             raise TourError(f"the number of hits must be at least 1, not {k}.")
         if not len(queries):
@@ -145,8 +142,12 @@ class TourSearcher(FaissSearcher):
         outcome = self._optimise(queries, q_ids, k, threads)
         config = TourConfig.preset("dense") if isinstance(queries, np.ndarray) else self.config
         rankings = [rank(outcome, row, config, hits=k) for row in range(len(q_ids))]
-        as_hits = self._with_vectors if return_vector else self._plain
+        as_hits = self._with_vectors if hit_vectors else self._plain
         return outcome.queries, {q_id: as_hits(ranking) for q_id, ranking in zip(q_ids, rankings, strict=True)}
+
+    def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
+        """The optimised vectors [n, d] of the queries."""
+        return self._optimise(queries, [str(row) for row in range(len(queries))], self.config.depth, threads).queries
 
     def _optimise(self, queries: Any, q_ids: list[str], k: int, threads: int) -> Outcome:
         if isinstance(queries, np.ndarray):

@@ -21,8 +21,8 @@ def open_vectors(spec: Any, *, index: Any, docids: Sequence[str], texts: Mapping
 
     Args:
         spec: None for the index's own vectors; the folder of an encoded corpus (a flat FAISS index, or Pyserini's
-            JSON lines); an object with Pyserini's document-encoder interface, which then encodes the passages of `texts`; or a
-            function that answers already.
+            JSON lines); an object with Pyserini's document-encoder interface, which then encodes the passages of
+            `texts`; or a function that answers already.
         index: the FAISS index that is searched.
         docids: the docid at each of its positions.
         texts: passages by docid, for a document encoder.

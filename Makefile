@@ -1,0 +1,41 @@
+# `make` lists the targets. One environment, .venv, serves them all; it is made on first use and brought up to date
+# when what it is made from changes.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP)  ## search the embedded collection with and without TouR, and evaluate both
+	@$(BIN)/python -m tour_pyserini.demo
+
+test: lint  ## everything that has to pass: lint, types, tests (PYTEST_ARGS="tests/core -k loop" for some)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(STAMP)  ## ruff and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:  ## remove the environment and what tools left behind
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "tour_pyserini needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The interpreter is an order-only prerequisite: it keeps the date of the Python it was copied from.
+$(STAMP): setup.cfg pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV) (several minutes the first time)"
+	@$(PIP) install -qq -c constraints.txt -e ".[models,test]"
+	@touch $@

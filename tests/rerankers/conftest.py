@@ -1,0 +1,126 @@
+"""Tiny models whose scores can be computed by hand or by a plain forward pass."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+WORDS = [
+    "who",
+    "wrote",
+    "hamlet",
+    "is",
+    "a",
+    "tragedy",
+    "by",
+    "shakespeare",
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    "Query:",
+    "Document:",
+    "Relevant:",
+    "true",
+    "false",
+]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+
+
+@pytest.fixture(autouse=True)
+def quiet_hub(monkeypatch):
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+@pytest.fixture(scope="session")
+def word_ids() -> dict[str, int]:
+    """[PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, then the words."""
+    return {word: number for number, word in enumerate(SPECIAL + WORDS)}
+
+
+@pytest.fixture(scope="session")
+def word_tokenizer(word_ids):
+    """One token per word: [CLS] query [SEP] passage [SEP]."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    tokenizer = Tokenizer(models.WordLevel(word_ids, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return tokenizer
+
+
+@pytest.fixture
+def onnx_folder(tmp_path, word_tokenizer):
+    """Makes a folder with a graph whose logit is the sum of the token ids that are not masked."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    def make(name="graph", *, outputs=1, inputs=("input_ids", "attention_mask"), place="model.onnx") -> Path:
+        folder = tmp_path / name
+        (folder / place).parent.mkdir(parents=True)
+        declared = [helper.make_tensor_value_info(put, TensorProto.INT64, ["n", "length"]) for put in inputs]
+        nodes = [
+            helper.make_node("Mul", ["input_ids", inputs[1] if len(inputs) > 1 else "input_ids"], ["masked"]),
+            helper.make_node("ReduceSum", ["masked", "axis"], ["total"], keepdims=1),
+            helper.make_node("Cast", ["total"], ["sum"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["sum", "weights"], ["logits"]),
+        ]
+        weights = [1.0] if outputs == 1 else [-float(column) for column in range(outputs, 0, -1)]
+        fixed = [
+            helper.make_tensor("axis", TensorProto.INT64, [1], [1]),
+            helper.make_tensor("weights", TensorProto.FLOAT, [outputs], weights),
+        ]
+        result = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", outputs])
+        graph = helper.make_graph(nodes, "sum", declared, [result], initializer=fixed)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        onnx.save(model, str(folder / place))
+        word_tokenizer.save(str(folder / "tokenizer.json"))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def bert_folder(tmp_path, word_tokenizer, word_ids):
+    """Makes a folder with a random BERT cross-encoder."""
+    torch = pytest.importorskip("torch")
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    def make(name="bert", *, labels=1, seed=0, positions=64) -> Path:
+        torch.manual_seed(seed)
+        config = BertConfig(
+            vocab_size=len(word_ids),
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=positions,
+            num_labels=labels,
+            initializer_range=0.5,
+        )
+        folder = tmp_path / name
+        BertForSequenceClassification(config).eval().save_pretrained(folder)
+        PreTrainedTokenizerFast(
+            tokenizer_object=word_tokenizer,
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+            cls_token="[CLS]",
+            sep_token="[SEP]",
+            model_max_length=positions,
+        ).save_pretrained(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def pairs() -> list[tuple[str, str]]:
+    """Forty pairs of many lengths, some of them empty or too long."""
+    random = np.random.default_rng(7)
+    return [
+        (" ".join(random.choice(WORDS, size=random.integers(1, 6))), " ".join(random.choice(WORDS, size=length)))
+        for length in [0, 1, 60, *random.integers(1, 40, size=37)]
+    ]

@@ -1,0 +1,149 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import load_reranker
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+def one_at_a_time(folder, pairs, max_length=64):
+    """Plain transformers, no batches, no padding."""
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    rows = []
+    for query, passage in pairs:
+        coded = tokenizer([query], [passage], truncation="only_second", max_length=max_length, return_tensors="pt")
+        with torch.no_grad():
+            rows.append(model(**coded).logits[0].double().numpy())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("size", [None, 1, 5])
+def test_one_logit_equals_a_plain_forward_pass(bert_folder, pairs, size):
+    folder = bert_folder()
+    scores = load_reranker(folder, batch_size=size).predict(pairs)
+    assert np.ptp(scores) > 0.1
+    np.testing.assert_allclose(scores, one_at_a_time(folder, pairs)[:, 0], atol=1e-5)
+
+
+def test_two_logits_become_log_odds(bert_folder, pairs):
+    folder = bert_folder(labels=2)
+    logits = one_at_a_time(folder, pairs)
+    np.testing.assert_allclose(load_reranker(folder).predict(pairs), logits[:, 1] - logits[:, 0], atol=1e-5)
+
+
+def test_three_logits_are_refused(bert_folder):
+    folder = bert_folder(labels=3)
+    with pytest.raises(TourError, match=f"{folder} gives 3 outputs"):
+        load_reranker(str(folder))
+
+
+def test_order_and_company_do_not_matter(bert_folder, pairs):
+    reranker = load_reranker(bert_folder())
+    scores = reranker.predict(pairs)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    np.testing.assert_allclose(reranker.predict([pairs[index] for index in order]), scores[order], atol=1e-5)
+    np.testing.assert_allclose(reranker.predict(pairs[:3]), scores[:3], atol=1e-5)
+    assert reranker.predict([]).shape == (0,)
+
+
+def test_a_model_with_few_positions_cuts_there_and_says_so(bert_folder, pairs, caplog):
+    folder = bert_folder(positions=16)
+    scores = load_reranker(folder).predict(pairs)
+    assert "16 tokens at most, not 512" in caplog.text
+    np.testing.assert_allclose(scores, one_at_a_time(folder, pairs, 16)[:, 0], atol=1e-5)
+
+
+def test_threads_are_given_back(bert_folder):
+    before = torch.get_num_threads()
+    load_reranker(bert_folder(), threads=before + 1).predict([("who", "cat")])
+    assert torch.get_num_threads() == before
+
+
+def test_a_checkpoint_without_a_head_is_refused(bert_folder):
+    folder = bert_folder()
+    config = json.loads((folder / "config.json").read_text())
+    transformers.BertModel(transformers.BertConfig(**config)).save_pretrained(folder)
+    with pytest.raises(TourError, match=r"lacks .* weights .* bi-encoder"):
+        load_reranker(folder)
+
+
+def test_a_real_bi_encoder_is_refused(shared):
+    with pytest.raises(TourError, match="gte-small is no re-ranker"):
+        load_reranker(shared / "models" / "gte-small")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("how", ["halved", "garbage"])
+def test_damaged_checkpoints_are_one_sentence(bert_folder, file, how):
+    folder = bert_folder()
+    content = (folder / file).read_bytes()
+    (folder / file).write_bytes(content[: len(content) // 2] if how == "halved" else b"\x00garbage")
+    with pytest.raises(TourError) as caught:
+        load_reranker(folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_pickled_code_is_not_run(bert_folder, tmp_path):
+    folder, witness = bert_folder(), tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(witness), "w"))
+
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
+    with pytest.raises(TourError):
+        load_reranker(folder)
+    assert not witness.exists()
+
+
+def test_old_weights_give_the_same_scores(bert_folder, pairs):
+    folder = bert_folder()
+    first = load_reranker(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    second = load_reranker(folder)
+    assert second.predict(pairs).tolist() == first.predict(pairs).tolist()
+    assert second.fingerprint != first.fingerprint
+
+
+def test_half_precision_weights_are_run_in_single_precision(bert_folder, pairs):
+    folder = bert_folder()
+    transformers.AutoModelForSequenceClassification.from_pretrained(folder).half().save_pretrained(folder)
+    reranker = load_reranker(folder)
+    assert {weight.dtype for weight in reranker._model.parameters()} == {torch.float32}
+    assert np.isfinite(reranker.predict(pairs)).all()
+
+
+def test_fingerprints_follow_content_and_length(bert_folder, tmp_path):
+    folder = bert_folder()
+    first = load_reranker(folder, max_length=32).fingerprint
+    assert load_reranker(folder, max_length=33).fingerprint != first
+    assert load_reranker(bert_folder("other", seed=1), max_length=32).fingerprint != first
+    shutil.copytree(folder, tmp_path / "copy")
+    assert load_reranker(tmp_path / "copy", max_length=32).fingerprint == first
+
+
+def test_a_hub_name_reads_the_downloaded_files(bert_folder, tmp_path, monkeypatch, pairs):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(TourError, match="somebody/tiny"):
+        load_reranker("somebody/tiny")
+    folder, home = bert_folder(), tmp_path / "hub" / "models--somebody--tiny"
+    shutil.copytree(folder, home / "snapshots" / ("0" * 40))
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("0" * 40)
+    named, local = load_reranker("somebody/tiny"), load_reranker(folder)
+    assert named.name == "somebody/tiny"
+    assert named.fingerprint == local.fingerprint
+    assert named.predict(pairs).tolist() == local.predict(pairs).tolist()

@@ -1,0 +1,230 @@
+import sqlite3
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import CachedReranker, ScoreStore, load_reranker
+from tour_pyserini.rerankers import cache as cache_module
+from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers.score_file import APPLICATION
+
+TEXTS = st.text(max_size=8)
+
+
+class Lengths:
+    """Scores a pair by its lengths, and remembers what it was asked."""
+
+    def __init__(self, fingerprint="lengths"):
+        self.fingerprint = fingerprint
+        self.asked = []
+
+    def predict(self, pairs):
+        self.asked.extend(pairs)
+        return np.array([len(query) + len(passage) / 7 for query, passage in pairs])
+
+
+class Raises:
+    def __init__(self, fingerprint="lengths"):
+        self.fingerprint = fingerprint
+
+    def predict(self, pairs):
+        raise AssertionError(f"asked for {pairs}")
+
+
+PAIRS = [("who", f"passage {number}" * number) for number in range(1200)]
+
+
+def test_a_second_run_never_asks(tmp_path):
+    with CachedReranker(Lengths(), tmp_path / "scores") as cached:
+        first = cached.predict(PAIRS)
+        assert (cached.hits, cached.misses) == (0, 1200)
+    assert first.tolist() == Lengths().predict(PAIRS).tolist()
+    with CachedReranker(Raises(), tmp_path / "scores") as again:
+        assert again.predict(PAIRS[::-1]).tolist() == first[::-1].tolist()
+        assert (again.hits, again.misses) == (1200, 0)
+        assert again.stats().scores == 1200
+        assert again.predict([]).shape == (0,)
+
+
+def test_only_new_pairs_are_asked_for_and_repetitions_once(tmp_path):
+    inner = Lengths()
+    with CachedReranker(inner, tmp_path / "scores") as cached:
+        cached.predict([("q", "a")])
+        scores = cached.predict([("q", "b"), ("q", "a"), ("q", "b"), ("r", "a")])
+        assert inner.asked == [("q", "a"), ("q", "b"), ("r", "a")]
+        assert scores.tolist() == Lengths().predict([("q", "b"), ("q", "a"), ("q", "b"), ("r", "a")]).tolist()
+        assert (cached.hits, cached.misses) == (2, 3)
+
+
+def test_another_model_or_an_edited_text_is_asked_for(tmp_path):
+    CachedReranker(Lengths("model a"), tmp_path / "scores").predict([("who", "cat")])
+    for fingerprint, pair in [("model b", ("who", "cat")), ("model a", ("who", "cat.")), ("model a", ("Who", "cat"))]:
+        with pytest.raises(AssertionError, match="asked for"):
+            CachedReranker(Raises(fingerprint), tmp_path / "scores").predict([pair])
+
+
+def test_another_length_is_asked_for(tmp_path, onnx_folder):
+    folder, pair = onnx_folder(), ("who wrote hamlet", "the cat sat on a mat")
+    with CachedReranker(load_reranker(folder), tmp_path / "scores") as whole:
+        long = whole.predict([pair])
+    with CachedReranker(load_reranker(folder, max_length=8), tmp_path / "scores") as cut:
+        assert cut.predict([pair]) < long
+        assert cut.misses == 1
+
+
+@given(st.tuples(TEXTS, TEXTS, TEXTS), st.tuples(TEXTS, TEXTS, TEXTS))
+def test_keys_differ_exactly_when_texts_do(one, other):
+    assert (pair_key(*one) == pair_key(*other)) == (one == other)
+
+
+def test_moving_a_character_between_texts_changes_the_key():
+    assert (
+        len({pair_key("m", "ab", "c"), pair_key("m", "a", "bc"), pair_key("ma", "b", "c"), pair_key("m", "", "abc")})
+        == 4
+    )
+
+
+def test_half_a_surrogate_pair_has_a_key():
+    assert pair_key("m", "\ud800", "") != pair_key("m", "\ud801", "")
+
+
+@pytest.mark.parametrize("fingerprint", [None, "", 3])
+def test_without_a_fingerprint_nothing_is_cached(tmp_path, fingerprint):
+    with pytest.raises(TourError, match=r"Lengths cannot be cached.*fingerprint"):
+        CachedReranker(Lengths(fingerprint), tmp_path / "scores")
+    assert not (tmp_path / "scores").exists()
+
+
+def test_bad_scores_are_never_stored_and_what_was_paid_for_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "CHUNK", 10)
+
+    class Fails(Lengths):
+        def predict(self, pairs):
+            scores = super().predict(pairs)
+            return np.where([passage == PAIRS[25][1] for _, passage in pairs], np.nan, scores)
+
+    with CachedReranker(Fails(), tmp_path / "scores") as cached:
+        with pytest.raises(TourError, match="nan"):
+            cached.predict(PAIRS[:40])
+        assert cached.stats().scores == 20
+    with CachedReranker(Raises(), tmp_path / "scores") as again:
+        assert again.predict(PAIRS[:20]).tolist() == Lengths().predict(PAIRS[:20]).tolist()
+
+
+def test_progress_counts_every_pair_once(tmp_path, onnx_folder):
+    for inner in (Lengths(), load_reranker(onnx_folder())):
+        seen = []
+        cached = CachedReranker(inner, tmp_path / "scores")
+        cached.on_progress = seen.append
+        cached.predict(PAIRS[:30])
+        cached.predict(PAIRS[:40] + PAIRS[:2])
+        assert sum(seen) == 30 + 42
+        assert seen[-2:] == [32, 10]
+
+
+def test_a_cache_wraps_a_cache(tmp_path):
+    with CachedReranker(Lengths(), tmp_path / "a") as inner, CachedReranker(inner, tmp_path / "b") as outer:
+        assert outer.predict(PAIRS[:3]).tolist() == Lengths().predict(PAIRS[:3]).tolist()
+        assert inner.misses == outer.misses == 3
+
+
+def filled(path):
+    with ScoreStore(path) as store:
+        store.put({number.to_bytes(16, "big"): float(number) for number in range(20000)})
+    return path
+
+
+def garbage(path):
+    path.write_bytes(b"this is not a database" * 100)
+
+
+def halved(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def scrambled(path):
+    content = bytearray(path.read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [garbage, halved, scrambled])
+def test_a_damaged_file_is_set_aside(tmp_path, damage, caplog):
+    path = filled(tmp_path / "scores.sqlite")
+    for number in (1, 2):
+        damage(path)
+        damaged = path.read_bytes()
+        with CachedReranker(Lengths(), path) as cached:
+            assert cached.predict(PAIRS).tolist() == Lengths().predict(PAIRS).tolist()
+        assert (tmp_path / f"scores.sqlite.damaged-{number}").read_bytes() == damaged
+        with CachedReranker(Raises(), path) as again:
+            again.predict(PAIRS)
+    assert caplog.text.count("set aside as") == 2
+
+
+def test_damage_while_the_file_is_open(tmp_path):
+    path = filled(tmp_path / "scores.sqlite")
+    with CachedReranker(Lengths(), path) as cached:
+        scrambled(path)
+        assert cached.predict(PAIRS).tolist() == Lengths().predict(PAIRS).tolist()
+        assert cached.stats().scores == len(PAIRS)
+    assert (tmp_path / "scores.sqlite.damaged-1").exists()
+
+
+def test_two_users_of_a_damaged_file_set_it_aside_once(tmp_path):
+    path = filled(tmp_path / "scores.sqlite")
+    with CachedReranker(Lengths(), path) as one, CachedReranker(Lengths(), path) as two:
+        scrambled(path)
+        one.predict(PAIRS[:5])
+        assert two.predict(PAIRS[:5]).tolist() == Lengths().predict(PAIRS[:5]).tolist()
+        assert two.hits == 5
+    assert not (tmp_path / "scores.sqlite.damaged-2").exists()
+
+
+def test_databases_of_others_are_left_alone(tmp_path):
+    path = tmp_path / "mine.sqlite"
+    with sqlite3.connect(path) as mine:
+        mine.execute("CREATE TABLE addresses (name)")
+    mine.close()
+    before = path.read_bytes()
+    with pytest.raises(TourError, match="something else"):
+        ScoreStore(path)
+    assert path.read_bytes() == before
+
+
+def test_another_layout_is_refused(tmp_path):
+    path = filled(tmp_path / "scores")
+    with sqlite3.connect(path) as later:
+        assert later.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+        later.execute("PRAGMA user_version = 2")
+    later.close()
+    with pytest.raises(TourError, match="layout 2 and not 1"):
+        ScoreStore(path)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    with pytest.raises(TourError, match="cannot be opened"):
+        ScoreStore(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TourError, match="cannot be opened"):
+        ScoreStore(tmp_path / "file" / "scores")
+
+
+def test_scores_that_cannot_be_stored_are_still_returned(tmp_path, caplog):
+    with CachedReranker(Lengths(), tmp_path / "scores") as cached:
+        cached._store._connection.execute("PRAGMA query_only = ON")
+        assert cached.predict(PAIRS[:3]).tolist() == Lengths().predict(PAIRS[:3]).tolist()
+    assert "3 scores could not be written" in caplog.text
+
+
+def test_a_stored_score_is_the_score_to_the_last_bit(tmp_path):
+    odd = [0.1, -1e-310, 1e308, np.nextafter(1, 2), -0.0]
+    keys = [bytes([number]) for number in range(len(odd))]
+    with ScoreStore(tmp_path / "scores") as store:
+        store.put(dict(zip(keys, odd, strict=True)))
+        found = store.get(keys)
+        assert [found[key] for key in keys] == odd

@@ -1,0 +1,28 @@
+"""How every command ends."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from tour_pyserini.errors import TourError
+
+WRONG_INPUT = 2
+INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
+
+
+def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
+    """Run a command on the arguments of this process and leave with its exit code (0 where it returns none).
+
+    Example:
+        if __name__ == "__main__":
+            run(main)
+    """
+    try:
+        code = main(None)
+    except TourError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(WRONG_INPUT)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again to continue with what is finished.\n")
+        sys.exit(INTERRUPTED)
+    sys.exit(code)

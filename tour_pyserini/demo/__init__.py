@@ -1,0 +1,1 @@
+"""A small collection written for this project, and the command that shows everything on it."""

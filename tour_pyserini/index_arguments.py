@@ -1,0 +1,58 @@
+"""What the index command can be told."""
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = """\
+example:
+  python -m tour_pyserini.index --corpus collections/scifact --encoder default --index indexes/scifact
+
+An interrupted run leaves INDEX.partial; the same command goes on from there. The index appears when it is complete,
+and Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
+"""
+
+
+def index_parser() -> argparse.ArgumentParser:
+    """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults where it has them."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tour_pyserini.index",
+        description="Encode a corpus into a FAISS index that this package and Pyserini search.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--corpus", type=Path, required=True, help="a BEIR corpus.jsonl (_id, title, text), or a folder that holds one")
+    add("--index", type=Path, required=True, help="the folder of the index, made when it is complete")
+    add("--overwrite", action="store_true", help="replace an index that is there, once the new one is complete")
+
+    group = parser.add_argument_group("encoder")
+    add = group.add_argument
+    add("--encoder", default="default", help="default (all-MiniLM-L6-v2), a folder, or a name on the model hub")
+    add("--encoder-class", help="Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...")
+    add("--pooling", choices=["cls", "mean"], help="for the class auto (default: what the folder declares, or cls)")
+    l2_norm = "vectors of unit norm, for the class auto (default: what the folder declares, or not)"
+    add("--l2-norm", action=argparse.BooleanOptionalAction, help=l2_norm)
+    add("--prefix", help='put before every document, e.g. "passage:"')
+    add("--fields", nargs="+", choices=["title", "text"], default=["title", "text"], help="default: title text")
+    add("--max-length", type=_positive, default=256, help="tokens of a document that are read (default: 256)")
+    add("--batch-size", type=_positive, default=64, help="documents encoded at once (default: 64)")
+    add("--device", default="cpu", help="cpu, cuda:0, ... (default: cpu)")
+    add("--threads", type=_positive, help="at most this many (default: all processors)")
+
+    group = parser.add_argument_group("index", "Without --hnsw or --pq the index is exact (flat inner product).")
+    kinds = group.add_mutually_exclusive_group()
+    kinds.add_argument("--hnsw", action="store_true", help="a graph: fast, approximate search")
+    kinds.add_argument("--pq", action="store_true", help="product quantisation: small, with approximate vectors")
+    add = group.add_argument
+    add("--M", type=_positive, default=256, help="HNSW: neighbours of a node (default: 256)")
+    add("--efC", type=_positive, default=256, help="HNSW: candidates considered for them (default: 256)")
+    add("--pq-m", type=_positive, default=192, help="PQ: parts of a vector (default: 192)")
+    add("--pq-nbits", type=_positive, default=8, help="PQ: bits of a part (default: 8)")
+    return parser
+
+
+def _positive(written: str) -> int:
+    value = int(written)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{written} is not a positive number")
+    return value

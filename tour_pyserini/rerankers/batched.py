@@ -1,0 +1,73 @@
+"""What re-rankers that run a model share: chunks, batches, and the caller's order."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.batching import Row, length_sorted_batches, padded
+
+CHUNK = 1024
+"""Pairs tokenised at a time: enough to sort well, and the bound on memory."""
+
+
+class BatchedReranker(ABC):
+    """A re-ranker that tokenises pairs, batches them by length and runs a model.
+
+    Subclasses say how to tokenise and how to run one batch; with `workers` > 1, batches run concurrently.
+    """
+
+    on_progress: Callable[[int], None] | None = None
+
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str,
+        *,
+        budget: int,
+        largest: int | None,
+        fill: Mapping[str, int],
+        pad_left: bool = False,
+        workers: int = 1,
+    ) -> None:
+        self.name = name
+        self.fingerprint = fingerprint
+        self._budget = budget
+        self._largest = largest
+        self._fill = fill
+        self._pad_left = pad_left
+        self._workers = workers
+
+    @abstractmethod
+    def _encode(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        """Tokenise pairs, cut to the maximum length."""
+
+    @abstractmethod
+    def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
+        """Raw logits [n] of n padded rows."""
+
+    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Raw logits, float64 [len(pairs)]; higher is more relevant."""
+        scores = np.empty(len(pairs))
+        with ThreadPoolExecutor(self._workers) as pool:
+            for start in range(0, len(pairs), CHUNK):
+                rows = self._encode([(_sound(query), _sound(text)) for query, text in pairs[start : start + CHUNK]])
+                lengths = [len(row["input_ids"]) for row in rows]
+                batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
+                inputs = ([rows[index] for index in batch] for batch in batches)
+                results = pool.map(self._scores, inputs) if self._workers > 1 else map(self._scores, inputs)
+                for batch, result in zip(batches, results, strict=True):
+                    scores[start + batch] = result
+                    if self.on_progress is not None:
+                        self.on_progress(len(batch))
+        return scores
+
+    def _scores(self, rows: Sequence[Row]) -> np.ndarray:
+        return self._forward(padded(rows, self._fill, left=self._pad_left))
+
+
+def _sound(text: str) -> str:
+    # JSON may hold half a surrogate pair, which no tokenizer takes.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

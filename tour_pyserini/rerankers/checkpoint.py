@@ -1,0 +1,133 @@
+"""Reading Hugging Face checkpoints: what is there, and nothing made up."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.optional import imported
+from tour_pyserini.rerankers.options import Options
+
+logger = logging.getLogger(__name__)
+
+SMALL_FILES = ("*.json", "*.txt", "*.model")
+SAFE_WEIGHTS = ("*.safetensors",)
+OLD_WEIGHTS = ("pytorch_model*.bin",)
+POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}
+"""Model types whose first position is the padding id + 1, so that two of their positions are never used."""
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether the folder holds a configuration and weights."""
+    return (folder / "config.json").is_file() and bool(_weights(folder))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files that scores depend on: weights, tokenizer and configuration."""
+    return sorted({*_matching(folder, SMALL_FILES), *_weights(folder)})
+
+
+def downloaded(name: str) -> Path:
+    """The local folder of a model of the Hugging Face hub, fetched unless it was before."""
+    download = imported("huggingface_hub").snapshot_download
+    try:
+        folder = Path(download(name, allow_patterns=[*SMALL_FILES, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
+        if not _weights(folder):
+            folder = Path(download(name, allow_patterns=[*SMALL_FILES, *OLD_WEIGHTS], ignore_patterns=["*/*"]))
+    except Exception as error:
+        raise TourError(
+            f"the re-ranker {name!r} is neither a folder here nor a model that can be downloaded ({_brief(error)}); "
+            'check the name and the connection, or use "default".'
+        ) from error
+    return folder
+
+
+def read_config(folder: Path) -> Any:
+    """The model's configuration."""
+    with _reading(folder, "the configuration"):
+        return imported("transformers").AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+
+
+def read_tokenizer(folder: Path) -> Any:
+    """The model's tokenizer."""
+    with _reading(folder, "the tokenizer"):
+        return imported("transformers").AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+
+
+def read_model(folder: Path, auto_class: str, config: Any, options: Options) -> Any:
+    """The model in single precision on its device, with every weight from the checkpoint.
+
+    Raises:
+        TourError: when it cannot be read, or when weights are missing that would be made up at random.
+    """
+    with _reading(folder, "the model"):
+        model, found = getattr(imported("transformers"), auto_class).from_pretrained(
+            str(folder), config=config, output_loading_info=True, weights_only=True, trust_remote_code=False
+        )
+    if missing := sorted(found["missing_keys"]):
+        raise TourError(
+            f"{folder} is no re-ranker: its checkpoint lacks {len(missing)} of the weights needed to score a pair, "
+            f"such as {missing[0]}; choose a cross-encoder (this may be a bi-encoder)."
+        )
+    try:
+        return model.float().eval().to(options.device)
+    except Exception as error:
+        raise TourError(f"{folder} cannot run on the device {options.device!r} ({_brief(error)}); use cpu.") from error
+
+
+def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int) -> int:
+    """The maximum length in tokens: what is wanted, or less when the model has fewer positions."""
+    positions = getattr(config, "max_position_embeddings", None) or wanted
+    if config.model_type in POSITIONS_AFTER_PADDING:
+        positions -= (config.pad_token_id or 0) + 1
+    length = min(wanted, positions, tokenizer.model_max_length)
+    if length < wanted:
+        logger.warning("%s takes %d tokens at most, not %d: longer pairs are cut there", folder, length, wanted)
+    return length
+
+
+@contextlib.contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Run torch on that many threads for a while; None leaves its setting alone."""
+    torch = imported("torch")
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def _reading(folder: Path, what: str) -> Iterator[None]:
+    """Turn whatever a damaged checkpoint raises into one sentence, without the library's own reports."""
+    report = imported("transformers").utils.logging
+    verbosity, bars = report.get_verbosity(), report.is_progress_bar_enabled()
+    report.set_verbosity(logging.CRITICAL)
+    report.disable_progress_bar()
+    try:
+        yield
+    except TourError:
+        raise
+    except Exception as error:
+        raise TourError(f"{what} in {folder} cannot be read ({_brief(error)}); fetch the folder again.") from error
+    finally:
+        report.set_verbosity(verbosity)
+        if bars:
+            report.enable_progress_bar()
+
+
+def _weights(folder: Path) -> list[Path]:
+    return _matching(folder, SAFE_WEIGHTS) or _matching(folder, OLD_WEIGHTS)
+
+
+def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    return [path for pattern in patterns for path in folder.glob(pattern) if path.is_file()]
+
+
+def _brief(error: Exception) -> str:
+    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return line if len(line) <= 200 else line[:197] + "..."

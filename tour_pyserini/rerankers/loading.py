@@ -1,0 +1,96 @@
+"""From what a user names to a re-ranker."""
+
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import onnx, seq2seq, sequence_classification
+from tour_pyserini.rerankers.base import Reranker
+from tour_pyserini.rerankers.checkpoint import downloaded
+from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker, is_cross_encoder
+from tour_pyserini.rerankers.default import verify_default_reranker
+from tour_pyserini.rerankers.options import Options
+
+
+class Kind(Protocol):
+    """A module that knows one kind of model folder."""
+
+    def accepts(self, folder: Path) -> bool:
+        """Whether the folder looks like this kind."""
+        ...
+
+    def load(self, folder: Path, options: Options, *, name: str) -> Reranker:
+        """The re-ranker in it."""
+        ...
+
+
+KINDS: tuple[Kind, ...] = (
+    seq2seq,
+    sequence_classification,
+    onnx,
+)
+"""Asked in this order; a new kind is a new module and a line here."""
+
+
+def load_reranker(
+    spec: Any,
+    *,
+    max_length: int = 512,
+    batch_size: int | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> Reranker:
+    """The re-ranker that `spec` names.
+
+    Args:
+        spec: "default"; a folder or a Hugging Face name with a cross-encoder or a monoT5-like checkpoint; a folder with
+            `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; or an object with `predict`, used as it is (a
+            `sentence_transformers.CrossEncoder` loses its sigmoid). A folder with both is read as a checkpoint.
+        max_length: tokens per pair, special ones included. The passage is cut and the query kept, unless the query
+            alone does not fit; then the longer of the two is cut.
+        batch_size: pairs per batch at most; by default as many as fit 2,048 padded tokens on a CPU. Dynamically
+            quantised ONNX models, such as the default, always get one pair per call.
+        device: "cpu", or what torch or ONNX Runtime call another one ("cuda").
+        threads: CPU threads; by default all cores.
+
+    Raises:
+        TourError: when there is no such model, it is damaged, or it is no re-ranker.
+
+    Example:
+        >>> reranker = load_reranker("default")  # doctest: +SKIP
+        >>> reranker.predict([("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")])  # doctest: +SKIP
+        array([9.1084156])
+    """
+    options = Options(max_length=max_length, batch_size=batch_size, device=device, threads=threads)
+    if hasattr(spec, "predict"):
+        return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
+    if not isinstance(spec, str | os.PathLike):
+        raise TourError(f"a re-ranker is a name, a folder or an object with predict, not {type(spec).__name__}.")
+    folder = verify_default_reranker() if spec == "default" else _folder(spec)
+    for kind in KINDS:
+        if kind.accepts(folder):
+            return kind.load(folder, options, name=os.fspath(spec))
+    raise TourError(
+        f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), "
+        "nor model.onnx with tokenizer.json."
+    )
+
+
+def _folder(spec: str | os.PathLike[str]) -> Path:
+    """The folder of that path, or else the download of the model of that name."""
+    name = os.fspath(spec)
+    path = Path(name).expanduser()
+    if name and path.is_dir():
+        return path
+    if name and path.exists():
+        raise TourError(f"the re-ranker {name} is a file; give the folder that holds the model.")
+    if (
+        not isinstance(spec, str)
+        or path.is_absolute()
+        or name.startswith((".", "~"))
+        or name.count("/") > 1
+        or not name
+    ):
+        raise TourError(f"there is no re-ranker folder {name!r}; check the path.")
+    return downloaded(name)

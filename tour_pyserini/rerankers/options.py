@@ -1,0 +1,41 @@
+"""How a re-ranker is to be run."""
+
+import os
+from dataclasses import dataclass
+
+from tour_pyserini.errors import TourError
+
+SHORTEST_INPUT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a re-ranker is to be run; what each field means is told by `load_reranker`."""
+
+    max_length: int = 512
+    batch_size: int | None = None
+    device: str = "cpu"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_length < SHORTEST_INPUT:
+            raise TourError(f"the maximum length is {self.max_length} tokens; give at least {SHORTEST_INPUT}.")
+        for what, value in (("batch size", self.batch_size), ("number of threads", self.threads)):
+            if value is not None and value < 1:
+                raise TourError(f"the {what} is {value}; give 1 or more.")
+
+    @property
+    def cores(self) -> int:
+        """Threads to use: what was asked for, or the cores this process may run on."""
+        if self.threads is not None:
+            return self.threads
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+
+    @property
+    def token_budget(self) -> int:
+        """Padded tokens per batch. Small batches of like lengths win on a CPU; a GPU wants to be filled."""
+        if self.batch_size is not None:
+            return self.batch_size * self.max_length
+        return 2048 if self.device == "cpu" else 65536

@@ -1,0 +1,111 @@
+"""Sequence-to-sequence re-rankers that answer "true" or "false", as monoT5 does (Nogueira et al., 2020)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.batched import BatchedReranker
+from tour_pyserini.rerankers.batching import Row
+from tour_pyserini.rerankers.checkpoint import (
+    files_of,
+    is_checkpoint,
+    read_config,
+    read_model,
+    read_tokenizer,
+    torch_threads,
+)
+from tour_pyserini.rerankers.fingerprint import fingerprint
+from tour_pyserini.rerankers.optional import imported
+from tour_pyserini.rerankers.options import Options
+
+TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
+
+
+def accepts(folder: Path) -> bool:
+    """Whether the folder holds an encoder-decoder that generates text."""
+    if not is_checkpoint(folder):
+        return False
+    config = read_config(folder)
+    heads = config.architectures or ()
+    return config.is_encoder_decoder and not any(head.endswith("ForSequenceClassification") for head in heads)
+
+
+def load(folder: Path, options: Options, *, name: str) -> "Seq2SeqReranker":
+    """The re-ranker in a checkpoint folder."""
+    return Seq2SeqReranker(folder, options, name=name)
+
+
+class Seq2SeqReranker(BatchedReranker):
+    """An encoder-decoder that reads "Query: q Document: d Relevant:".
+
+    The score is the logit of "true" minus the logit of "false" at the first decoded position: the log-odds of
+    "true" against "false". What is too long is cut from the passage, never from "Relevant:".
+    """
+
+    def __init__(self, folder: Path, options: Options, *, name: str) -> None:
+        config = read_config(folder)
+        self._model = read_model(folder, "AutoModelForSeq2SeqLM", config, options)
+        self._tokenizer = read_tokenizer(folder)
+        self._answers = [_token(self._tokenizer, answer, name) for answer in ("false", "true")]
+        self._length = options.max_length
+        self._device = options.device
+        self._threads = options.threads
+        self._start = config.decoder_start_token_id
+        if self._start is None:
+            raise TourError(
+                f"the configuration in {folder} names no decoder_start_token_id; it is no monoT5-like re-ranker."
+            )
+        super().__init__(
+            name,
+            fingerprint("seq2seq", files_of(folder), max_length=self._length, template=TEMPLATE),
+            budget=options.token_budget,
+            largest=options.batch_size,
+            fill={"input_ids": self._tokenizer.pad_token_id or 0},
+        )
+
+    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Log-odds of "true", float64 [len(pairs)]; higher is more relevant."""
+        with torch_threads(self._threads):
+            return super().predict(pairs)
+
+    def _encode(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        texts = [" ".join(TEMPLATE).format(query=query, passage=passage) for query, passage in pairs]
+        rows = []
+        for pair, ids in zip(pairs, self._ids(texts, end=True), strict=True):
+            ids = ids if len(ids) <= self._length else self._cut(pair)
+            rows.append({"input_ids": ids, "attention_mask": [1] * len(ids)})
+        return rows
+
+    def _cut(self, pair: Pair) -> list[int]:
+        """Token ids of a pair that does not fit: the passage is cut, or both when the query alone does not fit."""
+        query, passage = self._ids([TEMPLATE[0].format(query=pair[0]), TEMPLATE[1].format(passage=pair[1])])
+        (asked,) = self._ids(TEMPLATE[2:], end=True)
+        room = self._length - len(asked)
+        if len(query) >= room:
+            query = query[: max(room - len(passage), room // 2)]
+        return query + passage[: room - len(query)] + asked
+
+    def _ids(self, texts: Sequence[str], *, end: bool = False) -> list[list[int]]:
+        return self._tokenizer(list(texts), add_special_tokens=end, verbose=False)["input_ids"]
+
+    def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
+        torch = imported("torch")
+        inputs = {name: torch.from_numpy(ids).to(self._device) for name, ids in batch.items()}
+        start = torch.full((len(batch["input_ids"]), 1), self._start, device=self._device)
+        with torch.inference_mode():
+            logits = self._model(**inputs, decoder_input_ids=start).logits[:, 0, self._answers]
+        false, true = logits.double().cpu().numpy().T
+        return true - false
+
+
+def _token(tokenizer: Any, answer: str, name: str) -> int:
+    """The id of the one token that stands for an answer: `▁true` in T5's vocabulary, `true` in others."""
+    for token in (f"▁{answer}", answer):
+        number = tokenizer.convert_tokens_to_ids(token)
+        if number is not None and number != tokenizer.unk_token_id:
+            return number
+    raise TourError(f"the tokenizer of {name} has no token for {answer!r}; it is no monoT5-like re-ranker.")
