@@ -1,8 +1,11 @@
 """What several rooms' tests share."""
 
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests share worlds.py
 
 
 @pytest.fixture(scope="session")

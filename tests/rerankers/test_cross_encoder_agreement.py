@@ -12,10 +12,10 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 
 BOUND = 1.25  # logits; 600 such pairs differed by 0.98 at most, by 0.08 in the middle
-QUERIES, DEPTH = 12, 12
+QUERIES, DEPTH = 8, 10
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cross_encoder():
     library = pytest.importorskip("sentence_transformers")
     return lambda folder, **options: library.CrossEncoder(str(folder), device="cpu", **options)
@@ -72,25 +72,28 @@ def real_pairs(shared):
     return pairs
 
 
-@pytest.mark.slow
-def test_three_ways_to_run_one_cross_encoder(shared, cross_encoder, real_pairs):
+@pytest.fixture(scope="module")
+def logits(shared, cross_encoder, real_pairs):
+    """Of each way to run the model, [QUERIES, DEPTH]."""
     folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
-    wanted = load_reranker(cross_encoder(folder)).predict(real_pairs)
+    ways = {"sentence-transformers": cross_encoder(folder), "transformers": folder, "onnx": "default"}
+    return {way: load_reranker(spec).predict(real_pairs).reshape(QUERIES, DEPTH) for way, spec in ways.items()}
+
+
+@pytest.mark.slow
+def test_logits_agree(logits):
+    wanted = logits["sentence-transformers"]
     assert np.ptp(wanted) > 15
-
-    np.testing.assert_allclose(load_reranker(folder).predict(real_pairs), wanted, atol=1e-4)
-
-    difference = np.abs(load_reranker("default").predict(real_pairs) - wanted)
+    np.testing.assert_allclose(logits["transformers"], wanted, atol=1e-4)
+    difference = np.abs(logits["onnx"] - wanted)
     assert difference.max() < BOUND
     assert np.median(difference) < 0.2
 
 
 @pytest.mark.slow
-def test_the_default_ranks_as_the_cross_encoder_does(shared, cross_encoder, real_pairs):
-    folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
-    wanted = load_reranker(cross_encoder(folder)).predict(real_pairs).reshape(QUERIES, DEPTH)
-    given = load_reranker("default").predict(real_pairs).reshape(QUERIES, DEPTH)
+def test_the_default_ranks_as_the_cross_encoder_does(logits):
+    wanted, given = logits["sentence-transformers"], logits["onnx"]
     gaps, same = wanted[:, :, None] - wanted[:, None, :], given[:, :, None] > given[:, None, :]
     assert same[gaps > 2 * BOUND].all()
     assert same[gaps > 0.5].mean() > 0.98
-    assert (given.argmax(axis=1) == wanted.argmax(axis=1)).mean() > 0.9
+    assert (given.argmax(axis=1) == wanted.argmax(axis=1)).mean() > 0.8

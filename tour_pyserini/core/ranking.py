@@ -36,7 +36,7 @@ def rank(outcome: Outcome, row: int, config: TourConfig, *, hits: int) -> Rankin
     below = ~np.isin(ids, head.ids)
     tail = config.similarity_scale * similarities[below]
     if len(tail) and len(head.ids):
-        tail = tail + min(0.0, head.scores[-1] - tail.max())
+        tail = np.minimum(tail + min(0.0, head.scores[-1] - tail.max()), head.scores[-1])
     return Ranking(np.concatenate([head.ids, ids[below]])[:hits], np.concatenate([head.scores, tail])[:hits])
 
 

@@ -85,12 +85,7 @@ def _folder(spec: str | os.PathLike[str]) -> Path:
         return path
     if name and path.exists():
         raise TourError(f"the re-ranker {name} is a file; give the folder that holds the model.")
-    if (
-        not isinstance(spec, str)
-        or path.is_absolute()
-        or name.startswith((".", "~"))
-        or name.count("/") > 1
-        or not name
-    ):
+    only_a_path = not isinstance(spec, str) or path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+    if only_a_path or not name:
         raise TourError(f"there is no re-ranker folder {name!r}; check the path.")
     return downloaded(name)

@@ -22,7 +22,8 @@ class IndexVectors:
     def __init__(self, index: Any) -> None:
         import faiss
 
-        self._index = faiss.downcast_index(index)
+        # The downcast index is a view: it must not outlive the one it was made from.
+        self._owner, self._index = index, faiss.downcast_index(index)
         self.kind = type(self._index).__name__
         self.exact = self.kind in _EXACT
         inverted = faiss.try_extract_index_ivf(self._index)

@@ -1,0 +1,49 @@
+"""Our rules behind Pyserini's PRF interface, against Pyserini's own."""
+
+import numpy as np
+import pytest
+from worlds import HashReranker, World
+
+from tour_pyserini import TourConfig, TourError, TourPrf, TourSearcher
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def test_rocchio_and_average_equal_pyserinis(world):
+    from pyserini.search.faiss import DenseVectorAveragePrf, DenseVectorRocchioPrf
+
+    vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=10, return_vector=True)
+    pairs = [
+        (TourConfig(method="average"), DenseVectorAveragePrf()),
+        (TourConfig(method="rocchio", positives=3), DenseVectorRocchioPrf(0.9, 0.1, 0.1, 3, 7)),
+    ]
+    for config, theirs in pairs:
+        ours = TourPrf(None, None, config)
+        expected = theirs.get_batch_prf_q_emb(world.q_ids, vectors, hits)
+        assert ours.get_batch_prf_q_emb(world.q_ids, vectors, hits) == pytest.approx(expected, abs=1e-6)
+        one = theirs.get_prf_q_emb(vectors[0], hits["q0"])
+        assert ours.get_prf_q_emb(vectors[0], hits["q0"]) == pytest.approx(one, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["hard", "soft"])
+def test_one_update_equals_the_searchers(world, method):
+    config = TourConfig(method=method, iterations=1, depth=10, early_stopping=False)
+    topics = dict(zip(world.q_ids, world.queries, strict=True))
+    vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=10, return_vector=True)
+    prf = TourPrf(HashReranker(), world.texts, config, topics=topics)
+    ours = prf.get_batch_prf_q_emb(world.q_ids, vectors, hits)
+    searcher = TourSearcher(world.searcher(), HashReranker(), world.texts, config)
+    expected, _ = searcher.batch_search(world.queries, world.q_ids, return_vector=True)
+    assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
+
+
+def test_missing_text_is_named(world):
+    vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=3, return_vector=True)
+    prf = TourPrf(HashReranker(), world.texts)
+    with pytest.raises(TourError, match="'q0'"):
+        prf.get_batch_prf_q_emb(world.q_ids, vectors, hits)
+    with pytest.raises(TourError, match="query="):
+        prf.get_prf_q_emb(vectors[0], hits["q0"])
