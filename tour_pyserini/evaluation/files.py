@@ -17,12 +17,14 @@ def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
     """Read judgements: TREC's `qid 0 docid grade`, or BEIR's `query-id corpus-id score` below a header."""
     from ir_measures import Qrel
 
-    result, seen = [], set()
+    result, seen, width = [], set(), None
     for line in read_lines(path):
         columns = line.text.split()
         if line.number == 1 and columns[0] == "query-id":
             continue
-        if len(columns) not in (3, 4):
+        # One width per file: a TREC line without its grade would otherwise read as BEIR's.
+        width = width or len(columns)
+        if len(columns) != width or width not in (3, 4):
             line.refuse("is not a judgement: expected `qid 0 docid grade`, or BEIR's three columns")
         query, document, grade = columns[0], columns[-2], columns[-1]
         if not grade.lstrip("-").isdigit():

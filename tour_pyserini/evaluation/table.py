@@ -9,8 +9,8 @@ Cells = Sequence[Sequence[str]]
 
 
 def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """The comparison as cells, the head first: run, measures to four digits, labels and updates per query, seconds."""
-    head = ["run", *rows[0].means, "labels/query", "updates/query", "s/query"]
+    """The comparison as cells, the head first: run, measures to four digits, labels and updates per query."""
+    head = ["run", *rows[0].means, "labels/query", "updates/query"]
     return [head, *([row.name, *(f"{mean:.4f}" for mean in row.means.values()), *_costs(row)] for row in rows)]
 
 
@@ -31,10 +31,9 @@ FORMATS: Mapping[str, Callable[[Cells], str]] = MappingProxyType({"text": as_tex
 
 def _costs(row: Row) -> list[str]:
     if row.costs is None:
-        return ["-", "-", "-"]
+        return ["-", "-"]
     each = max(row.costs.queries, 1)
     return [
         f"{row.costs.pairs / each:.1f}",
         f"{row.costs.updates / each:.2f}",
-        f"{sum(row.costs.seconds.values()) / each:.3f}",
     ]

@@ -1,0 +1,312 @@
+"""The real search command, in a process of its own, on a small world."""
+
+import itertools
+import json
+import subprocess
+import sys
+
+import faiss
+import numpy as np
+import pytest
+from worlds import World
+
+from tour_pyserini.plugs.encoded_queries import write_encoded_queries
+from tour_pyserini.search import main
+
+# A re-ranker on disk that loads in no time: see `tiny_reranker`.
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+
+
+class Case:
+    """A world on disk and the flags that search it."""
+
+    def __init__(self, tmp_path, reranker):
+        self.path = tmp_path
+        self.world = world = World(tmp_path)
+        self.corpus = tmp_path / "corpus.jsonl"
+        lines = [{"_id": docid, "title": "", "text": text} for docid, text in world.texts.items()]
+        self.corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.topics = tmp_path / "topics.tsv"
+        pairs = zip(world.q_ids, world.queries, strict=True)
+        self.topics.write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
+        vectors = np.stack([world.encoder.encode(query) for query in world.queries])
+        write_encoded_queries(tmp_path / "encoded", world.q_ids, world.queries, vectors)
+        self.output = tmp_path / "runs" / "a.trec"
+        self.reranker = reranker
+
+    def flags(self, **changes):
+        flags = {
+            "topics": self.topics,
+            "index": self.world.folder,
+            "corpus": self.corpus,
+            "encoded-queries": self.path / "encoded",
+            "reranker": self.reranker,
+            "output": self.output,
+            "hits": 30,
+        } | {name.replace("_", "-"): value for name, value in changes.items()}
+        return [str(word) for name, value in flags.items() if value is not None for word in (f"--{name}", value)]
+
+    def run(self, *more, **changes):
+        main([*self.flags(**changes), *more])
+        return self.output.read_text()
+
+
+@pytest.fixture(scope="session")
+def tiny_reranker(tmp_path_factory):
+    """A cross-encoder with random weights, saved as Hugging Face saves one."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("reranker")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "query", "passage", *"0123456789", *(f"d{i}" for i in range(60))]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+    fast.save_pretrained(folder)
+    import torch
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        initializer_range=1.0, num_labels=1,
+    )  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def case(tmp_path, tiny_reranker):
+    return Case(tmp_path, tiny_reranker)
+
+
+def lines_of(run):
+    return [line.split() for line in run.splitlines()]
+
+
+@pytest.mark.parametrize("method", ["dense", "rerank", "hard", "soft", "top", "interpolation", "rocchio", "average"])
+def test_every_method_writes_a_run_that_ir_measures_reads(case, method, tmp_path):
+    import ir_measures
+
+    rows = lines_of(case.run("--method", method))
+    assert len(rows) == 7 * 30
+    by_query = {q_id: [row for row in rows if row[0] == q_id] for q_id in case.world.q_ids}
+    for hits in by_query.values():
+        assert [int(row[3]) for row in hits] == list(range(1, 31))
+        scores = [float(row[4]) for row in hits]
+        assert all(a > b for a, b in itertools.pairwise(scores))
+        assert {row[1] for row in hits} == {"Q0"}
+        assert {row[5] for row in hits} == {f"Tour-{method}"}
+    qrels = [ir_measures.Qrel(q_id, hits[0][2], 1) for q_id, hits in by_query.items()]
+    # Every evaluator sees the order that was meant: the first line is first.
+    run = ir_measures.read_trec_run(str(case.output))
+    assert ir_measures.calc_aggregate([ir_measures.RR], qrels, run)[ir_measures.RR] == 1.0
+
+
+def test_same_inputs_same_bytes_with_and_without_cache(case):
+    first = case.run()
+    assert case.run() == first
+    assert case.run("--no-cache") == first
+    assert case.run(batch_size=2) == first
+    record = json.loads((case.output.parent / "a.trec.json").read_text())
+    assert record["costs"]["queries"] == 7
+    assert record["costs"]["scored"] == 0
+    assert record["costs"]["pairs"] > 7 * 5
+
+
+def test_record_says_how_the_run_was_made(case):
+    case.run("--method", "soft", "--depth", "4")
+    record = json.loads((case.output.parent / "a.trec.json").read_text())
+    from tour_pyserini import TourConfig
+    from tour_pyserini.files import sha256
+
+    assert TourConfig.parse(record["config"]) == TourConfig(method="soft", depth=4)
+    assert record["run"]["sha256"] == sha256(case.output)
+    assert record["files"]["corpus"]["sha256"] == sha256(case.corpus)
+    assert record["files"]["index"]["files"]["index"]["sha256"] == sha256(case.world.folder / "index")
+    assert record["versions"]["pyserini"]
+    assert len(record["models"]["reranker"]) >= 16
+
+
+def test_trace_tells_the_path(case, tmp_path):
+    case.run(trace=tmp_path / "trace.jsonl", depth=5, learning_rate=0.5)
+    steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    assert {step["qid"] for step in steps} == set(case.world.q_ids)
+    for q_id in case.world.q_ids:
+        path = [step for step in steps if step["qid"] == q_id]
+        assert [step["t"] for step in path] == list(range(len(path)))
+        assert path[0]["cosine"] == 1.0
+        assert path[-1]["stopped"] in ("agreement", "iterations")
+        assert all(step["stopped"] is None for step in path[:-1])
+        for step in path:
+            assert len(step["docids"]) == len(step["scores"]) == len(step["similarities"]) == 5
+            assert sum(step["labels"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_optimised_queries_serve_pyserinis_own_command(case, tmp_path):
+    ours = case.run(output_queries=tmp_path / "optimised", score_weight=0, depth=5, learning_rate=0.5)
+    theirs = tmp_path / "theirs.trec"
+    flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", tmp_path / "optimised"]
+    _pyserini([*flags, "--output", theirs, "--hits", "30"])
+    # lambda = 0: TouR's final order is the retrieval's
+    assert [row[:4] for row in lines_of(ours)] == [row[:4] for row in lines_of(theirs.read_text())]
+
+
+def test_dense_is_pyserinis_run(case, tmp_path):
+    ours = case.run("--tag", "Faiss", method="dense", reranker=None, corpus=None)
+    theirs = tmp_path / "theirs.trec"
+    flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", case.path / "encoded"]
+    _pyserini([*flags, "--output", theirs, "--hits", "30"])
+    assert ours == theirs.read_text()
+
+
+def _pyserini(flags):
+    """Pyserini's own command, with Java made ready first."""
+    code = (
+        "import runpy, sys; from tour_pyserini.plugs.java import ensure_java; ensure_java();"
+        "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"
+    )
+    subprocess.run([sys.executable, "-c", code, *map(str, flags)], check=True, capture_output=True)
+
+
+def test_msmarco_and_kilt_formats(case, tmp_path):
+    rows = [line.split("\t") for line in case.run(output_format="msmarco").splitlines()]
+    assert len(rows) == 210
+    assert rows[0][2] == "1"
+    topics = tmp_path / "kilt.jsonl"
+    pairs = zip(case.world.q_ids, case.world.queries, strict=True)
+    topics.write_text("".join(json.dumps({"id": q_id, "input": query}) + "\n" for q_id, query in pairs))
+    records = case.run(topics=topics, topics_format="kilt", output_format="kilt", hits=3).splitlines()
+    assert [len(json.loads(record)["output"][0]["provenance"]) for record in records] == [3] * 7
+
+
+def test_settings_from_file_preset_and_flags(case, tmp_path):
+    from tour_pyserini import TourConfig
+
+    TourConfig(method="soft", depth=6).save(tmp_path / "c.toml")
+    case.run(config=tmp_path / "c.toml", depth=3)
+    record = json.loads((case.output.parent / "a.trec.json").read_text())
+    assert TourConfig.parse(record["config"]) == TourConfig(method="soft", depth=3)
+    case.run("--no-early-stopping", preset="paper-odqa-phrases")
+    record = json.loads((case.output.parent / "a.trec.json").read_text())
+    assert TourConfig.parse(record["config"]) == TourConfig.preset("paper-odqa-phrases").replace(early_stopping=False)
+
+
+def test_only_judged_topics(case, tmp_path):
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq3\td1\t1\nq5\td1\t0\n")
+    assert {row[0] for row in lines_of(case.run(qrels=tmp_path / "qrels.tsv"))} == {"q3", "q5"}
+
+
+def write(name, text):
+    def change(case):
+        (case.path / name).write_text(text)
+        return {name.partition(".")[0].replace("-", "_"): case.path / name}
+
+    return change
+
+
+def broken_index(case):
+    (case.world.folder / "index").write_bytes(b"not an index")
+    return {}
+
+
+def other_dimension(case):
+    index = faiss.IndexFlatIP(4)
+    index.add(np.ones((1, 4), dtype=np.float32))
+    faiss.write_index(index, str(case.world.folder / "index"))
+    (case.world.folder / "docid").write_text("d0\n")
+    return {}
+
+
+def short_docids(case):
+    (case.world.folder / "docid").write_text("d0\n")
+    return {}
+
+
+def unknown_document(case):
+    case.corpus.write_text('{"_id": "x", "text": "y"}\n')
+    return {}
+
+
+def damaged_checkpoint(case):
+    folder = case.path / "damaged"
+    folder.mkdir()
+    for file in case.reranker.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    return {"reranker": folder}
+
+
+BAD = {
+    "missing index": (lambda case: {"index": "no-such-index"}, ["no-such-index"]),
+    "folder without index": (lambda case: {"index": case.path}, ["index", "tour_pyserini.index"]),
+    "damaged index": (broken_index, ["index"]),
+    "docids of another index": (short_docids, ["docid"]),
+    "wrong dimension": (other_dimension, ["8 dimensions", "4"]),
+    "unknown docid": (unknown_document, ["corpus.jsonl"]),
+    "missing corpus": (lambda case: {"corpus": case.path / "none.jsonl"}, ["none.jsonl"]),
+    "malformed corpus line": (write("corpus.jsonl", '{"_id": "a", "text": "b"}\n{"_id"\n'), ["corpus.jsonl", "line 2"]),
+    "no corpus": (lambda case: {"corpus": None}, ["--corpus"]),
+    "no index": (lambda case: {"index": None}, ["--index"]),
+    "missing topics": (lambda case: {"topics": case.path / "none.tsv"}, ["none.tsv"]),
+    "empty query": (write("topics.tsv", "q1\tquery 1\nq2\t \n"), ["topics.tsv", "line 2"]),
+    "duplicate topic ids": (write("topics.tsv", "q1\tquery 1\nq1\tquery 2\n"), ["topics.tsv", "line 2", "q1"]),
+    "no tab": (write("topics.tsv", "q1\tquery 1\nq2 query 2\n"), ["topics.tsv", "line 2"]),
+    "query without vector": (write("topics.tsv", "q1\tsomething else\n"), ["q1", "something else"]),
+    "malformed qrels line": (write("qrels.txt", "q1 0 d1 1\nq1 d1\n"), ["qrels.txt", "line 2"]),
+    "unreadable checkpoint": (damaged_checkpoint, ["damaged"]),
+    "missing checkpoint": (lambda case: {"reranker": case.path / "none"}, ["none"]),
+    "unknown method": (lambda case: {"method": "harder"}, ["harder"]),
+    "bad setting": (lambda case: {"tau": "-1"}, ["tau"]),
+    "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),
+    "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
+    "no hits": (lambda case: {"hits": 0}, ["hits"]),
+    "batch size": (lambda case: {"batch_size": 0}, ["batch-size"]),
+    "output in a file": (lambda case: {"output": case.corpus / "a.trec"}, ["a.trec"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence_and_exit_code_2(case, name, capsys):
+    from tour_pyserini.command import run
+
+    case.output.parent.mkdir()
+    case.output.write_text("an earlier run\n")
+    change, names = BAD[name]
+    flags = case.flags(**change(case))
+    with pytest.raises(SystemExit) as left:
+        run(lambda _: main(flags))
+    assert left.value.code == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said[-1].startswith("error: ")
+    assert len([line for line in said if line.startswith("error")]) == 1
+    assert all(word in said[-1] for word in names), said[-1]
+    assert case.output.read_text() == "an earlier run\n"
+    assert [file.name for file in case.output.parent.iterdir()] == ["a.trec"]
+
+
+def test_a_process_of_its_own_leaves_with_2_and_no_traceback(case):
+    command = [sys.executable, "-m", "tour_pyserini.search", *case.flags(index="no-such-index", encoded_queries=None)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_help_is_worth_reading(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    for word in ("--topics demo", "--similarity-scale", "--rocchio-alpha", "--output-queries", "--ef-search"):
+        assert word in said
