@@ -1,6 +1,5 @@
 """Tiny models whose scores can be computed by hand or by a plain forward pass."""
 
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +26,6 @@ WORDS = [
     "false",
 ]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-
-
-@pytest.fixture(autouse=True)
-def quiet_hub(monkeypatch):
-    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")

@@ -185,10 +185,11 @@ def test_two_users_of_a_damaged_file_set_it_aside_once(tmp_path):
     assert not (tmp_path / "scores.sqlite.damaged-2").exists()
 
 
-def test_databases_of_others_are_left_alone(tmp_path):
+@pytest.mark.parametrize("table", ["addresses", "scores"])
+def test_databases_of_others_are_left_alone(tmp_path, table):
     path = tmp_path / "mine.sqlite"
     with sqlite3.connect(path) as mine:
-        mine.execute("CREATE TABLE addresses (name)")
+        mine.execute(f"CREATE TABLE {table} (name)")
     mine.close()
     before = path.read_bytes()
     with pytest.raises(TourError, match="something else"):
@@ -228,3 +229,12 @@ def test_a_stored_score_is_the_score_to_the_last_bit(tmp_path):
         store.put(dict(zip(keys, odd, strict=True)))
         found = store.get(keys)
         assert [found[key] for key in keys] == odd
+
+
+def test_the_first_score_of_a_key_stays_and_its_neighbours_are_stored(tmp_path, caplog):
+    with ScoreStore(tmp_path / "scores") as store:
+        store.put({b"a": 1.0})
+        store.put({b"a": 2.0, b"b": 3.0})
+        assert store.get([b"a", b"b", b"c"]) == {b"a": 1.0, b"b": 3.0}
+        assert store.stats().scores == 2
+    assert not caplog.text
