@@ -21,7 +21,9 @@ class Help(argparse.RawDescriptionHelpFormatter):
 def add_encoder_flags(parser: argparse._ArgumentGroup) -> None:
     """The query encoder, with Pyserini's names and meanings."""
     parser.add_argument(
-        "--encoder", metavar="NAME", help="query encoder: a name, a folder, or `default` (all-MiniLM-L6-v2)"
+        "--encoder",
+        metavar="NAME",
+        help="query encoder: a name, a folder, or `default`; if not given, what built the index",
     )
     parser.add_argument("--encoder-class", metavar="CLASS", help="Pyserini's encoder class; inferred if not given")
     parser.add_argument("--tokenizer", metavar="NAME", help="tokenizer, if not the encoder's own")

@@ -144,7 +144,7 @@ def _use_demo(args: argparse.Namespace) -> None:
     """The embedded collection in place of what was not given."""
     from tour_pyserini.demo import collection
 
-    args.topics, args.topics_name = str(collection.QUERIES), "demo"
+    args.topics = str(collection.QUERIES)
     args.corpus = args.corpus or str(collection.CORPUS)
     args.output = args.output or f"runs/demo.{config_from(args).method}.trec"
     args.index = args.index or str(collection.demo_index())
@@ -164,22 +164,18 @@ def _reranker(args: argparse.Namespace) -> Any:
 def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace: Any) -> Any:
     from tour_pyserini.plugs.encoded_queries import load_encoded_queries
     from tour_pyserini.plugs.encoders import load_document_encoder, load_query_encoder
+    from tour_pyserini.plugs.index_settings import encoder_options
     from tour_pyserini.plugs.opening import open_searcher
     from tour_pyserini.plugs.searcher import TourSearcher
     from tour_pyserini.plugs.trace import Trace
 
-    shared = {
-        "encoder_class": args.encoder_class,
-        "pooling": args.pooling,
-        "l2_norm": args.l2_norm,
-        "device": args.device,
-    }
-    name = args.encoder or "default"
+    options = encoder_options(args.index, args.encoder, pooling=args.pooling, l2_norm=args.l2_norm)
+    options |= {"encoder_class": args.encoder_class, "device": args.device}
     if args.encoded_queries:
         encoder = load_encoded_queries(args.encoded_queries)
     else:
         encoder = load_query_encoder(
-            name, query_prefix=args.query_prefix, max_length=args.max_length, tokenizer=args.tokenizer, **shared
+            query_prefix=args.query_prefix, max_length=args.max_length, tokenizer=args.tokenizer, **options
         )
     inner = open_searcher(args.index, encoder, ef_search=args.ef_search)
     return TourSearcher(
@@ -187,7 +183,7 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
         reranker,
         args.corpus,
         config,
-        vectors=load_document_encoder(name, **shared) if args.vectors == "encode" else args.vectors,
+        vectors=load_document_encoder(**options) if args.vectors == "encode" else args.vectors,
         remove_query=args.remove_query,
         observe=Trace(trace, inner.docids, labelled=METHODS[config.method].labels) if trace else None,
     )
