@@ -1,29 +1,128 @@
-"""Measure runs side by side with ir-measures, and show what each cost."""
+"""Measure runs side by side with ir-measures: means, costs, and what each run gains over a baseline."""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tour_pyserini.arguments import Help
 from tour_pyserini.command import run
-from tour_pyserini.evaluation.comparison import compare
-from tour_pyserini.evaluation.table import FORMATS, cells
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.against import against
+from tour_pyserini.evaluation.by_split import by_split
+from tour_pyserini.evaluation.comparison import measured, place_of
+from tour_pyserini.evaluation.examples import examples
+from tour_pyserini.evaluation.files import read_qrels
+from tour_pyserini.evaluation.formats import FORMATS
+from tour_pyserini.evaluation.gains import gains
+from tour_pyserini.evaluation.picture import check_picture, draw_gains
+from tour_pyserini.evaluation.scores import Scorer
+from tour_pyserini.evaluation.significance import TESTS
+from tour_pyserini.evaluation.splits import read_splits
+from tour_pyserini.evaluation.table import against_table, means_table, split_table
+from tour_pyserini.files import written_whole
 
-EXAMPLE = "example:\n  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --measures nDCG@10 R@100"
+if TYPE_CHECKING:
+    from pyserini.query_iterator import QueryIterator
+
+EXAMPLE = """examples:
+  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --measures nDCG@10 R@100
+  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --baseline runs/demo.dense.trec --picture a.png"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
+    args = _parser().parse_args(argv)
+    _check(args)
+    report = "\n\n".join(_parts(args)) + "\n"
+    if args.output is None:
+        sys.stdout.write(report)
+        return
+    with written_whole(args.output) as file:
+        file.write(report)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tour_pyserini.compare", description=__doc__, epilog=EXAMPLE, formatter_class=Help
     )
     parser.add_argument("qrels", help="judgements: TREC or BEIR")
     parser.add_argument("runs", nargs="+", help="TREC runs; the record beside a run gives its costs")
     parser.add_argument("--measures", nargs="+", default=["nDCG@10", "R@100"], help="names of ir-measures")
-    parser.add_argument("--format", choices=list(FORMATS), default="text", help="how the table is written")
-    args = parser.parse_args(argv)
-    rows = compare(args.qrels, args.runs, args.measures)
-    sys.stdout.write(FORMATS[args.format](cells(rows)) + "\n")
+    parser.add_argument("--format", choices=list(FORMATS), default="text", help="how tables are written")
+    parser.add_argument("--output", metavar="FILE", help="write here instead of to the screen")
+    paired = parser.add_argument_group("against a baseline")
+    paired.add_argument("--baseline", metavar="RUN", help="one of the runs, compared with every other")
+    paired.add_argument("--test", choices=list(TESTS), default="randomisation", help="paired test")
+    paired.add_argument("--alpha", type=float, default=0.05, help="level of significance, after Holm's correction")
+    paired.add_argument("--picture", metavar="FILE", help="draw gains by query on the first measure: .png, .pdf, .svg")
+    paired.add_argument(
+        "--show", type=int, metavar="N", help="show the N largest gains and losses; needs --topics and --corpus"
+    )
+    queries = parser.add_argument_group("the queries")
+    queries.add_argument(
+        "--splits", metavar="FILE", help="measure splits: overlap annotations, or lines `qid<TAB>split`"
+    )
+    queries.add_argument("--topics", metavar="FILE", help="texts of the queries, and the order that annotations count")
+    queries.add_argument("--corpus", metavar="FILE", help="texts of the documents: BEIR corpus or Lucene index")
+    return parser
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not 0 < args.alpha < 1:
+        raise TourError(f"--alpha must be between 0 and 1, not {args.alpha:g}.")
+    if args.baseline is None and (args.picture is not None or args.show is not None):
+        raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
+    if args.picture is not None:
+        check_picture(args.picture)
+    if args.show is None:
+        return
+    if args.show < 1:
+        raise TourError(f"--show must be at least 1, not {args.show}.")
+    if args.topics is None or args.corpus is None:
+        raise TourError("--show needs the texts of queries and documents; give --topics and --corpus.")
+    if args.format in ("latex", "csv"):
+        raise TourError(f"--show writes text, which --format {args.format} has no place for; choose text or markdown.")
+
+
+def _parts(args: argparse.Namespace) -> Iterator[str]:
+    """The parts of the report, one after the other; the picture is drawn on the way."""
+    written = FORMATS[args.format]
+    at = None if args.baseline is None else place_of(args.baseline, args.runs)
+    qrels = read_qrels(args.qrels)
+    scorer = Scorer(args.measures, qrels)
+    topics = _topics(args)
+    splits = None
+    if args.splits is not None:
+        order = None if topics is None else [str(qid) for qid in topics.topics]
+        splits = read_splits(args.splits, judged=scorer.queries, topics=order)
+    rows = measured(scorer, args.runs)
+    yield written(means_table(rows))
+    if at is not None:
+        baseline, others = rows[at], rows[:at] + rows[at + 1 :]
+        compared = against(baseline, others, test=args.test)
+        yield written(against_table(compared, baseline.name, test=args.test, alpha=args.alpha))
+    if splits is not None:
+        yield written(split_table(by_split(scorer, rows, splits)))
+    if at is not None and args.show is not None and topics is not None:
+        from tour_pyserini.texts import open_texts
+
+        queries = {str(qid): text for qid, text in topics}
+        shown = examples(baseline, others, qrels, shown=args.show, queries=queries, texts=open_texts(args.corpus))
+        yield f"```\n{shown}\n```" if args.format == "markdown" else shown
+    if at is not None and args.picture is not None:
+        measure = scorer.measures[0]
+        gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
+        draw_gains(gained, baseline=baseline.name, measure=measure, output=args.picture)
+
+
+def _topics(args: argparse.Namespace) -> "QueryIterator | None":
+    # Pyserini takes seconds to start; only what needs the topics waits for it.
+    if args.topics is None or (args.splits is None and args.show is None):
+        return None
+    from tour_pyserini.topics import read_topics
+
+    return read_topics(args.topics)
 
 
 if __name__ == "__main__":

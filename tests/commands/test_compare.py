@@ -68,3 +68,136 @@ def test_unknown_measure(files, capsys):
         run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--measures", "Wonder@3"]))
     assert left.value.code == 2
     assert "Wonder@3" in capsys.readouterr().err
+
+
+def call(files, *more):
+    compare([str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), "--measures", "RR", *more])
+
+
+def test_against_a_baseline_by_hand(files, capsys):
+    call(files, "--baseline", str(files / "two.trec"))
+    means, title, table = capsys.readouterr().out.split("\n\n")
+    assert means.splitlines()[1].split() == ["one.trec", "0.7500", "10.0", "1.50"]
+    assert title == (
+        "Against two.trec: paired randomisation test, Holm's correction over 1 comparison; * significant at 0.05"
+    )
+    assert [line.split() for line in table.splitlines()] == [
+        ["run", "measure", "difference", "wins", "ties", "losses", "p", "p", "(Holm)", "significant"],
+        ["one.trec", "RR", "+0.2500", "1", "1", "0", "1.0000", "1.0000"],
+    ]
+
+
+def test_significant_ones_are_marked(tmp_path, capsys):
+    queries = [f"q{at}" for at in range(8)]
+    (tmp_path / "qrels").write_text("".join(f"{query} 0 a 1\n" for query in queries))
+    (tmp_path / "good").write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in queries))
+    for bad in ("bad", "worse"):
+        (tmp_path / bad).write_text("".join(f"{query} Q0 b 1 1.0 t\n" for query in queries))
+    runs = [str(tmp_path / run) for run in ("good", "bad", "worse")]
+
+    def last_columns(*more):
+        compare([str(tmp_path / "qrels"), *runs, "--measures", "RR", "--format", "csv", *more])
+        return [line.split(",")[6:] for line in capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]]
+
+    # 2 of 256 patterns; twice that after the correction over two runs, and no difference between the bad ones.
+    baseline = ["--baseline", runs[0]]
+    assert last_columns(*baseline) == [["0.0078", "0.0156", "*"]] * 2
+    assert last_columns(*baseline, "--alpha", "0.01") == [["0.0078", "0.0156", ""]] * 2
+    assert last_columns("--baseline", runs[1]) == [["0.0078", "0.0156", "*"], ["1.0000", "1.0000", ""]]
+    assert last_columns(*baseline, "--test", "t") == [["2e-308", "4e-308", "*"]] * 2  # all differences are equal
+
+
+def test_output_takes_the_report(files, capsys):
+    call(files, "--format", "csv", "--output", str(files / "out" / "table.csv"))
+    assert capsys.readouterr().out == ""
+    assert (files / "out" / "table.csv").read_text() == (
+        "run,RR,labels/query,updates/query\none.trec,0.7500,10.0,1.50\ntwo.trec,0.5000,-,-\n"
+    )
+
+
+def test_latex(files, capsys):
+    call(files, "--format", "latex")
+    assert capsys.readouterr().out == (
+        "\\begin{tabular}{lrrr}\n\\toprule\nrun & RR & labels/query & updates/query \\\\\n\\midrule\n"
+        "one.trec & 0.7500 & 10.0 & 1.50 \\\\\ntwo.trec & 0.5000 & - & - \\\\\n\\bottomrule\n\\end{tabular}\n"
+    )
+
+
+def test_picture(files, capsys):
+    call(files, "--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png"))
+    assert (files / "gains.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture
+def texts(files):
+    (files / "topics.tsv").write_text("q2\tthe second question\nq1\tthe first question\n")
+    (files / "corpus.jsonl").write_text(
+        '{"_id": "a", "title": "", "text": "an apple"}\n{"_id": "b", "title": "", "text": "a ball"}\n'
+    )
+    return ["--topics", str(files / "topics.tsv")]
+
+
+def test_show(files, texts, capsys):
+    more = ["--show", "2", *texts, "--corpus", str(files / "corpus.jsonl")]
+    call(files, "--baseline", str(files / "one.trec"), *more, "--format", "markdown")
+    assert capsys.readouterr().out.split("```")[1].strip().splitlines() == [
+        "rescued by two.trec against one.trec (RR): 0 shown",
+        "",
+        "lost by two.trec against one.trec (RR): 1 shown",
+        "",
+        "-0.5000  q2  the second question",
+        "    relevant, by rank: b 2 -> -",
+        "    before    a  an apple",
+        "    after     no hits",
+    ]
+
+
+def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys):
+    (files / "splits.jsonl").write_text(
+        '{"id": 0, "labels": ["total"]}\n{"id": 1, "labels": ["total", "no_overlap"]}\n'
+    )
+    call(files, "--splits", str(files / "splits.jsonl"), *texts)
+    title, table = capsys.readouterr().out.split("\n\n")[1:]
+    assert title == "By split"
+    assert [line.split() for line in table.splitlines()] == [
+        ["split", "run", "queries", "RR"],
+        ["total", "one.trec", "2", "0.7500"],
+        ["total", "two.trec", "2", "0.5000"],
+        ["no_overlap", "one.trec", "1", "1.0000"],  # q1, the second of the topics
+        ["no_overlap", "two.trec", "1", "1.0000"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--baseline", "three.trec"], "three.trec is not among the runs"),
+        (["--picture", "gains.png"], "--baseline"),
+        (["--show", "2"], "--baseline"),
+        (["--baseline", "two.trec", "--picture", "gains.bmp"], "gains.bmp does not end with"),
+        (["--baseline", "two.trec", "--show", "0"], "at least 1"),
+        (["--baseline", "two.trec", "--show", "1"], "--topics and --corpus"),
+        (
+            ["--baseline", "two.trec", "--show", "1", "--topics", "t", "--corpus", "c", "--format", "csv"],
+            "--format csv",
+        ),
+        (["--alpha", "1"], "--alpha"),
+        (["--alpha", "nan"], "--alpha"),
+        (["--splits", "none.jsonl"], "cannot read none.jsonl"),
+        (["--splits", "ids.jsonl"], "ids.jsonl, line 1 names the query 'q9'"),
+        (["--splits", "malformed.jsonl"], "malformed.jsonl, line 2 is not JSON"),
+        (["--measures", "alpha_nDCG@10"], "alpha_nDCG@10"),
+        (["--measures", "nDCG@10", "Wonder"], "Wonder"),
+    ],
+)
+def test_one_sentence_for_what_does_not_fit(files, capsys, monkeypatch, more, says):
+    monkeypatch.chdir(files)
+    (files / "ids.jsonl").write_text('{"qid": "q9", "split": "old"}\n')
+    (files / "malformed.jsonl").write_text('{"qid": "q1", "split": "old"}\n{"qid": \n')
+    with pytest.raises(SystemExit) as left:
+        run(lambda _: call(files, *more, "--output", "table.txt"))
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == "" and not (files / "table.txt").exists()

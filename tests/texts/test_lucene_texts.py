@@ -41,6 +41,33 @@ def test_the_passage_of_a_stored_document(raw, contents, expected):
     assert LuceneTexts(Searcher(Stored("a", raw, contents)), "here")["a"] == expected
 
 
+@pytest.mark.parametrize(
+    ("contents", "whole", "parts"),
+    [
+        ('"Aaron"\nAaron is a prophet.', "Aaron\nAaron is a prophet.", ("Aaron", "Aaron is a prophet.")),
+        ("Aaron\nAaron is a prophet.", "Aaron\nAaron is a prophet.", ("Aaron", "Aaron is a prophet.")),
+        ('"""Heroes"" (song)"\nA song.', '"Heroes" (song)\nA song.', ('"Heroes" (song)', "A song.")),
+        ('""\nA text.', '""\nA text.', ('""', "A text.")),
+    ],
+)
+def test_wikipedia_for_dpr_has_its_title_on_the_first_line(contents, whole, parts):
+    found = LuceneTexts(Searcher(Stored("a", json.dumps({"id": "a", "contents": contents}))), "here")["a"]
+    assert found == whole
+    assert found.parts == parts
+
+
+@pytest.mark.parametrize("contents", ["one line", "T\n", "\nx", "three\nlines\nof text"])
+def test_other_contents_have_no_title(contents):
+    found = LuceneTexts(Searcher(Stored("a", json.dumps({"contents": contents}))), "here")["a"]
+    assert found == contents
+    assert type(found) is str
+
+
+def test_title_and_text_of_a_stored_document_stay_apart():
+    found = LuceneTexts(Searcher(Stored("a", '{"title": "T", "text": "x"}')), "here")["a"]
+    assert found.parts == ("T", "x")
+
+
 def test_a_mapping_over_the_whole_index():
     texts = LuceneTexts(Searcher(Stored("a", '{"text": "x"}'), Stored("b", '{"text": "y"}')), "here")
     assert dict(texts) == {"a": "x", "b": "y"}

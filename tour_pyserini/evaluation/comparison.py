@@ -5,16 +5,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from tour_pyserini.costs import Costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.files import read_qrels, read_run
+from tour_pyserini.evaluation.scores import Scorer
 from tour_pyserini.record import read_costs
 
 
 class Row(NamedTuple):
-    """One run: its name, its measures' means over the judged queries, and its costs if they were recorded."""
+    """One run.
+
+    Attributes:
+        name: the file's name; its path where two runs have the same name.
+        path: the run file.
+        values: each measure's value for every judged query, float64 [queries].
+        means: the measures' means over the judged queries.
+        costs: what the run cost, if it was recorded.
+    """
 
     name: str
+    path: Path
+    values: Mapping[str, np.ndarray]
     means: Mapping[str, float]
     costs: Costs | None
 
@@ -32,15 +45,33 @@ def compare(
     Returns:
         A row per run, in the order given. A judged query that a run does not answer counts as 0.
     """
-    import ir_measures
+    return measured(Scorer(measures, read_qrels(qrels)), runs)
 
-    try:
-        parsed = [ir_measures.parse_measure(measure) for measure in measures]
-    except (NameError, ValueError, SyntaxError) as error:
-        raise TourError(f"ir-measures does not know one of the measures {' '.join(measures)}: {error}.") from error
-    evaluator = ir_measures.evaluator(parsed, read_qrels(qrels))
+
+def measured(scorer: Scorer, runs: Sequence[str | os.PathLike[str]]) -> list[Row]:
+    """A row per run, in the order given."""
     rows = []
-    for run in runs:
-        means = evaluator.calc_aggregate(read_run(run))
-        rows.append(Row(Path(run).name, {str(measure): means[measure] for measure in parsed}, read_costs(run)))
+    for path, name in zip(map(Path, runs), _names(runs), strict=True):
+        values = scorer.values(read_run(path))
+        means = {measure: scorer.aggregate(measure, each) for measure, each in values.items()}
+        rows.append(Row(name, path, values, means, read_costs(path)))
     return rows
+
+
+def place_of(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:
+    """Where the baseline stands among the runs, however its path is written."""
+    places = [Path(run).resolve() for run in runs]
+    for run, place in zip(runs, places, strict=True):
+        if places.count(place) > 1:
+            raise TourError(f"the run {run} is given twice; give each run once to compare with a baseline.")
+    wanted = Path(baseline).resolve()
+    if wanted not in places:
+        raise TourError(f"the baseline {baseline} is not among the runs; name one of {', '.join(map(str, runs))}.")
+    if len(runs) == 1:
+        raise TourError(f"the baseline {baseline} is the only run; give another run to compare with it.")
+    return places.index(wanted)
+
+
+def _names(runs: Sequence[str | os.PathLike[str]]) -> list[str]:
+    names = [Path(run).name for run in runs]
+    return [name if names.count(name) == 1 else str(run) for name, run in zip(names, runs, strict=True)]

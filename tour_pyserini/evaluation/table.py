@@ -1,32 +1,57 @@
-"""Tables as text and as Markdown."""
+"""What a comparison says, as tables of cells."""
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from tour_pyserini.evaluation.against import Against
+from tour_pyserini.evaluation.by_split import SplitRow
 from tour_pyserini.evaluation.comparison import Row
+from tour_pyserini.evaluation.significance import TITLES
 
-Cells = Sequence[Sequence[str]]
+
+class Table(NamedTuple):
+    """Cells, the head first; how many columns are words rather than numbers; and what is above the table."""
+
+    cells: Sequence[Sequence[str]]
+    words: int = 1
+    title: str = ""
 
 
-def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """The comparison as cells, the head first: run, measures to four digits, labels and updates per query."""
+def means_table(rows: Sequence[Row]) -> Table:
+    """Run, measures to four digits, labels and updates per query."""
     head = ["run", *rows[0].means, "labels/query", "updates/query"]
-    return [head, *([row.name, *(f"{mean:.4f}" for mean in row.means.values()), *_costs(row)] for row in rows)]
+    return Table([head, *([row.name, *_numbers(row.means), *_costs(row)] for row in rows)])
 
 
-def as_text(table: Cells) -> str:
-    """Columns aligned by blanks."""
-    first, *others = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
-    return "\n".join("  ".join([line[0].ljust(first), *map(str.rjust, line[1:], others)]) for line in table)
+def against_table(comparisons: Sequence[Against], baseline: str, *, test: str, alpha: float) -> Table:
+    """Run, measure, difference, outcomes by query, p, Holm's p, and a star where that is at most alpha."""
+    count = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
+    title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * significant at {alpha:g}"
+    head = ["run", "measure", "difference", "wins", "ties", "losses", "p", "p (Holm)", "significant"]
+    body = [
+        [
+            *(one.run, one.measure, f"{one.difference:+.4f}", *map(str, one.outcomes)),
+            *(_chance(one.p), _chance(one.adjusted), "*" if one.adjusted <= alpha else ""),
+        ]
+        for one in comparisons
+    ]
+    return Table([head, *body], words=2, title=title)
 
 
-def as_markdown(table: Cells) -> str:
-    """A Markdown table."""
-    rule = ["---", *["---:"] * (len(table[0]) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [table[0], rule, *table[1:]])
+def split_table(rows: Sequence[SplitRow]) -> Table:
+    """Split, run, judged queries of the split, measures to four digits."""
+    head = ["split", "run", "queries", *rows[0].means]
+    body = [[row.split, row.run, str(row.queries), *_numbers(row.means)] for row in rows]
+    return Table([head, *body], words=2, title="By split")
 
 
-FORMATS: Mapping[str, Callable[[Cells], str]] = MappingProxyType({"text": as_text, "markdown": as_markdown})
+def _numbers(means: Mapping[str, float]) -> list[str]:
+    return ["-" if math.isnan(mean) else f"{mean:.4f}" for mean in means.values()]
+
+
+def _chance(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
 
 
 def _costs(row: Row) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import onnx, seq2seq, sequence_classification
+from tour_pyserini.rerankers import onnx, r2d2, seq2seq, sequence_classification
 from tour_pyserini.rerankers.base import Reranker
 from tour_pyserini.rerankers.checkpoint import downloaded
 from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker, is_cross_encoder
@@ -27,6 +27,7 @@ class Kind(Protocol):
 
 KINDS: tuple[Kind, ...] = (
     seq2seq,
+    r2d2,
     sequence_classification,
     onnx,
 )
@@ -44,9 +45,10 @@ def load_reranker(
     """The re-ranker that `spec` names.
 
     Args:
-        spec: "default"; a folder or a Hugging Face name with a cross-encoder or a monoT5-like checkpoint; a folder with
-            `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; or an object with `predict`, used as it is (a
-            `sentence_transformers.CrossEncoder` loses its sigmoid). A folder with both is read as a checkpoint.
+        spec: "default"; a folder or a Hugging Face name with a cross-encoder, a monoT5-like or an R2-D2 checkpoint; a
+            folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; or an object with `predict`, used as
+            it is (a `sentence_transformers.CrossEncoder` loses its sigmoid). A folder with both is read as a
+            checkpoint.
         max_length: tokens per pair, special ones included. The passage is cut and the query kept, unless the query
             alone does not fit; then the longer of the two is cut.
         batch_size: pairs per batch at most; by default as many as fit 2,048 padded tokens on a CPU. Dynamically

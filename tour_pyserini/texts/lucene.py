@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.plugs.java import ensure_java
-from tour_pyserini.texts.passage import passage
+from tour_pyserini.texts.passage import Passage, passage
 from tour_pyserini.texts.unknown import UnknownDocument
 
 
@@ -83,8 +83,21 @@ def _passage_in(raw: str) -> str | None:
     title, text, contents = (record.get(name) for name in ("title", "text", "contents"))
     if isinstance(text, str):
         return passage(title if isinstance(title, str) else "", text)
-    # Pyserini's contents begin with the title already.
-    return contents if isinstance(contents, str) else None
+    return _titled(contents) if isinstance(contents, str) else None
+
+
+def _titled(contents: str) -> str:
+    """Contents, with the title apart where they are a line of title and a line of text, as in Wikipedia for DPR.
+
+    Titles with quotation marks were taken over from a CSV file as they stood there: within marks, the inner ones
+    doubled.
+    """
+    title, _, text = contents.partition("\n")
+    if not (title and text) or "\n" in text:
+        return contents
+    if len(title) > 2 and title[0] == title[-1] == '"':
+        title = title[1:-1].replace('""', '"')
+    return Passage(title, text, "\n")
 
 
 def _first_line(error: Exception) -> str:

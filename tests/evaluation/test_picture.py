@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.picture import draw_gains
+
+BEGINS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
+
+
+def draw(output, runs=1, queries=5):
+    random = np.random.default_rng(0)
+    gained = {f"run_{at}$a$.trec": random.integers(-1, 2, queries) / 2 for at in range(runs)}
+    draw_gains(gained, baseline="base.trec", measure="nDCG@10", output=output)
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+def test_the_ending_says_what_is_drawn(tmp_path, kind):
+    draw(tmp_path / f"gains.{kind}")
+    assert (tmp_path / f"gains.{kind}").read_bytes().startswith(BEGINS[kind])
+    assert [path.name for path in tmp_path.iterdir()] == [f"gains.{kind}"]
+
+
+def test_counts_and_mean_are_in_the_title(tmp_path):
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # letters stay letters
+        draw_gains({"a.trec": np.array([1, 0, 0, -0.5])}, baseline="b", measure="RR", output=tmp_path / "gains.svg")
+    written = (tmp_path / "gains.svg").read_text()
+    assert "1 won, 2 tied, 1 lost, mean +0.1250" in written
+    assert "a.trec" in written and "gain in RR" in written
+    assert "#009e73" in written and "#d55e00" in written
+
+
+@pytest.mark.parametrize(("runs", "queries"), [(6, 1000), (4, 1), (7, 79)])
+def test_many_panels(tmp_path, runs, queries):
+    draw(tmp_path / "gains.png", runs, queries)
+    assert (tmp_path / "gains.png").stat().st_size > 10_000
+
+
+def test_another_ending(tmp_path):
+    with pytest.raises(TourError, match=r"gains.bmp does not end with one of \.png"):
+        draw(tmp_path / "gains.bmp")
+    assert not list(tmp_path.iterdir())

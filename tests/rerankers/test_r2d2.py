@@ -1,0 +1,179 @@
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tiny_r2d2 import IDS, TinyR2D2  # noqa: E402
+
+from tour_pyserini.errors import TourError  # noqa: E402
+from tour_pyserini.rerankers import CachedReranker, load_reranker, r2d2  # noqa: E402
+from tour_pyserini.texts.passage import Passage  # noqa: E402
+
+TRIPLES = [
+    ("who wrote hamlet", "Hamlet", "Hamlet is a tragedy by William Shakespeare."),
+    ("who wrote hamlet", "", "It was written by Shakespeare."),
+    ("who wrote hamlet", "Hamlet", ""),
+    ("who was moses' brother", "Aar\u00f4n", "Aaron (Ah\u00e4r\u00f4n) is a prophet."),
+    ("q", "A long one", "word " * 80),
+]
+
+
+def pairs(triples):
+    return [(question, Passage(title, text)) for question, title, text in triples]
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    return TinyR2D2(tmp_path / "r2d2")
+
+
+def save_as_published(tiny, path, **more):
+    """A checkpoint with what the published ones hold: a library's object and the loss beside the weights."""
+    config = {"encoder": "roberta-base", "encoder_config": tiny.config, "max_length": 256, **more}
+    config["training"] = {"criterion": torch.nn.CrossEntropyLoss(), "lr": 2e-5}
+    positions = {"encoder.embeddings.position_ids": torch.arange(302)[None]}
+    torch.save({"model": tiny.weights | positions, "config": config}, path)
+
+
+@pytest.mark.parametrize("size", [None, 1, 3])
+def test_scores_equal_hand_made_inputs_through_the_plain_modules(tiny, size):
+    scores = load_reranker(tiny.save(), batch_size=size).predict(pairs(TRIPLES))
+    expected = tiny.scores(TRIPLES)
+    assert np.ptp(expected) > 0.05
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+def test_weights_have_the_published_names(tiny):
+    assert {
+        "vt.weight",
+        "encoder.embeddings.word_embeddings.weight",
+        "encoder.encoder.layer.0.attention.self.query.weight",
+        "encoder.encoder.layer.1.output.LayerNorm.bias",
+        "encoder.pooler.dense.weight",
+    } <= tiny.weights.keys()
+
+
+def test_a_published_checkpoint_gives_the_same_scores(tiny):
+    save_as_published(tiny, tiny.folder / "reranker_roberta-base.ckpt")
+    reranker = load_reranker(tiny.folder)
+    np.testing.assert_allclose(reranker.predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
+    first = reranker.fingerprint
+    tiny.head.weight.data *= 2
+    save_as_published(tiny, tiny.folder / "reranker_roberta-base.ckpt")
+    assert load_reranker(tiny.folder).fingerprint != first
+
+
+def test_half_precision_is_run_in_single_precision(tiny):
+    tiny.encoder.half()
+    tiny.head.half()
+    folder = tiny.save()
+    tiny.encoder.float()
+    tiny.head.float()
+    np.testing.assert_allclose(load_reranker(folder).predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
+
+
+def test_pickled_code_is_not_run(tiny, tmp_path):
+    witness = tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(witness), "w"))
+
+    save_as_published(tiny, tiny.folder / "a.ckpt", evil=Evil())
+    np.testing.assert_allclose(load_reranker(tiny.folder).predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
+    assert not witness.exists()
+
+
+def test_a_passage_without_a_known_title_has_an_empty_one(tiny):
+    reranker = load_reranker(tiny.save())
+    plain, titled = reranker.predict([("q", "Hamlet is a tragedy"), ("q", Passage("Hamlet", "is a tragedy"))])
+    np.testing.assert_allclose([plain], tiny.scores([("q", "", "Hamlet is a tragedy")]), atol=1e-5)
+    np.testing.assert_allclose([titled], tiny.scores([("q", "Hamlet", "is a tragedy")]), atol=1e-5)
+    assert abs(plain - titled) > 1e-3
+
+
+@pytest.mark.parametrize(("asked", "longest"), [(40, 40), (256, 256), (512, 256)])
+def test_long_inputs_are_cut_at_the_end(tiny, asked, longest):
+    triples = [*TRIPLES, ("why " * 5, "T", "word " * 200)]
+    scores = load_reranker(tiny.save(), max_length=asked).predict(pairs(triples))
+    np.testing.assert_allclose(scores, tiny.scores(triples, longest), atol=1e-5)
+
+
+def test_a_long_question_leaves_half_of_the_room(tiny):
+    reranker = load_reranker(tiny.save(), max_length=44)
+    score = reranker.predict([("x" * 90, Passage("T", "word " * 20))])
+    expected = tiny.score(tiny.input_ids("x" * 20, "T", "word " * 20, 44))
+    np.testing.assert_allclose(score, [expected], atol=1e-5)
+
+
+def test_fewer_positions_cut_earlier(tmp_path):
+    tiny = TinyR2D2(tmp_path / "short", positions=30)
+    scores = load_reranker(tiny.save()).predict(pairs(TRIPLES))
+    np.testing.assert_allclose(scores, tiny.scores(TRIPLES, 30), atol=1e-5)
+
+
+def test_fingerprints_follow_weights_length_and_template(tiny, tmp_path, monkeypatch):
+    first = load_reranker(tiny.save()).fingerprint
+    assert load_reranker(tiny.folder, max_length=512).fingerprint == first
+    assert load_reranker(tiny.folder, max_length=100).fingerprint != first
+    assert load_reranker(TinyR2D2(tmp_path / "other", seed=1).save()).fingerprint != first
+    monkeypatch.setattr(r2d2, "TEMPLATE", "another")
+    assert load_reranker(tiny.folder).fingerprint != first
+
+
+def test_titles_pass_through_the_cache(tiny, tmp_path):
+    with CachedReranker(load_reranker(tiny.save()), tmp_path / "scores.sqlite") as cached:
+        for _ in range(2):
+            np.testing.assert_allclose(cached.predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
+        assert (cached.misses, cached.hits) == (len(TRIPLES), len(TRIPLES))
+
+
+def test_a_cross_encoder_is_no_r2d2_whatever_lies_beside_it(bert_folder):
+    folder = bert_folder()
+    plain = load_reranker(folder)
+    (folder / "last.ckpt").write_bytes(b"left over")
+    assert type(load_reranker(folder)) is type(plain)
+    assert load_reranker(folder).fingerprint == plain.fingerprint
+
+
+def refused(tiny, message, how="save"):
+    if how == "save":
+        tiny.save()
+    with pytest.raises(TourError, match=message) as caught:
+        load_reranker(tiny.folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_do_not_fit_are_refused(tiny):
+    config = json.loads((tiny.folder / "config.json").read_text())
+    for layers in (1, 3):
+        (tiny.folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": layers}))
+        refused(tiny, r"do not fit its config\.json \(.*layer")
+    (tiny.folder / "config.json").write_text(json.dumps(config))
+    tiny.head = torch.nn.Linear(16, 2, bias=False)
+    refused(tiny, r"vt\.weight has the shape \[2, 16\]")
+
+
+def test_an_encoder_without_pooled_output_is_refused(tiny):
+    transformers.ElectraConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(tiny.folder)
+    refused(tiny, "electra has no pooled output")
+
+
+def test_a_tokenizer_without_the_marks_is_refused(tiny):
+    kept = {word: number for word, number in IDS.items() if not word.startswith("madeup")}
+    (tiny.folder / "vocab.json").write_text(json.dumps(kept))
+    refused(tiny, "lacks the marks of R2-D2's input, such as madeupword0001")
+
+
+def test_unreadable_checkpoints_are_one_sentence(tiny):
+    (tiny.folder / "a.ckpt").write_bytes(b"garbage")
+    refused(tiny, "weights in .* cannot be read", how="as it is")
+    torch.save({"model": {"weight": torch.ones(1)}}, tiny.folder / "a.ckpt")
+    refused(tiny, r"lacks vt\.weight", how="as it is")
+    torch.save([1], tiny.folder / "a.ckpt")
+    refused(tiny, "cannot be read", how="as it is")
+    (tiny.folder / "b.ckpt").write_bytes(b"garbage")
+    refused(tiny, "holds 2 files", how="as it is")

@@ -1,0 +1,101 @@
+"""Queries that a run rescued and queries that it lost, with what both runs put first."""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.comparison import Row
+from tour_pyserini.evaluation.gains import gains
+from tour_pyserini.evaluation.ranking import read_rankings
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+# Of a passage, and of the relevant documents of a query.
+CHARACTERS, DOCUMENTS = 160, 8
+
+Rankings = Mapping[str, Sequence[str]]
+
+
+def examples(
+    baseline: Row,
+    others: Sequence[Row],
+    qrels: Sequence["Qrel"],
+    *,
+    shown: int,
+    queries: Mapping[str, str],
+    texts: Mapping[str, str],
+) -> str:
+    """Show the largest gains and the largest losses of each run on the first measure.
+
+    Args:
+        baseline: the run to compare with.
+        others: the other runs, measured on the same queries.
+        qrels: the judgements; a document with a grade above 0 is relevant.
+        shown: how many gains, and how many losses.
+        queries: the text of each query.
+        texts: the passage of each document.
+
+    Returns:
+        Text; `*` marks a relevant document.
+    """
+    relevant: dict[str, list[str]] = {qrel.query_id: [] for qrel in qrels}
+    for qrel in sorted(qrels, key=lambda qrel: -qrel.relevance):
+        if qrel.relevance > 0:
+            relevant[qrel.query_id].append(qrel.doc_id)
+    measure = next(iter(baseline.values))
+    chosen = [_extremes(list(relevant), gains(row.values[measure], baseline.values[measure]), shown) for row in others]
+    wanted = {query for both in chosen for part in both for query, _ in part}
+    if missing := sorted(wanted - queries.keys()):
+        raise TourError(f"query {missing[0]!r} is judged but not in the topics; give the topics that the runs answer.")
+    before = read_rankings(baseline.path, wanted)
+    lines: list[str] = []
+    for row, both in zip(others, chosen, strict=True):
+        after = read_rankings(row.path, wanted)
+        for part, name in zip(both, ("rescued", "lost"), strict=True):
+            lines += ["", f"{name} by {row.name} against {baseline.name} ({measure}): {len(part)} shown"]
+            for query, gain in part:
+                lines += ["", f"{gain:+.4f}  {query}  {_shortened(queries[query])}"]
+                lines += _evidence(before[query], after[query], relevant[query], texts)
+    return "\n".join(lines[1:])
+
+
+def _extremes(queries: Sequence[str], gained: np.ndarray, shown: int) -> tuple[list[tuple[str, float]], ...]:
+    """The largest gains and the largest losses, each as (query, gain); of equal ones the first judged comes first."""
+    order = np.argsort(-gained, kind="stable")
+    worst = np.argsort(gained, kind="stable")
+    best_first, worst_first = ([(queries[at], float(gained[at])) for at in places[:shown]] for places in (order, worst))
+    return [one for one in best_first if one[1] > 0], [one for one in worst_first if one[1] < 0]
+
+
+def _evidence(
+    before: Sequence[str], after: Sequence[str], relevant: Sequence[str], texts: Mapping[str, str]
+) -> Iterator[str]:
+    best = sorted(relevant, key=lambda docid: min(_rank(before, docid), _rank(after, docid)))
+    ranks = [f"{docid} {_written(before, docid)} -> {_written(after, docid)}" for docid in best[:DOCUMENTS]]
+    more = f", and {len(best) - DOCUMENTS} more" if len(best) > DOCUMENTS else ""
+    yield f"    relevant, by rank: {', '.join(ranks) or 'none'}{more}"
+    for name, ranking in (("before", before), ("after", after)):
+        yield f"    {name:6s}  {_first(ranking, set(relevant), texts)}"
+
+
+def _first(ranking: Sequence[str], relevant: Set[str], texts: Mapping[str, str]) -> str:
+    if not ranking:
+        return "  no hits"
+    mark = "*" if ranking[0] in relevant else " "
+    return f"{mark} {ranking[0]}  {_shortened(texts[ranking[0]])}"
+
+
+def _rank(ranking: Sequence[str], docid: str) -> float:
+    return ranking.index(docid) + 1 if docid in ranking else float("inf")
+
+
+def _written(ranking: Sequence[str], docid: str) -> str:
+    return str(ranking.index(docid) + 1) if docid in ranking else "-"
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= CHARACTERS else line[: CHARACTERS - 3].rstrip() + "..."
