@@ -14,6 +14,10 @@ from tour_pyserini.core.methods import METHODS
 _OFFICIAL_TEMPERATURE = 100.0
 
 
+# What the documents below the labelled ones stay below: enough not to tie in a file of six decimals.
+_GAP = 1e-5
+
+
 class Ranking(NamedTuple):
     """One query's list, best first: ids [m] and their scores [m], never increasing."""
 
@@ -36,7 +40,7 @@ def rank(outcome: Outcome, row: int, config: TourConfig, *, hits: int) -> Rankin
     below = ~np.isin(ids, head.ids)
     tail = config.similarity_scale * similarities[below]
     if len(tail) and len(head.ids):
-        tail = np.minimum(tail + min(0.0, head.scores[-1] - tail.max()), head.scores[-1])
+        tail += min(0.0, head.scores[-1] - _GAP - tail.max())
     return Ranking(np.concatenate([head.ids, ids[below]])[:hits], np.concatenate([head.scores, tail])[:hits])
 
 
