@@ -62,7 +62,7 @@ class Wikipedia:
     def __init__(self, folder: Path) -> None:
         random = np.random.default_rng(3)
         common = torch.from_numpy(random.normal(size=HIDDEN))
-        common *= 7.5 / common.norm()
+        common *= 8.5 / common.norm()
         self.questions = save_encoder(DPRQuestionEncoder, "question_encoder", folder / "question", common, 1)
         self.contexts = save_encoder(DPRContextEncoder, "ctx_encoder", folder / "context", common, 2)
         self.folder = folder
@@ -100,6 +100,15 @@ class Wikipedia:
         return faiss.read_index(str(self.index / "index")).reconstruct_n(0, len(self.documents))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Models this small only wait for a second one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def wikipedia(tmp_path_factory):
     return Wikipedia(tmp_path_factory.mktemp("wikipedia"))
@@ -134,7 +143,7 @@ def test_documents_are_encoded_as_pairs_of_title_and_text(wikipedia):
             for _, title, text in wikipedia.documents
         ]
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(9, abs=1)
+    assert np.linalg.norm(vectors, axis=1).mean() == pytest.approx(9, abs=1)
     assert json.loads((wikipedia.index / "tour-index.json").read_text())["settings"]["encoder_class"] == (
         "DprDocumentEncoder"
     )
@@ -187,6 +196,7 @@ def search_flags(wikipedia, labeller, folder, **changes):
         "output": folder / "run.trec",
         "output-queries": folder / "encoded",
         "threads": 1,
+        "reranker-threads": 1,
     } | changes
     return [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
 
@@ -205,7 +215,6 @@ def test_the_papers_passage_retrieval_end_to_end(wikipedia, lucene, labeller, tm
     assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
 
 
-@pytest.mark.slow
 def test_names_reach_pyserini_as_they_are(wikipedia, lucene, labeller, tmp_path, monkeypatch):
     from pyserini.encode import query_encoder_class_map
     from pyserini.search.faiss import FaissSearcher

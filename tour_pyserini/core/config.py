@@ -39,7 +39,7 @@ class TourConfig:
     momentum: float = _option(0.0, "momentum of gradient descent; the paper's is 0.99")
     weight_decay: float = _option(0.01, "weight decay of gradient descent (lambda_decay)")
     p: float = _option(0.5, "mass of re-ranker probability that the pseudo-positives hold")
-    tau: float = _option(0.5, "temperature of the re-ranker's probabilities (tau)")
+    tau: float = _option(2.0, "temperature of the re-ranker's probabilities (tau); the paper's is 0.5")
     score_weight: float = _option(0.5, "share of the re-ranker's score in the final score (lambda)")
     early_stopping: bool = _option(True, "leave a query alone once its first hit agrees with the labels")
     similarity_scale: float = _option(

@@ -4,7 +4,7 @@ import ast
 import json
 from typing import Any, NamedTuple
 
-from tour_pyserini.topics.lines import Line
+from tour_pyserini.topics.place import Place
 
 
 class Topic(NamedTuple):
@@ -15,30 +15,30 @@ class Topic(NamedTuple):
     answers: list[str] | None = None
 
 
-def checked_topic(line: Line, qid: str, text: str, answers: list[str] | None = None) -> Topic:
+def checked_topic(place: Place, qid: str, text: str, answers: list[str] | None = None) -> Topic:
     """A topic that a run file can hold: an id without white space, and a text that is not empty."""
     if not qid:
-        line.refuse("has an empty query id")
+        place.refuse("has an empty query id")
     if qid.split() != [qid]:
-        line.refuse(f"has white space in the query id {qid!r}, which no run file can hold")
+        place.refuse(f"has white space in the query id {qid!r}, which no run file can hold")
     if not text.strip():
-        line.refuse(f"has no text for the query {qid!r}")
+        place.refuse(f"has no text for the query {qid!r}")
     return Topic(qid, text.strip(), answers)
 
 
-def parse_answers(line: Line, written: str) -> list[str]:
+def parse_answers(place: Place, written: str) -> list[str]:
     """A list of strings as JSON or Python writes it. Only literals are read; nothing is evaluated."""
     for parse in (json.loads, ast.literal_eval):
         try:
             answers = parse(written)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        return checked_answers(line, answers)
-    line.refuse("does not have a list of strings as its answers")
+        return checked_answers(place, answers)
+    place.refuse("does not have a list of strings as its answers")
 
 
-def checked_answers(line: Line, answers: Any) -> list[str]:
+def checked_answers(place: Place, answers: Any) -> list[str]:
     """The value itself, if it is a list of strings."""
     if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        line.refuse("does not have a list of strings as its answers")
+        place.refuse("does not have a list of strings as its answers")
     return answers

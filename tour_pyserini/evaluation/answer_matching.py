@@ -1,0 +1,130 @@
+"""Whether a passage contains an answer, decided as DPR and Pyserini's evaluate_dpr_retrieval decide it."""
+
+import logging
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from pathlib import PurePath
+from typing import Any, Protocol
+
+from tour_pyserini.topics.questions import Question
+
+log = logging.getLogger(__name__)
+
+# CuratedTREC alone has regular expressions: dpr-curated-test, curatedtrec-test.json, TREC-test.csv.
+_NAMES_OF_PATTERNS = re.compile(r"curated|(?<![a-z])trec(?![a-z])", re.IGNORECASE)
+
+
+class Matcher(Protocol):
+    """Finds the questions that a text answers."""
+
+    def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
+        """Positions of the questions, all or only some, that have an answer in the text."""
+
+
+def matcher_for(answers: Sequence[Sequence[str]], *, regex: bool = False) -> Matcher:
+    """A matcher for the answers of each question.
+
+    Example:
+        >>> matcher_for([["Linda Davis"], ["1901", "in 1902"]]).matches("In 1901, LINDA  DAVIS sang.")
+        {0, 1}
+    """
+    return PatternMatcher(answers) if regex else TokenMatcher(answers)
+
+
+class TokenMatcher:
+    """Answers as sequences of tokens: Unicode normal form D, DPR's tokenizer, case ignored.
+
+    All answers are kept in one tree by their tokens, so that a text is read once however many questions there are.
+    As in DPR an answer without tokens, such as an empty one, is in every text.
+    """
+
+    def __init__(self, answers: Sequence[Sequence[str]]) -> None:
+        self._root = _Node()
+        for question, each in enumerate(answers):
+            for answer in each:
+                node = self._root
+                for token in _tokens(answer):
+                    node = node.children.setdefault(token, _Node())
+                node.questions.append(question)
+
+    def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
+        """Positions of the questions, all or only some, that have an answer in the text."""
+        found = set(self._root.questions)
+        tokens = _tokens(text)
+        for start in range(len(tokens)):
+            node: _Node | None = self._root
+            for at in range(start, len(tokens)):
+                node = node.children.get(tokens[at]) if node else None
+                if node is None:
+                    break
+                found.update(node.questions)
+        return found if among is None else found.intersection(among)
+
+
+class PatternMatcher:
+    """Answers as regular expressions, searched in normal form D without regard to case."""
+
+    def __init__(self, answers: Sequence[Sequence[str]]) -> None:
+        self._patterns = [[one for answer in each if (one := _pattern(answer))] for each in answers]
+
+    def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
+        """Positions of the questions, all or only some, that have an answer in the text."""
+        text = _normal(text)
+        questions = range(len(self._patterns)) if among is None else among
+        return {question for question in questions if any(one.search(text) for one in self._patterns[question])}
+
+
+def has_patterns(topics: str) -> bool:
+    """Whether a topics file, or one of Pyserini's names, says that its answers are regular expressions.
+
+    Example:
+        >>> has_patterns("dpr-curated-test"), has_patterns("trec/topics.dpr.nq.test.txt")
+        (True, False)
+    """
+    return _NAMES_OF_PATTERNS.search(PurePath(topics).name) is not None
+
+
+def warn_of_answers(questions: Sequence[Question], *, regex: bool = False) -> None:
+    """Log the answers that no text has, and those that every text has."""
+    for question, answer in _unusable(questions, regex):
+        what = "is no regular expression and never matches" if regex else "has no token and matches every passage"
+        log.warning("the answer %r of question %s %s, as in DPR's own evaluation", answer, question.qid, what)
+
+
+class _Node:
+    __slots__ = ("children", "questions")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.questions: list[int] = []
+
+
+def _unusable(questions: Sequence[Question], regex: bool) -> Iterator[tuple[Question, str]]:
+    for question in questions:
+        for answer in question.answers:
+            if (_pattern(answer) is None) if regex else not _tokens(answer):
+                yield question, answer
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+@cache
+def _tokenizer() -> Any:
+    from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer
+
+    return SimpleTokenizer()
+
+
+def _tokens(text: str) -> list[str]:
+    return _tokenizer().tokenize(_normal(text)).words(uncased=True)
+
+
+def _pattern(answer: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(_normal(answer), flags=re.IGNORECASE | re.MULTILINE)
+    except (re.error, OverflowError, RecursionError):
+        return None

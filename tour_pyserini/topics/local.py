@@ -1,0 +1,87 @@
+"""Topics in files on this machine, read without Java."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.topics.dpr import dpr_topic, looks_like_dpr
+from tour_pyserini.topics.dpr_json import dpr_json_topics, has_ids
+from tour_pyserini.topics.json_file import load_json
+from tour_pyserini.topics.jsonl import json_topic, lacks_id, numbered_json_topic
+from tour_pyserini.topics.lines import Line, read_lines
+from tour_pyserini.topics.place import Place
+from tour_pyserini.topics.squad import looks_like_squad, squad_topics
+from tour_pyserini.topics.topic import Topic
+from tour_pyserini.topics.tsv import tsv_topic
+
+LINES = {".tsv", ".txt", ".jsonl"}
+CANONICAL_INTEGER = re.compile("0|[1-9][0-9]*")
+
+Topics = dict[int | str, dict[str, Any]]
+
+
+def local_topics(path: Path) -> Topics | None:
+    """Topics by id, as Pyserini has them: `{id: {"title": text, "answers": [...]}}`.
+
+    Returns:
+        None for what only Pyserini reads: its own `.json`, its names for topics, other endings.
+    """
+    kind = _kind(path)
+    if kind == ".json":
+        return _from_json(path)
+    return _from_lines(path) if kind in LINES else None
+
+
+def _kind(path: Path) -> str:
+    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+
+
+def _from_json(path: Path) -> Topics | None:
+    value = load_json(path)
+    if looks_like_squad(value):
+        return _by_id(path, squad_topics(path, value), integers=False)
+    if isinstance(value, list):
+        return _by_id(path, dpr_json_topics(path, value), integers=not has_ids(value))
+    if isinstance(value, dict) and value and all(isinstance(topic, dict) for topic in value.values()):
+        return None
+    raise TourError(f"{path} is neither a list of questions with answers, nor in SQuAD's layout, nor Pyserini's.")
+
+
+def _from_lines(path: Path) -> Topics:
+    lines = read_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise TourError(f"the topics file {path} is empty.")
+    parse = _format(first)
+    # Pyserini has integers where ids are integers ("007" is not one); JSON says itself what is a string.
+    return _by_id(path, _parsed(parse, chain([first], lines)), integers=parse is not json_topic)
+
+
+def _parsed(parse: Callable[[Line, int], Topic], lines: Iterable[Line]) -> Iterator[tuple[Place, Topic]]:
+    return ((line, parse(line, position)) for position, line in enumerate(lines))
+
+
+def _format(first: Line) -> Callable[[Line, int], Topic]:
+    """The function (line, position) -> Topic for a file that begins with this line."""
+    if first.text.lstrip().startswith("{") or _kind(first.path) == ".jsonl":
+        return numbered_json_topic if lacks_id(first) else json_topic
+    return dpr_topic if looks_like_dpr(first) else tsv_topic
+
+
+def _by_id(path: Path, topics: Iterable[tuple[Place, Topic]], *, integers: bool) -> Topics:
+    found: dict[str, Topic] = {}
+    for place, topic in topics:
+        if topic.qid in found:
+            place.refuse(f"repeats the query id {topic.qid!r}")
+        found[topic.qid] = topic
+    if not found:
+        raise TourError(f"the topics file {path} holds no topic.")
+    integers = integers and all(map(CANONICAL_INTEGER.fullmatch, found))
+    return {int(qid) if integers else qid: _fields(topic) for qid, topic in found.items()}
+
+
+def _fields(topic: Topic) -> dict[str, Any]:
+    return {"title": topic.text} | ({} if topic.answers is None else {"answers": topic.answers})
