@@ -40,13 +40,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise TourError(f"--corpus is missing: the method {config.method} reads the passages it labels.")
     output = args.output or f"runs/{Path(args.topics).name.partition('.')[0]}.{config.method}.trec"
 
+    from tour_pyserini.evaluation.files import read_qrels
     from tour_pyserini.plugs.encoded_queries import write_encoded_queries
     from tour_pyserini.plugs.run import Batch, write_run
     from tour_pyserini.topics import judged_only, read_topics
 
     topics = read_topics(args.topics, args.topics_format)
     if args.qrels:
-        topics = judged_only(topics, args.qrels)
+        topics = judged_only(topics, {qrel.query_id for qrel in read_qrels(args.qrels)}, source=args.qrels)
     reranker = _reranker(args) if METHODS[config.method].labels else None
     with _open_trace(args.trace) as trace:
         searcher = _searcher(args, config, reranker, trace)
@@ -164,10 +165,12 @@ def _reranker(args: argparse.Namespace) -> Any:
 def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace: Any) -> Any:
     from tour_pyserini.plugs.encoded_queries import load_encoded_queries
     from tour_pyserini.plugs.encoders import load_document_encoder, load_query_encoder
-    from tour_pyserini.plugs.index_settings import encoder_options
+    from tour_pyserini.plugs.index_settings import encoder_options, read_index_settings
     from tour_pyserini.plugs.opening import open_searcher
+    from tour_pyserini.plugs.passage_vectors import PassageVectors
     from tour_pyserini.plugs.searcher import TourSearcher
     from tour_pyserini.plugs.trace import Trace
+    from tour_pyserini.texts import open_texts
 
     options = encoder_options(args.index, args.encoder, pooling=args.pooling, l2_norm=args.l2_norm)
     options |= {"encoder_class": args.encoder_class, "device": args.device}
@@ -178,12 +181,25 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
             query_prefix=args.query_prefix, max_length=args.max_length, tokenizer=args.tokenizer, **options
         )
     inner = open_searcher(args.index, encoder, ef_search=args.ef_search)
+    texts = open_texts(args.corpus) if args.corpus else None
+    vectors = args.vectors
+    if vectors == "encode":
+        if texts is None:
+            raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
+        made = read_index_settings(args.index)
+        vectors = PassageVectors(
+            load_document_encoder(prefix=made.prefix if made else None, **options),
+            docids=inner.docids,
+            texts=texts,
+            dimension=inner.dimension,
+            max_length=made.max_length if made else 256,
+        )
     return TourSearcher(
         inner,
         reranker,
-        args.corpus,
+        texts,
         config,
-        vectors=load_document_encoder(**options) if args.vectors == "encode" else args.vectors,
+        vectors=vectors,
         remove_query=args.remove_query,
         observe=Trace(trace, inner.docids, labelled=METHODS[config.method].labels) if trace else None,
     )

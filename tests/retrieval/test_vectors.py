@@ -36,11 +36,6 @@ def ivf_pq():
     return index
 
 
-def ids_only():
-    # Refuses to give vectors back.
-    return faiss.IndexIDMap(faiss.IndexFlatIP(DIMENSION))
-
-
 @pytest.mark.parametrize("kind", [hnsw, ivf], ids=lambda kind: kind.__name__)
 def test_exact_kinds_give_the_flat_result(kind, tmp_path):
     flat = World(tmp_path / "flat", documents=300)
@@ -84,35 +79,15 @@ def test_encoded_json_lines_in_another_order(tmp_path, monkeypatch):
         assert np.array_equal(vectors(np.array([3, 59, 3])), world.vectors[[3, 59, 3]])
 
 
-def test_passages_encoded_as_they_are_met(tmp_path):
-    world = World(tmp_path, index=ids_only_with(World(tmp_path / "w").vectors))
-
-    class Encoder:
-        calls = 0
-
-        def encode(self, texts, max_length):
-            self.calls += len(texts)
-            return np.stack([world.vectors[world.docids.index(text.split()[1])] for text in texts])
-
-    encoder = Encoder()
-    vectors = open_vectors(encoder, index=world.searcher().index, docids=world.docids, texts=world.texts)
-    ids = np.array([4, 9, 4])
-    assert np.array_equal(vectors(ids), world.vectors[ids])
-    vectors(ids)
-    assert encoder.calls == 2
-
-
-def ids_only_with(vectors):
-    class Once:
-        """An IndexIDMap, which must be told its ids."""
-
+def ids_only():
+    """An IndexIDMap, which must be told its ids and gives no vectors back."""
     index = faiss.IndexIDMap(faiss.IndexFlatIP(DIMENSION))
     index.add = lambda added: index.add_with_ids(added, np.arange(len(added)))
     return index
 
 
 def test_an_index_that_gives_nothing_back_names_the_way_out(tmp_path):
-    world = World(tmp_path, index=ids_only_with(None))
+    world = World(tmp_path, index=ids_only())
     with pytest.raises(TourError, match="--vectors"):
         TourSearcher(world.searcher(), HashReranker(), world.texts, TourConfig(depth=5))
     # Re-ranking needs no vectors.

@@ -1,7 +1,7 @@
 """Pyserini's encoded queries: a folder with `embedding.pkl`, read without trusting it, and written."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,20 @@ _ALLOWED = {
 }
 
 
-def load_encoded_queries(spec: str | os.PathLike[str]) -> Any:
-    """A Pyserini query encoder that looks vectors up: a folder with `embedding.pkl`, or one of Pyserini's names."""
+class EncodedQueries:
+    """A query encoder that looks vectors up by the query's text."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._table = table
+
+    def encode(self, query: str, **_: Any) -> Any:
+        """The vector [d] of a query."""
+        return self._table[query]
+
+
+def load_encoded_queries(spec: str | os.PathLike[str]) -> EncodedQueries:
+    """Encoded queries from a folder with `embedding.pkl`, or by one of Pyserini's names."""
     ensure_java()
-    from pyserini.encode import QueryEncoder
     from pyserini.util import download_encoded_queries
 
     folder = Path(spec)
@@ -49,10 +59,7 @@ def load_encoded_queries(spec: str | os.PathLike[str]) -> Any:
             raise TourError(
                 f"there is no folder of encoded queries {spec}, and Pyserini has none to offer: {error}."
             ) from error
-    encoder = QueryEncoder()
-    encoder.embedding = _read(folder / FILE)
-    encoder.has_encoded_query = True
-    return encoder
+    return EncodedQueries(_read(folder / FILE))
 
 
 def write_encoded_queries(

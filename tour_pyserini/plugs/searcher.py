@@ -10,10 +10,12 @@ from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import Outcome, Step, optimise
 from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.pool import Vectors
 from tour_pyserini.core.ranking import Ranking, rank
 from tour_pyserini.costs import Costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.plugs.java import ensure_java
+from tour_pyserini.plugs.passage_vectors import PassageVectors
 from tour_pyserini.plugs.queries import encode_queries, text_of
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.base import checked
@@ -63,7 +65,8 @@ class TourSearcher(FaissSearcher):
             reranker: where labels come from: anything `load_reranker` takes; not used by methods that do not label.
             texts: the candidates' passages: anything `open_texts` takes.
             config: the method and its settings.
-            vectors: where candidate vectors come from if not from the index: see `open_vectors`.
+            vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
+                document encoder of Pyserini's, which then encodes the passages that are met, or a function.
             remove_query: never retrieve the document whose docid is the query's id.
             observe: called with every iteration of every batch and the batch's query ids.
         """
@@ -75,13 +78,11 @@ class TourSearcher(FaissSearcher):
         self._labels = method.labels
         if method.labels and texts is None:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
-        self._texts = open_texts(texts) if method.labels and texts is not None else None
+        self._texts = open_texts(texts) if texts is not None else None
         self._reranker = load_reranker(reranker) if method.labels else None
         self._index = FaissIndex(searcher.index)
         updates = method.updates and self.config.iterations > 0
-        self._vectors = (
-            open_vectors(vectors, index=searcher.index, docids=searcher.docids, texts=self._texts) if updates else None
-        )
+        self._vectors = self._open_vectors(vectors) if updates else None
         self._places = {docid: place for place, docid in enumerate(searcher.docids)} if remove_query else {}
         self._observe = observe
 
@@ -172,6 +173,14 @@ class TourSearcher(FaissSearcher):
         self.costs.reused += outcome.pool.requests - outcome.pool.pairs
         return outcome
 
+    def _open_vectors(self, spec: Any) -> Vectors:
+        docids, index = self.searcher.docids, self.searcher.index
+        if hasattr(spec, "encode") and not isinstance(spec, str):
+            if self._texts is None:
+                raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
+            return PassageVectors(spec, docids=docids, texts=self._texts, dimension=index.d)
+        return open_vectors(spec, index=index, docids=docids)
+
     def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
         """The hits [n, k] without each query's own document, if it has one."""
         with self.costs.stage("search"):
@@ -207,7 +216,7 @@ class TourSearcher(FaissSearcher):
         ]
 
     def _with_vectors(self, ranking: Ranking) -> list[PrfDenseSearchResult]:
-        fetch = self._vectors or open_vectors(None, index=self.searcher.index, docids=self.searcher.docids)
+        fetch = self._vectors or self._open_vectors(None)
         return [
             PrfDenseSearchResult(hit.docid, hit.score, vector)
             for hit, vector in zip(self._plain(ranking), fetch(ranking.ids), strict=True)

@@ -67,7 +67,9 @@ class CachedReranker:
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Raw logits, float64 [len(pairs)], stored or scored; repeated pairs are scored once."""
-        keys = [pair_key(self.fingerprint, query, passage) for query, passage in pairs]
+        # A re-ranker that reads more than a passage's characters says what: its title apart, for one.
+        reads = getattr(self.reranker, "reads", str)
+        keys = [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
         places: dict[bytes, int] = {}
         for place, key in enumerate(keys):
             places.setdefault(key, place)

@@ -1,7 +1,7 @@
-"""The vectors of candidates: from the index itself, from an encoded corpus, or encoded on the fly."""
+"""The vectors of candidates: from the index itself, from an encoded corpus, or from a function."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,32 +9,25 @@ from tour_pyserini.core.pool import Vectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
 from tour_pyserini.retrieval.index_vectors import IndexVectors
-from tour_pyserini.retrieval.passage_vectors import PassageVectors
 
 log = logging.getLogger(__name__)
 
 _HINT = "name the encoded corpus (--vectors FOLDER), or have passages encoded as they are met (--vectors encode)"
 
 
-def open_vectors(spec: Any, *, index: Any, docids: Sequence[str], texts: Mapping[str, str] | None = None) -> Vectors:
+def open_vectors(spec: Any, *, index: Any, docids: Sequence[str]) -> Vectors:
     """A function from positions in the index [m] to vectors [m, d].
 
     Args:
         spec: None for the index's own vectors; the folder of an encoded corpus (a flat FAISS index, or Pyserini's
-            JSON lines); an object with Pyserini's document-encoder interface, which then encodes the passages of
-            `texts`; or a function that answers already.
+            JSON lines); or a function that answers already.
         index: the FAISS index that is searched.
         docids: the docid at each of its positions.
-        texts: passages by docid, for a document encoder.
     """
     if spec is None:
         return _from_index(index)
     if isinstance(spec, str | Path):
         return EncodedCorpus.open(Path(spec), docids=docids, dimension=index.d)
-    if hasattr(spec, "encode"):
-        if texts is None:
-            raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
-        return PassageVectors(spec, docids=docids, texts=texts, dimension=index.d)
     if callable(spec):
         return spec
     raise TourError(f"vectors cannot come from {spec!r}; {_HINT}.")
