@@ -8,6 +8,8 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.presets import PRESETS, preset_for
 from tour_pyserini.errors import TourError
 
+PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
+
 
 class Help(argparse.RawDescriptionHelpFormatter):
     """Keeps an example's lines and shows defaults that are worth showing."""
@@ -47,7 +49,14 @@ def add_config_flags(parser: argparse._ArgumentGroup) -> None:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         else:
             parser.add_argument(flag, metavar=field.name.split("_")[-1].upper(), help=text)
-    parser.add_argument("--prf-depth", type=int, metavar="N", help="Pyserini's name for --depth")
+    parser.add_argument(
+        "--prf-depth",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Pyserini's: feedback from this many passages; sets --depth",
+    )
+    parser.add_argument("--prf-method", choices=list(PRF_METHODS), default="avg", help="Pyserini's, with --prf-depth")
     parser.add_argument("--rocchio-topk", type=int, metavar="N", help="Pyserini's name for --positives")
 
 
@@ -55,7 +64,9 @@ def config_from(args: argparse.Namespace) -> TourConfig:
     """The settings that the flags of `add_config_flags` describe."""
     if args.preset and args.config:
         raise TourError("--preset and --config both say where to start; give one of them.")
-    given: dict[str, Any] = {"depth": args.prf_depth, "positives": args.rocchio_topk}
+    given: dict[str, Any] = {"depth": args.prf_depth or None, "positives": args.rocchio_topk}
+    if args.prf_depth and not (args.preset or args.config):
+        given["method"] = PRF_METHODS[args.prf_method]
     given |= {
         field.name: value
         for field in dataclasses.fields(TourConfig)

@@ -1,7 +1,4 @@
-"""Search topics and write a run, with Pyserini's own flags and one for each setting of TouR.
-
-Scores of the re-ranker are kept, so an interrupted search goes on where it was when the same command is given again.
-"""
+"""Search topics and write a run: `python -m tour_pyserini.search`."""
 
 import argparse
 import contextlib
@@ -12,25 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.arguments import Help, add_config_flags, add_encoder_flags, config_from
+from tour_pyserini.arguments import config_from
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import cache_home, written_whole
 from tour_pyserini.record import write_record
-
-EXAMPLES = """examples:
-  python -m tour_pyserini.search --topics demo
-  python -m tour_pyserini.search --topics scifact/queries.jsonl --qrels scifact/qrels/test.tsv \\
-      --index indexes/scifact --corpus scifact/corpus.jsonl --output runs/scifact.hard.trec
-  python -m tour_pyserini.search ... --method rerank --depth 40
-  python -m tour_pyserini.search ... --preset paper-passages-dpr --reranker cross-encoder/ms-marco-MiniLM-L-6-v2"""
+from tour_pyserini.search_arguments import search_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    args = parser().parse_args(argv)
+    args = search_parser().parse_args(argv)
     config = config_from(args)
     if args.topics == "demo":
         _use_demo(args)
@@ -76,69 +67,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         costs=searcher.costs,
     )
     sys.stderr.write(f"{output}: {searcher.costs}\n")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command's flags."""
-    result = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.search",
-        description=__doc__,
-        epilog=EXAMPLES,
-        formatter_class=Help,
-        allow_abbrev=False,
-    )
-    inputs = result.add_argument_group("what is searched")
-    inputs.add_argument(
-        "--topics", required=True, help="topics: a file (TSV, DPR, BEIR queries.jsonl), a Pyserini name, or `demo`"
-    )
-    inputs.add_argument("--topics-format", default="default", metavar="FORMAT", help="Pyserini's format of topics")
-    inputs.add_argument("--qrels", metavar="FILE", help="search only the topics judged in this TREC or BEIR file")
-    inputs.add_argument("--index", metavar="DIR", help="FAISS index folder, or the name of a prebuilt index")
-    inputs.add_argument(
-        "--corpus", metavar="FILE", help="passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name"
-    )
-    inputs.add_argument(
-        "--vectors", metavar="DIR", help="exact vectors for an index that compresses: an encoded corpus, or `encode`"
-    )
-    inputs.add_argument("--ef-search", type=int, metavar="N", help="efSearch of an HNSW index")
-    inputs.add_argument("--remove-query", action="store_true", help="never retrieve the document that is the query")
-
-    outputs = result.add_argument_group("what is written")
-    outputs.add_argument("--output", metavar="RUN", help="the run file (default: runs/TOPICS.METHOD.trec)")
-    outputs.add_argument(
-        "--output-format", default="trec", choices=["trec", "msmarco", "kilt"], help="format of the run"
-    )
-    outputs.add_argument(
-        "--output-queries", metavar="DIR", help="optimised query vectors, for Pyserini's --encoded-queries"
-    )
-    outputs.add_argument(
-        "--trace", metavar="FILE", help="JSON lines: candidates, scores, labels of each query and iteration"
-    )
-    outputs.add_argument("--hits", type=int, default=1000, metavar="N", help="hits per topic")
-    outputs.add_argument("--tag", help="the run's tag (default: Tour-METHOD)")
-
-    work = result.add_argument_group("how it works")
-    work.add_argument("--batch-size", type=int, default=64, metavar="N", help="topics that advance together")
-    work.add_argument("--threads", type=int, default=1, metavar="N", help="threads of search")
-    add_encoder_flags(work)
-
-    labels = result.add_argument_group("where labels come from")
-    labels.add_argument(
-        "--reranker", default="default", help="a cross-encoder's name or folder, or `default` (ms-marco-MiniLM-L-12-v2)"
-    )
-    labels.add_argument(
-        "--reranker-threads", type=int, metavar="N", help="threads of the re-ranker (default: all cores)"
-    )
-    labels.add_argument(
-        "--reranker-max-length", type=int, default=512, metavar="N", help="tokens of a query and a passage"
-    )
-    labels.add_argument(
-        "--cache", metavar="FILE", help="where scores are kept (default: scores.sqlite in the cache folder)"
-    )
-    labels.add_argument("--no-cache", action="store_true", help="keep no scores")
-
-    add_config_flags(result.add_argument_group("settings of TouR"))
-    return result
 
 
 def _use_demo(args: argparse.Namespace) -> None:

@@ -171,6 +171,15 @@ def test_dense_is_pyserinis_run(case, tmp_path):
     assert ours == theirs.read_text()
 
 
+def test_prf_flags_are_pyserinis(case, tmp_path):
+    prf = ["--prf-depth", "5", "--prf-method", "avg"]
+    ours = case.run(*prf, "--tag", "Faiss", reranker=None, corpus=None)
+    theirs = tmp_path / "theirs.trec"
+    flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", case.path / "encoded"]
+    _pyserini([*flags, "--output", theirs, "--hits", "30", *prf])
+    assert [row[:4] for row in lines_of(ours)] == [row[:4] for row in lines_of(theirs.read_text())]
+
+
 def _pyserini(flags):
     """Pyserini's own command, with Java made ready first."""
     code = (
