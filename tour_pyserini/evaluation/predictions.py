@@ -1,0 +1,51 @@
+"""Answer strings that a system predicted."""
+
+import json
+import math
+import os
+from typing import Any
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.topics.lines import Line, read_lines
+
+
+def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Read predictions: lines `{"qid": "q1", "answer": "Linda Davis", "score": 3.2}`.
+
+    Returns:
+        Answers by question id, best score first, equal scores in the order of the file. Scores may be left out of
+        the whole file; its order then counts.
+    """
+    found: dict[str, list[tuple[float, str]]] = {}
+    scored: bool | None = None
+    for line in read_lines(path):
+        record = _record(line)
+        qid, answer, score = record.get("qid"), record.get("answer"), record.get("score")
+        if isinstance(qid, bool) or not isinstance(qid, str | int):
+            line.refuse("has no question id `qid`")
+        if not isinstance(answer, str):
+            line.refuse("has no string `answer`")
+        if scored is None:
+            scored = score is not None
+        if scored and (isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score)):
+            line.refuse(f"has the score {score!r}, which is not a number")
+        if not scored and score is not None:
+            line.refuse("has a score, and lines before it have none; give all of them or none")
+        found.setdefault(str(qid), []).append((0.0 if score is None else float(score), answer))
+    if not found:
+        raise TourError(f"{path} holds no predictions.")
+    return {qid: [answer for _, answer in sorted(each, key=_worst_last)] for qid, each in found.items()}
+
+
+def _record(line: Line) -> dict[str, Any]:
+    try:
+        record = json.loads(line.text)
+    except (ValueError, RecursionError):
+        line.refuse("is not JSON")
+    if not isinstance(record, dict):
+        line.refuse("is not a JSON object")
+    return record
+
+
+def _worst_last(prediction: tuple[float, str]) -> float:
+    return -prediction[0]
