@@ -9,6 +9,7 @@ from tour_pyserini.arguments import Help
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.against import against
+from tour_pyserini.evaluation.answer_scores import is_answer_measure
 from tour_pyserini.evaluation.by_split import by_split
 from tour_pyserini.evaluation.comparison import measured, place_of
 from tour_pyserini.evaluation.examples import examples
@@ -20,7 +21,9 @@ from tour_pyserini.evaluation.scores import Scorer
 from tour_pyserini.evaluation.significance import TESTS
 from tour_pyserini.evaluation.splits import read_splits
 from tour_pyserini.evaluation.table import against_table, means_table, split_table
+from tour_pyserini.evaluation.with_answers import ScorerWithAnswers
 from tour_pyserini.files import written_whole
+from tour_pyserini.topics.questions import read_questions
 
 if TYPE_CHECKING:
     from pyserini.query_iterator import QueryIterator
@@ -59,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     paired.add_argument(
         "--show", type=int, metavar="N", help="show the N largest gains and losses; needs --topics and --corpus"
     )
+    answers = parser.add_argument_group("predicted answers")
+    answers.add_argument(
+        "--predictions",
+        nargs="+",
+        metavar="FILE",
+        help="JSON lines (qid, answer, score), one file per run, for EM@k and F1@k",
+    )
     queries = parser.add_argument_group("the queries")
     queries.add_argument(
         "--splits", metavar="FILE", help="measure splits: overlap annotations, or lines `qid<TAB>split`"
@@ -68,7 +78,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _of_answers(args: argparse.Namespace) -> list[str]:
+    return [name for name in args.measures if is_answer_measure(name)]
+
+
 def _check(args: argparse.Namespace) -> None:
+    if bool(_of_answers(args)) != bool(args.predictions):
+        raise TourError("EM@k and F1@k measure --predictions; give both, or neither.")
+    if args.predictions and len(args.predictions) != len(args.runs):
+        raise TourError(
+            f"there are {len(args.predictions)} files of predictions for {len(args.runs)} runs; give one each."
+        )
+    if args.predictions and args.topics is None:
+        raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
     if not 0 < args.alpha < 1:
         raise TourError(f"--alpha must be between 0 and 1, not {args.alpha:g}.")
     if args.baseline is None and (args.picture is not None or args.show is not None):
@@ -90,20 +112,24 @@ def _parts(args: argparse.Namespace) -> Iterator[str]:
     written = FORMATS[args.format]
     at = None if args.baseline is None else place_of(args.baseline, args.runs)
     qrels = read_qrels(args.qrels)
-    scorer = Scorer(args.measures, qrels)
+    scorer = Scorer([name for name in args.measures if not is_answer_measure(name)], qrels)
     topics = _topics(args)
     splits = None
     if args.splits is not None:
         order = None if topics is None else [str(qid) for qid in topics.topics]
         splits = read_splits(args.splits, judged=scorer.queries, topics=order)
     rows = measured(scorer, args.runs)
+    with_answers = None
+    if args.predictions:
+        with_answers = ScorerWithAnswers(scorer, _of_answers(args), read_questions(args.topics))
+        rows = [with_answers.add(row, file) for row, file in zip(rows, args.predictions, strict=True)]
     yield written(means_table(rows))
     if at is not None:
         baseline, others = rows[at], rows[:at] + rows[at + 1 :]
         compared = against(baseline, others, test=args.test)
         yield written(against_table(compared, baseline.name, test=args.test, alpha=args.alpha))
     if splits is not None:
-        yield written(split_table(by_split(scorer, rows, splits)))
+        yield written(split_table(by_split(with_answers or scorer, rows, splits)))
     if at is not None and args.show is not None and topics is not None:
         from tour_pyserini.texts import open_texts
 

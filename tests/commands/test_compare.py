@@ -201,3 +201,38 @@ def test_one_sentence_for_what_does_not_fit(files, capsys, monkeypatch, more, sa
     assert says in said.err
     assert said.err.count("\n") == 1
     assert said.out == "" and not (files / "table.txt").exists()
+
+
+def test_answers_stand_in_the_same_table(files, capsys):
+    topics = [
+        {"_id": "q1", "text": "who", "answers": ["The Beatles"]},
+        {"_id": "q2", "text": "what", "answers": ["red green"]},
+    ]
+    (files / "topics.jsonl").write_text("".join(json.dumps(topic) + "\n" for topic in topics))
+    said = [{"qid": "q1", "answer": "beatles!", "score": 1}, {"qid": "q2", "answer": "green blue", "score": 1}]
+    (files / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said))
+    flags = ["--predictions", str(files / "answers.jsonl"), "--topics", str(files / "topics.jsonl")]
+    (files / "splits.tsv").write_text("q1\teasy\nq2\thard\n")
+    flags += ["--splits", str(files / "splits.tsv")]
+    compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--measures", "RR", "EM@1", "F1@1", *flags])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert lines[0][:4] == ["run", "RR", "EM@1", "F1@1"]
+    assert lines[1][:4] == ["one.trec", "0.7500", "0.5000", "0.7500"]
+    assert ["0.0000", "0.5000"] in [line[-2:] for line in lines if line[0] == "hard"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (["--measures", "EM@1"], ["--predictions"]),
+        (["--predictions", "a.jsonl"], ["EM@k"]),
+        (["--measures", "EM@1", "--predictions", "a", "b"], ["2 files", "1 runs"]),
+        (["--measures", "EM@1", "--predictions", "a"], ["--topics"]),
+    ],
+)
+def test_predictions_without_what_they_need(files, capsys, flags, names):
+    with pytest.raises(SystemExit) as left:
+        run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec"), *flags]))
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert all(name in said for name in names)

@@ -66,6 +66,11 @@ class AnswerScorer:
         return float(values.mean()) if len(values) else float("nan")
 
 
+def is_answer_measure(name: str) -> bool:
+    """Whether a measure's name is one of answers: EM@k or F1@k."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _parsed(name: str) -> tuple[str, int]:
     match = _NAME.fullmatch(name)
     if match is None:

@@ -8,6 +8,7 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.comparison import Row
 from tour_pyserini.evaluation.scores import Scorer
+from tour_pyserini.evaluation.with_answers import ScorerWithAnswers
 
 NO_SPLIT = "(no split)"
 
@@ -21,7 +22,7 @@ class SplitRow(NamedTuple):
     means: Mapping[str, float]
 
 
-def by_split(scorer: Scorer, rows: Sequence[Row], splits: Mapping[str, Set[str]]) -> list[SplitRow]:
+def by_split(scorer: Scorer | ScorerWithAnswers, rows: Sequence[Row], splits: Mapping[str, Set[str]]) -> list[SplitRow]:
     """A row per split and run, splits first; judged queries without a split come last, if there are any."""
     chosen = {name: np.array([query in members for query in scorer.queries]) for name, members in splits.items()}
     rest = ~np.any(list(chosen.values()), axis=0)
@@ -38,5 +39,5 @@ def by_split(scorer: Scorer, rows: Sequence[Row], splits: Mapping[str, Set[str]]
     ]
 
 
-def _means(scorer: Scorer, row: Row, kept: np.ndarray) -> dict[str, float]:
+def _means(scorer: Scorer | ScorerWithAnswers, row: Row, kept: np.ndarray) -> dict[str, float]:
     return {measure: scorer.aggregate(measure, values[kept]) for measure, values in row.values.items()}
