@@ -20,6 +20,17 @@ class Help(argparse.RawDescriptionHelpFormatter):
         return f"{text} (default: %(default)s)" if shown and "default" not in text else text
 
 
+def positive(text: str) -> int:
+    """The type of a flag that counts something."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
 def add_encoder_flags(parser: argparse._ArgumentGroup) -> None:
     """The query encoder, with Pyserini's names and meanings."""
     parser.add_argument(
@@ -30,9 +41,9 @@ def add_encoder_flags(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--encoder-class", metavar="CLASS", help="Pyserini's encoder class; inferred if not given")
     parser.add_argument("--tokenizer", metavar="NAME", help="tokenizer, if not the encoder's own")
     parser.add_argument("--pooling", choices=["cls", "mean", "last", "eos"], help="pooling of an encoder of class auto")
-    parser.add_argument("--l2-norm", action="store_true", default=None, help="normalise vectors to unit length")
+    parser.add_argument("--l2-norm", action=argparse.BooleanOptionalAction, help="normalise vectors to unit length")
     parser.add_argument("--query-prefix", metavar="TEXT", help="put before each query when it is encoded")
-    parser.add_argument("--max-length", type=int, default=256, metavar="N", help="tokens of a query")
+    parser.add_argument("--max-length", type=positive, default=256, metavar="N", help="tokens of a query")
     parser.add_argument(
         "--encoded-queries", metavar="DIR", help="vectors of queries instead of an encoder: a folder or a name"
     )
@@ -62,6 +73,8 @@ def add_config_flags(parser: argparse._ArgumentGroup) -> None:
 
 def config_from(args: argparse.Namespace) -> TourConfig:
     """The settings that the flags of `add_config_flags` describe."""
+    if args.prf_depth and args.depth is not None:
+        raise TourError("--depth and --prf-depth are two names of one setting; give one of them.")
     if args.preset and args.config:
         raise TourError("--preset and --config both say where to start; give one of them.")
     given: dict[str, Any] = {"depth": args.prf_depth or None, "positives": args.rocchio_topk}

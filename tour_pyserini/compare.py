@@ -89,6 +89,8 @@ def _check(args: argparse.Namespace) -> None:
         raise TourError(
             f"there are {len(args.predictions)} files of predictions for {len(args.runs)} runs; give one each."
         )
+    if len(_of_answers(args)) == len(args.measures):
+        raise TourError("--measures names none of the runs; add one of ir-measures, such as Success@1.")
     if args.predictions and args.topics is None:
         raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
     if not 0 < args.alpha < 1:
@@ -118,7 +120,7 @@ def _parts(args: argparse.Namespace) -> Iterator[str]:
     if args.splits is not None:
         order = None if topics is None else [str(qid) for qid in topics.topics]
         splits = read_splits(args.splits, judged=scorer.queries, topics=order)
-    rows = measured(scorer, args.runs)
+    rows = measured(scorer, args.runs, qrels=args.qrels)
     with_answers = None
     if args.predictions:
         with_answers = ScorerWithAnswers(scorer, _of_answers(args), read_questions(args.topics))

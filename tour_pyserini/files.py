@@ -1,5 +1,6 @@
 """Writing a file whole or not at all, and knowing what is in one."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -27,6 +28,8 @@ def written_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]
 def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """The name of a temporary file that takes `path`'s place when the block ends well."""
     path = Path(path)
+    if path.is_dir():
+        raise TourError(f"cannot write {path}: it is a folder; give the name of a file.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -37,9 +40,26 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o666 & ~_umask())
-        partial.replace(path)
+        try:
+            partial.replace(path)
+        except OSError as error:
+            raise TourError(f"cannot write {path}: {error.strerror or error}; choose another place.") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Find out before long work, not after it, that a file can be written here."""
+    existed = Path(path).parent.is_dir()
+    with contextlib.suppress(_Tried), replaced_whole(path):
+        raise _Tried
+    if not existed:
+        with contextlib.suppress(OSError):
+            Path(path).parent.rmdir()
+
+
+class _Tried(Exception):
+    """Leaves a block whose file is not meant to stay."""
 
 
 def sha256(path: str | os.PathLike[str]) -> str:

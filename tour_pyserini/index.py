@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,12 @@ from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import sha256
 from tour_pyserini.index_arguments import index_parser
-from tour_pyserini.plugs.encode_documents import encode_documents
+from tour_pyserini.plugs.encode_documents import encode_documents, fitting_length, only_fields
+from tour_pyserini.plugs.encoder_choice import DEFAULT
 from tour_pyserini.plugs.encoders import encoder_fingerprint, load_document_encoder
-from tour_pyserini.retrieval.building import build_index
+from tour_pyserini.plugs.index_settings import FILE
+from tour_pyserini.record import version_of
+from tour_pyserini.retrieval.building import build_index, check_fit
 from tour_pyserini.retrieval.index_folder import check_place, folder_whole
 from tour_pyserini.retrieval.partial_vectors import PartialVectors
 from tour_pyserini.texts.beir import BeirTexts, corpus_file
@@ -44,11 +46,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         device=args.device,
     )
     settings = _settings(args, corpus, encoder)
+    kind = _kind(args)
+    check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
+        # Whoever worked here before may have finished the index since the first look.
+        check_place(folder, overwrite=args.overwrite)
         there = partial.done
-        _encode(args, corpus, encoder, partial)
-        with folder_whole(folder) as new:
-            _write(new, partial, settings, args)
+        _encode(args, corpus, encoder, partial, max_length=settings["max_length"])
+        with folder_whole(folder, overwrite=args.overwrite) as new:
+            _write(new, partial, settings, kind, threads=args.threads)
         partial.discard()
     seconds = time.perf_counter() - started
     sys.stderr.write(
@@ -77,38 +83,51 @@ def _use_threads(threads: int | None) -> None:
 
 def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
     """All that the vectors depend on."""
-    probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=args.max_length)
+    max_length = fitting_length(encoder, args.max_length)
+    probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=max_length)
     return {
         "corpus_sha256": sha256(corpus.path),
         "documents": len(corpus),
         "fields": sorted(set(args.fields)),
-        "encoder": args.encoder,
+        "encoder": _findable(args.encoder),
         "encoder_fingerprint": encoder_fingerprint(args.encoder),
         "encoder_class": type(encoder).__name__,
         "pooling": getattr(encoder, "pooling", None),
         "l2_norm": getattr(encoder, "l2_norm", None),
         "prefix": args.prefix,
-        "max_length": args.max_length,
+        "max_length": max_length,
         "dimension": probe.shape[1],
         "chunk": CHUNK,
     }
 
 
-def _encode(args: argparse.Namespace, corpus: BeirTexts, encoder: Any, partial: PartialVectors) -> None:
+def _findable(encoder: str) -> str:
+    """A folder by its absolute path, which holds wherever the index is searched from; a name as it is."""
+    folder = Path(encoder)
+    return str(folder.resolve()) if encoder != DEFAULT and folder.is_dir() else encoder
+
+
+def _kind(args: argparse.Namespace) -> dict[str, Any]:
+    """The kind of index with its settings, as `build_index` takes them."""
+    if args.hnsw:
+        return {"kind": "hnsw", "hnsw_m": args.M, "ef_construction": args.efC}
+    if args.pq:
+        return {"kind": "pq", "pq_m": args.pq_m, "pq_nbits": args.pq_nbits}
+    return {"kind": "flat"}
+
+
+def _encode(
+    args: argparse.Namespace, corpus: BeirTexts, encoder: Any, partial: PartialVectors, *, max_length: int
+) -> None:
     from tqdm import tqdm
 
-    documents = (_only(args.fields, document) for document in islice(corpus.records(), partial.done, None))
+    documents = (only_fields(args.fields, document) for document in islice(corpus.records(), partial.done, None))
     # disable=None: a bar on a terminal alone.
     with tqdm(total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=None) as bar:
         for chunk in _chunks(documents):
-            vectors = encode_documents(encoder, chunk, batch_size=args.batch_size, max_length=args.max_length)
+            vectors = encode_documents(encoder, chunk, batch_size=args.batch_size, max_length=max_length)
             partial.append([document.docid for document in chunk], vectors)
             bar.update(len(chunk))
-
-
-def _only(fields: Sequence[str], document: Document) -> Document:
-    title = document.title.strip() if "title" in fields else ""
-    return Document(document.docid, title, document.text.strip() if "text" in fields else "")
 
 
 def _chunks(documents: Iterator[Document]) -> Iterator[list[Document]]:
@@ -116,31 +135,21 @@ def _chunks(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def _write(folder: Path, partial: PartialVectors, settings: dict[str, Any], args: argparse.Namespace) -> None:
+def _write(
+    folder: Path, partial: PartialVectors, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
+) -> None:
     """The two files that Pyserini reads, and beside them how they came about."""
     import faiss
 
-    kind: dict[str, Any] = {"kind": "hnsw" if args.hnsw else "pq" if args.pq else "flat"}
-    if args.hnsw:
-        kind |= {"hnsw_m": args.M, "ef_construction": args.efC}
-    elif args.pq:
-        kind |= {"pq_m": args.pq_m, "pq_nbits": args.pq_nbits}
-    faiss.write_index(build_index(partial.vectors(), **kind, threads=args.threads), str(folder / "index"))
+    faiss.write_index(build_index(partial.vectors(), **kind, threads=threads), str(folder / "index"))
     shutil.copyfile(partial.folder / "docid", folder / "docid")
     record = {
         "settings": settings,
         "index": kind,
-        "versions": {name: _version(name) for name in LIBRARIES},
+        "versions": {name: version_of(name) for name in LIBRARIES},
         "sha256": {name: sha256(folder / name) for name in ("index", "docid")},
     }
-    (folder / "tour-index.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    (folder / FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ def index_parser() -> argparse.ArgumentParser:
     add("--l2-norm", action=argparse.BooleanOptionalAction, help=l2_norm)
     add("--prefix", help='put before every document, e.g. "passage:"')
     add("--fields", nargs="+", choices=["title", "text"], default=["title", "text"], help="default: title text")
-    add("--max-length", type=_positive, default=256, help="tokens of a document that are read (default: 256)")
+    max_length = "tokens of a document that are read (default: 256, or the model's positions where they are fewer)"
+    add("--max-length", type=_positive, help=max_length)
     add("--batch-size", type=_positive, default=64, help="documents encoded at once (default: 64)")
     add("--device", default="cpu", help="cpu, cuda:0, ... (default: cpu)")
     add("--threads", type=_positive, help="at most this many (default: all processors)")

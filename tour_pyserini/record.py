@@ -49,7 +49,7 @@ def write_record(
         "command": [Path(sys.argv[0]).stem, *sys.argv[1:]],
         "arguments": {name: str(value) for name, value in arguments.items() if value is not None},
         "config": str(config),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}},
         "files": {role: _identity(path) for role, path in files.items() if path is not None},
         "models": {role: fingerprint for role, fingerprint in models.items() if fingerprint},
         "run": {"sha256": sha256(run)},
@@ -71,7 +71,8 @@ def read_costs(run: str | os.PathLike[str]) -> Costs | None:
         raise TourError(f"{path} is not the record of a run ({error}); remove it or make the run again.") from error
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """The version of an installed package, or None where it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

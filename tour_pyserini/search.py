@@ -14,7 +14,7 @@ from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
-from tour_pyserini.files import cache_home, written_whole
+from tour_pyserini.files import cache_home, check_place, written_whole
 from tour_pyserini.record import write_record
 from tour_pyserini.search_arguments import search_parser
 
@@ -25,11 +25,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = config_from(args)
     if args.topics == "demo":
         _use_demo(args)
+    _check_flags(args)
     if not args.index:
         raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index.")
     if METHODS[config.method].labels and not args.corpus:
         raise TourError(f"--corpus is missing: the method {config.method} reads the passages it labels.")
-    output = args.output or f"runs/{Path(args.topics).name.partition('.')[0]}.{config.method}.trec"
+    output = args.output or f"runs/{_name(args.topics)}.{config.method}.trec"
+    _check_outputs(args, output)
 
     from tour_pyserini.evaluation.files import read_qrels
     from tour_pyserini.plugs.encoded_queries import write_encoded_queries
@@ -69,6 +71,35 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stderr.write(f"{output}: {searcher.costs}\n")
 
 
+def _name(topics: str) -> str:
+    """A run's name from its topics: `scifact` for scifact/queries.jsonl, `nq` for nq.tsv."""
+    path = Path(topics)
+    first, *others = path.name.split(".")[: -1 if path.suffix else None]
+    return ".".join([path.resolve().parent.name if first in ("queries", "topics") else first, *others])
+
+
+def _check_flags(args: argparse.Namespace) -> None:
+    """Refuse what contradicts itself."""
+    if args.cache and args.no_cache:
+        raise TourError("--cache and --no-cache contradict each other; give one of them.")
+    if args.encoder and args.encoded_queries:
+        raise TourError("--encoder and --encoded-queries both give the queries' vectors; give one of them.")
+    if args.tag is not None and args.tag.split() != [args.tag]:
+        raise TourError(f"--tag {args.tag!r} does not fit a run file: give one word.")
+    if args.output_format == "kilt" and args.topics_format != "kilt":
+        raise TourError("--output-format kilt adds to KILT's topics: give them with --topics-format kilt.")
+
+
+def _check_outputs(args: argparse.Namespace, output: str) -> None:
+    """Find out before the search, not after it, that everything can be written."""
+    places = [output, args.trace, f"{args.output_queries}/embedding.pkl" if args.output_queries else None]
+    given = [Path(place).resolve() for place in places if place]
+    if len(set(given)) != len(given):
+        raise TourError(f"the run and the trace cannot both be {args.trace}; give them two names.")
+    for place in given:
+        check_place(place)
+
+
 def _use_demo(args: argparse.Namespace) -> None:
     """The embedded collection in place of what was not given."""
     from tour_pyserini.demo import collection
@@ -93,7 +124,7 @@ def _reranker(args: argparse.Namespace) -> Any:
 def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace: Any) -> Any:
     from tour_pyserini.plugs.encoded_queries import load_encoded_queries
     from tour_pyserini.plugs.encoders import load_document_encoder, load_query_encoder
-    from tour_pyserini.plugs.index_settings import encoder_options, read_index_settings
+    from tour_pyserini.plugs.index_settings import check_vectors, encoder_options, read_index_settings
     from tour_pyserini.plugs.opening import open_searcher
     from tour_pyserini.plugs.passage_vectors import PassageVectors
     from tour_pyserini.plugs.searcher import TourSearcher
@@ -115,13 +146,11 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
         if texts is None:
             raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
         made = read_index_settings(args.index)
-        vectors = PassageVectors(
-            load_document_encoder(prefix=made.prefix if made else None, **options),
-            docids=inner.docids,
-            texts=texts,
-            dimension=inner.dimension,
-            max_length=made.max_length if made else 256,
-        )
+        built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
+        encode = load_document_encoder(prefix=made.prefix if made else None, **options)
+        vectors = PassageVectors(encode, docids=inner.docids, texts=texts, dimension=inner.dimension, **built)
+    elif vectors is not None:
+        check_vectors(args.index, vectors)
     return TourSearcher(
         inner,
         reranker,

@@ -2,7 +2,7 @@
 
 import argparse
 
-from tour_pyserini.arguments import Help, add_config_flags, add_encoder_flags
+from tour_pyserini.arguments import Help, add_config_flags, add_encoder_flags, positive
 
 ABOUT = """\
 Search topics and write a run, with Pyserini's own flags and one for each setting of TouR. Scores of the re-ranker are
@@ -38,7 +38,7 @@ def search_parser() -> argparse.ArgumentParser:
     inputs.add_argument(
         "--vectors", metavar="DIR", help="exact vectors for an index that compresses: an encoded corpus, or `encode`"
     )
-    inputs.add_argument("--ef-search", type=int, metavar="N", help="efSearch of an HNSW index")
+    inputs.add_argument("--ef-search", type=positive, metavar="N", help="efSearch of an HNSW index")
     inputs.add_argument("--remove-query", action="store_true", help="never retrieve the document that is the query")
 
     outputs = result.add_argument_group("what is written")
@@ -52,12 +52,12 @@ def search_parser() -> argparse.ArgumentParser:
     outputs.add_argument(
         "--trace", metavar="FILE", help="JSON lines: candidates, scores, labels of each query and iteration"
     )
-    outputs.add_argument("--hits", type=int, default=1000, metavar="N", help="hits per topic")
+    outputs.add_argument("--hits", type=positive, default=1000, metavar="N", help="hits per topic")
     outputs.add_argument("--tag", help="the run's tag (default: Tour-METHOD)")
 
     work = result.add_argument_group("how it works")
-    work.add_argument("--batch-size", type=int, default=64, metavar="N", help="topics that advance together")
-    work.add_argument("--threads", type=int, default=1, metavar="N", help="threads of search")
+    work.add_argument("--batch-size", type=positive, default=64, metavar="N", help="topics that advance together")
+    work.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of search")
     add_encoder_flags(work)
 
     labels = result.add_argument_group("where labels come from")
@@ -65,10 +65,10 @@ def search_parser() -> argparse.ArgumentParser:
         "--reranker", default="default", help="a cross-encoder's name or folder, or `default` (ms-marco-MiniLM-L-12-v2)"
     )
     labels.add_argument(
-        "--reranker-threads", type=int, metavar="N", help="threads of the re-ranker (default: all cores)"
+        "--reranker-threads", type=positive, metavar="N", help="threads of the re-ranker (default: all cores)"
     )
     labels.add_argument(
-        "--reranker-max-length", type=int, default=512, metavar="N", help="tokens of a query and a passage"
+        "--reranker-max-length", type=positive, default=512, metavar="N", help="tokens of a query and a passage"
     )
     labels.add_argument(
         "--cache", metavar="FILE", help="where scores are kept (default: scores.sqlite in the cache folder)"

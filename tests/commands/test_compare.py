@@ -22,9 +22,9 @@ def test_table_by_hand(files, capsys):
         [str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), "--measures", "RR", "Success@1"]
     )
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["run", "RR", "Success@1", "labels/query", "updates/query"],
-        ["one.trec", "0.7500", "0.5000", "10.0", "1.50"],
-        ["two.trec", "0.5000", "0.5000", "-", "-"],  # an unanswered query counts as 0
+        ["run", "answered", "RR", "Success@1", "labels/query", "updates/query"],
+        ["one.trec", "2", "0.7500", "0.5000", "10.0", "1.50"],
+        ["two.trec", "1", "0.5000", "0.5000", "-", "-"],  # an unanswered query counts as 0
     ]
 
 
@@ -48,6 +48,7 @@ def test_beir_qrels_become_trec_qrels(files, capsys):
         ("one.trec", "q1 Q0 a 1 2.0 t\nq1 Q0 a 2 1.0 t\n", ["one.trec, line 2", "second time"]),
         ("one.trec", "", ["one.trec"]),
         ("one.trec.json", "{}", ["one.trec.json"]),
+        ("one.trec", "q8 Q0 a 1 2.0 t\n", ["one.trec and", "qrels.tsv have no query in common"]),
         ("qrels.tsv", "q1 0 7 1\nq1 0 8\n", ["qrels.tsv, line 2"]),
         ("qrels.tsv", "q1 0 a yes\n", ["qrels.tsv, line 1", "yes"]),
         ("qrels.tsv", "q1 0 a 1\nq1 0 a 0\n", ["qrels.tsv, line 2", "second time"]),
@@ -77,7 +78,7 @@ def call(files, *more):
 def test_against_a_baseline_by_hand(files, capsys):
     call(files, "--baseline", str(files / "two.trec"))
     means, title, table = capsys.readouterr().out.split("\n\n")
-    assert means.splitlines()[1].split() == ["one.trec", "0.7500", "10.0", "1.50"]
+    assert means.splitlines()[1].split() == ["one.trec", "2", "0.7500", "10.0", "1.50"]
     assert title == (
         "Against two.trec: paired randomisation test, Holm's correction over 1 comparison; * significant at 0.05"
     )
@@ -111,15 +112,15 @@ def test_output_takes_the_report(files, capsys):
     call(files, "--format", "csv", "--output", str(files / "out" / "table.csv"))
     assert capsys.readouterr().out == ""
     assert (files / "out" / "table.csv").read_text() == (
-        "run,RR,labels/query,updates/query\none.trec,0.7500,10.0,1.50\ntwo.trec,0.5000,-,-\n"
+        "run,answered,RR,labels/query,updates/query\none.trec,2,0.7500,10.0,1.50\ntwo.trec,1,0.5000,-,-\n"
     )
 
 
 def test_latex(files, capsys):
     call(files, "--format", "latex")
     assert capsys.readouterr().out == (
-        "\\begin{tabular}{lrrr}\n\\toprule\nrun & RR & labels/query & updates/query \\\\\n\\midrule\n"
-        "one.trec & 0.7500 & 10.0 & 1.50 \\\\\ntwo.trec & 0.5000 & - & - \\\\\n\\bottomrule\n\\end{tabular}\n"
+        "\\begin{tabular}{lrrrr}\n\\toprule\nrun & answered & RR & labels/query & updates/query \\\\\n\\midrule\n"
+        "one.trec & 2 & 0.7500 & 10.0 & 1.50 \\\\\ntwo.trec & 1 & 0.5000 & - & - \\\\\n\\bottomrule\n\\end{tabular}\n"
     )
 
 
@@ -188,6 +189,7 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys
         (["--splits", "malformed.jsonl"], "malformed.jsonl, line 2 is not JSON"),
         (["--measures", "alpha_nDCG@10"], "alpha_nDCG@10"),
         (["--measures", "nDCG@10", "Wonder"], "Wonder"),
+        (["--measures", "nDCG@0"], "nDCG@0 must be at least 1"),
     ],
 )
 def test_one_sentence_for_what_does_not_fit(files, capsys, monkeypatch, more, says):
@@ -227,7 +229,8 @@ def test_answers_stand_in_the_same_table(files, capsys):
         (["--measures", "EM@1"], ["--predictions"]),
         (["--predictions", "a.jsonl"], ["EM@k"]),
         (["--measures", "EM@1", "--predictions", "a", "b"], ["2 files", "1 runs"]),
-        (["--measures", "EM@1", "--predictions", "a"], ["--topics"]),
+        (["--measures", "RR", "EM@1", "--predictions", "a"], ["--topics"]),
+        (["--measures", "EM@1", "--predictions", "a", "--topics", "t"], ["none of the runs"]),
     ],
 )
 def test_predictions_without_what_they_need(files, capsys, flags, names):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from tour_pyserini import index
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
+from tour_pyserini.plugs.encode_documents import fitting_length, only_fields
+from tour_pyserini.plugs.index_settings import FILE, encoder_options
 from tour_pyserini.retrieval.building import build_index
 from tour_pyserini.retrieval.partial_vectors import PartialVectors
+from tour_pyserini.texts.document import Document
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -125,7 +129,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
         assert searcher.index.reconstruct(i) == pytest.approx(encoder.encode(texts=[text])[0], abs=1e-5)
     assert len(searcher.search("a b c", k=5)) == 5
 
-    record = json.loads((tmp_path / "index" / "tour-index.json").read_text())
+    record = json.loads((tmp_path / "index" / FILE).read_text())
     assert record["settings"]["documents"] == 40
     assert record["settings"]["dimension"] == 16
     assert record["index"] == {"kind": "flat"}
@@ -147,7 +151,7 @@ def test_other_kinds_of_index(tiny, tmp_path, more, kind):
     found = faiss.read_index(str(tmp_path / "index" / "index"))
     assert (found.ntotal, found.d, found.metric_type) == (300, 16, faiss.METRIC_INNER_PRODUCT)
     assert isinstance(found, faiss.IndexHNSWFlat if kind["kind"] == "hnsw" else faiss.IndexPQ)
-    assert json.loads((tmp_path / "index" / "tour-index.json").read_text())["index"] == kind
+    assert json.loads((tmp_path / "index" / FILE).read_text())["index"] == kind
 
 
 def test_an_index_is_replaced_only_when_told_and_only_by_a_whole_one(tiny, tmp_path, monkeypatch):
@@ -167,6 +171,55 @@ def test_an_index_is_replaced_only_when_told_and_only_by_a_whole_one(tiny, tmp_p
     assert content(folder) == before
     index.main(flags(tiny, corpus, folder, "--overwrite", "--max-length", 8))
     assert content(folder)["index"] != before["index"]
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
+
+
+def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny, tmp_path, monkeypatch):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
+    folder = tmp_path / "index"
+    load, encode = index.load_document_encoder, index.encode_documents
+    encoded = []
+
+    def load_while_the_same_command_runs(*options, **more):
+        monkeypatch.setattr(index, "load_document_encoder", load)
+        index.main(flags(tiny, corpus, folder))
+        return load(*options, **more)
+
+    monkeypatch.setattr(index, "load_document_encoder", load_while_the_same_command_runs)
+    monkeypatch.setattr(index, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
+    with pytest.raises(TourError, match="holds an index already; add --overwrite"):
+        index.main(flags(tiny, corpus, folder))
+    assert encoded == [1, 20, 1]  # the second command only probes
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
+
+
+def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, monkeypatch):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
+    folder = tmp_path / "index"
+
+    def build_while_another_index_appears(*options, **more):
+        folder.mkdir()
+        (folder / "index").write_text("theirs")
+        (folder / "docid").write_text("theirs")
+        return build_index(*options, **more)
+
+    with monkeypatch.context() as patched, pytest.raises(TourError, match="holds an index already; add --overwrite"):
+        patched.setattr(index, "build_index", build_while_another_index_appears)
+        index.main(flags(tiny, corpus, folder))
+    assert content(folder) == {"index": b"theirs", "docid": b"theirs"}
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index", "index.partial"}
+    index.main(flags(tiny, corpus, folder, "--overwrite"))  # with the vectors that are there
+    assert (folder / "docid").read_text().split()[-1] == "d19"
+
+
+@pytest.mark.slow
+def test_of_two_commands_started_together_one_builds_the_index(tiny, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
+    processes = [started(flags(tiny, corpus, tmp_path / "index")) for _ in range(2)]
+    told = [process.communicate()[1] for process in processes]
+    assert sorted(process.returncode for process in processes) == [0, 2], told
+    refused = next(text for text in told if text.startswith("error"))
+    assert "holds an index already" in refused or "another process is at work" in refused
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
 
 
@@ -204,6 +257,101 @@ def test_other_settings_do_not_resume(tiny, tmp_path, monkeypatch, change, messa
     with pytest.raises(TourError, match=message) as caught:
         index.main(flags(tiny, corpus, tmp_path / "index", *change))
     assert "delete that folder to start again" in str(caught.value)
+
+
+def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatch):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
+
+    def no_build(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tiny.parent)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(index, "build_index", no_build)
+        index.main(flags(f"./{tiny.name}", corpus, tmp_path / "index"))
+    monkeypatch.chdir(tiny)
+    index.main(flags(".", corpus, tmp_path / "index"))  # the same encoder, so it goes on
+    monkeypatch.chdir(tmp_path)
+    assert encoder_options("index", None, pooling=None, l2_norm=None)["spec"] == str(tiny)
+
+
+@pytest.mark.parametrize("name", ["default", "some/name-on-the-hub"])
+def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
+    (tmp_path / "default").mkdir()  # the word wins over a folder
+    monkeypatch.chdir(tmp_path)
+    assert index._findable(name) == name
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--pq", "--pq-m", 5], "16 dimensions cannot be cut into 5 equal parts"),
+        (["--pq", "--pq-m", 4, "--pq-nbits", 10], "1024 centroids .* there are 30"),
+        (["--hnsw", "--M", 1], "--M 2"),
+        (["--max-length", 100_000], "reads at most 512 tokens, not 100000"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, monkeypatch, more, message):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 30)
+    encoded = []
+    encode = index.encode_documents
+    monkeypatch.setattr(index, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
+    with pytest.raises(TourError, match=message):
+        index.main(flags(tiny, corpus, tmp_path / "index", *more))
+    assert sum(encoded) <= 1  # the probe
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_document_as_long_as_the_model_reads_is_encoded(tiny, tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "title": "", "text": "a " * 600}))
+    index.main(flags(tiny, tmp_path, tmp_path / "index", "--max-length", 512))
+    assert json.loads((tmp_path / "index" / FILE).read_text())["settings"]["max_length"] == 512
+
+
+def test_a_failure_before_the_first_chunk_leaves_nothing(tiny, tmp_path, monkeypatch):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
+    encode = index.encode_documents
+
+    def fail_after_the_probe(encoder, documents, **more):
+        if len(documents) > 1:
+            raise RuntimeError("no")
+        return encode(encoder, documents, **more)
+
+    monkeypatch.setattr(index, "encode_documents", fail_after_the_probe)
+    with pytest.raises(RuntimeError, match="no"):
+        index.main(flags(tiny, corpus, tmp_path / "index"))
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "length"),
+    [
+        ({"model_type": "bert", "max_position_embeddings": 512}, None, 256),
+        ({"model_type": "bert", "max_position_embeddings": 128}, None, 128),
+        ({"model_type": "bert", "max_position_embeddings": 512}, 512, 512),
+        ({"model_type": "bert", "max_position_embeddings": 512}, 513, None),
+        ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512, 512),
+        ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 513, None),
+        ({"model_type": "t5"}, 4096, 4096),
+        (None, 4096, 4096),
+        (None, None, 256),
+    ],
+)
+def test_how_many_tokens_are_read(model, wanted, length):
+    encoder = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(**model)) if model else "a name")
+    if length is None:
+        with pytest.raises(TourError, match="at most 512 tokens, not 513"):
+            fitting_length(encoder, wanted)
+    else:
+        assert fitting_length(encoder, wanted) == length
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [(["title", "text"], ("Title", "a text")), (["title"], ("Title", "")), (["text"], ("", "a text"))],
+)
+def test_only_some_fields(fields, kept):
+    assert only_fields(fields, Document("d", " Title", "a text\n")) == Document("d", *kept)
 
 
 @pytest.mark.parametrize(

@@ -281,8 +281,17 @@ BAD = {
     "bad setting": (lambda case: {"tau": "-1"}, ["tau"]),
     "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
-    "no hits": (lambda case: {"hits": 0}, ["hits"]),
-    "batch size": (lambda case: {"batch_size": 0}, ["batch-size"]),
+    "diverging step": (lambda case: {"learning_rate": 1e38}, ["diverged"]),
+    "infinite step": (lambda case: {"learning_rate": "inf"}, ["learning_rate", "finite"]),
+    "tag of two words": (lambda case: {"tag": "a b"}, ["'a b'"]),
+    "two names of one setting": (lambda case: {"depth": 3, "prf_depth": 7}, ["--prf-depth"]),
+    "two sources of vectors": (lambda case: {"encoder": "default"}, ["--encoded-queries"]),
+    "kilt output of other topics": (lambda case: {"output_format": "kilt"}, ["--topics-format kilt"]),
+    "no vectors": (lambda case: {"vectors": ""}, ["--vectors"]),
+    "trace in place of the run": (lambda case: {"trace": case.output}, ["a.trec"]),
+    "trace in a folder": (lambda case: {"trace": case.path}, ["folder"]),
+    "queries in a file": (lambda case: {"output_queries": case.corpus}, ["corpus.jsonl"]),
+    "output is a folder": (lambda case: {"output": case.path}, ["folder"]),
     "output in a file": (lambda case: {"output": case.corpus / "a.trec"}, ["a.trec"]),
 }
 
@@ -311,6 +320,26 @@ def test_a_process_of_its_own_leaves_with_2_and_no_traceback(case):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--hits", "--batch-size", "--threads", "--max-length", "--ef-search"])
+@pytest.mark.parametrize("value", ["0", "-3", "many"])
+def test_counts_are_whole_numbers_above_0(case, flag, value, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([*case.flags(), flag, value])
+    assert left.value.code == 2
+    assert flag in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("topics", "name"),
+    [("x/scifact/queries.jsonl", "scifact"), ("nq-wiki/queries.nq-test.jsonl", "nq-wiki.nq-test"), ("nq.tsv", "nq"),
+     ("dpr-nq-test", "dpr-nq-test")],
+)  # fmt: skip
+def test_runs_are_named_after_their_topics(topics, name):
+    from tour_pyserini.search import _name
+
+    assert _name(topics) == name
 
 
 def test_help_is_worth_reading(capsys):

@@ -54,6 +54,17 @@ def test_text_over_a_preset():
     assert config == TourConfig.preset("official").replace(depth=7)
 
 
+def test_nothing_said_is_the_default():
+    assert TourConfig.parse("") == TourConfig.parse(" ") == TourConfig()
+    assert TourConfig.parse("depth=4,") == TourConfig(depth=4)
+
+
+def test_official_is_the_published_code_where_it_differs():
+    official = TourConfig.preset("official")
+    differences = {"weight_decay": 0.1, "gradient_clip": 1.0, "aggregation": "softmax", "stopping": "nucleus"}
+    assert official == TourConfig.preset("paper-odqa-phrases").replace(**differences)
+
+
 def test_is_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         TourConfig().depth = 5
@@ -68,6 +79,8 @@ def test_is_immutable():
         ("tau=0", ["tau"]),
         ("p=1.5", ["p must"]),
         ("p=nan", ["p must"]),
+        ("learning_rate=inf", ["learning_rate", "finite"]),
+        ("gradient_clip=nan", ["gradient_clip"]),
         ("momentum=1", ["momentum"]),
         ("early_stopping=maybe", ["early_stopping", "true or false"]),
         ("final_list=first", ["final_list", "last, union"]),

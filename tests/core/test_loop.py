@@ -172,5 +172,14 @@ def test_observer_sees_every_iteration():
     config = TourConfig(iterations=2, learning_rate=0.3, similarity_scale=1.0, weight_decay=0.0)
     world.run(np.array([[30.0, 2.0, 1.0]]), config, observe=steps.append)
     assert [step.t for step in steps] == [0, 1, 2]
-    assert [step.step_size for step in steps] == pytest.approx([0.3, 0.15, 0.0])
+    assert [step.step_size for step in steps] == [0.3, 0.15, None]
     assert [step.last for step in steps] == [False, False, True]
+
+
+def test_soft_labels_stop_on_the_highest_score_or_as_published_on_the_nucleus():
+    # softmax(s / 2) is 0.27, 0.45, 0.27: the first candidate is not the best, but in the nucleus of mass 0.6
+    scores = 2 * np.log([[3.0, 5.0, 3.0]])
+    queries = np.array([[3.0, 2.0, 1.0]])
+    config = TourConfig(method="soft", tau=2.0, p=0.6, similarity_scale=1.0)
+    assert World(np.eye(3), scores, 3).run(queries, config).updates.tolist() != [0]
+    assert World(np.eye(3), scores, 3).run(queries, config.replace(stopping="nucleus")).updates.tolist() == [0]

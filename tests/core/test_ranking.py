@@ -9,6 +9,7 @@ from tour_pyserini.core.candidates import Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import optimise
 from tour_pyserini.core.ranking import rank, strictly_decreasing
+from tour_pyserini.errors import TourError
 
 
 def reranked(config, hits=4):
@@ -57,6 +58,12 @@ def test_strictly_decreasing_by_hand():
         0.399999,
         0.1,
     ]
+
+
+@pytest.mark.parametrize("score", [1e13, -1e13, np.inf, np.nan])
+def test_scores_that_fit_no_run_file_are_refused(score):
+    with pytest.raises(TourError, match="run file"):
+        strictly_decreasing(np.array([1.0, score]))
 
 
 @given(st.lists(st.floats(-1e5, 1e5), max_size=60))

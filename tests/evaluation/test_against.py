@@ -11,7 +11,9 @@ from tour_pyserini.evaluation.gains import gains, outcomes
 
 def row(name, **values):
     arrays = {measure: np.array(each, dtype=float) for measure, each in values.items()}
-    return Row(name, Path(name), arrays, {measure: each.mean() for measure, each in arrays.items()}, None)
+    means = {measure: each.mean() for measure, each in arrays.items()}
+    answered = np.ones_like(next(iter(arrays.values())), dtype=bool)
+    return Row(name, Path(name), arrays, means, answered, None)
 
 
 def test_outcomes_by_hand():

@@ -1,9 +1,12 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ir_measures import Qrel
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.comparison import measured
 from tour_pyserini.evaluation.examples import examples
-from tour_pyserini.evaluation.files import read_qrels
+from tour_pyserini.evaluation.files import read_qrels, read_run
 from tour_pyserini.evaluation.ranking import read_rankings
 from tour_pyserini.evaluation.scores import Scorer
 
@@ -84,3 +87,26 @@ def test_equal_scores_are_ranked_as_they_are_evaluated(tmp_path):
     (tmp_path / "qrels").write_text("q1 0 b 1\n")
     (row,) = measured(Scorer(["RR"], read_qrels(tmp_path / "qrels")), [tmp_path / "run"])
     assert row.means["RR"] == 1 / 2
+
+
+# Neighbours of 1 and 2 that single precision does not tell apart, and some that it does.
+SCORES = st.sampled_from([1.0, 1 + 1e-9, 1 - 1e-9, 1 + 1e-6, 2.0, 2 + 1e-8, -1.0, -1 - 1e-9, 1e39, 2e39])
+
+
+@given(st.lists(SCORES, min_size=1, max_size=12))
+def test_a_rank_is_the_one_that_was_measured(tmp_path_factory, scores):
+    run = tmp_path_factory.mktemp("ranks") / "run"
+    run.write_text("".join(f"q1 Q0 d{at} 1 {score!r} t\n" for at, score in enumerate(scores)))
+    (ranking,) = read_rankings(run, {"q1"}).values()
+    for rank, docid in enumerate(ranking, start=1):
+        values = Scorer(["RR"], [Qrel("q1", docid, 1)]).values(read_run(run))
+        assert values["RR"] == pytest.approx([1 / rank])
+
+
+def test_what_is_shown_is_what_was_measured(tmp_path):
+    (tmp_path / "qrels").write_text("q1 0 a 1\n")
+    (tmp_path / "base").write_text("q1 Q0 a 1 1.0 t\n")
+    (tmp_path / "run").write_text("q1 Q0 a 1 1.000000001 t\nq1 Q0 b 2 1.0 t\n")
+    qrels = read_qrels(tmp_path / "qrels")
+    base, run = measured(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"])
+    assert "-0.5000  q1  question 1\n    relevant, by rank: a 1 -> 2\n" in show((base, run, qrels))

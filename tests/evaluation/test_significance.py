@@ -1,9 +1,12 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.holm import holm
 from tour_pyserini.evaluation.significance import t_p
 
@@ -19,6 +22,12 @@ def test_t_is_scipys(seed, size):
 @pytest.mark.parametrize("gained", [[], [0.5], [0.0, 0.0, 0.0]])
 def test_t_without_evidence(gained):
     assert t_p(np.array(gained)) == 1.0
+
+
+def test_t_without_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)  # which makes its import fail
+    with pytest.raises(TourError, match=r"^the t test needs scipy; run: pip install scipy$"):
+        t_p(np.array([0.1, 0.3]))
 
 
 @given(st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=20))

@@ -5,7 +5,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.plugs import index_settings
-from tour_pyserini.plugs.index_settings import encoder_options
+from tour_pyserini.plugs.index_settings import check_vectors, encoder_options
 
 
 @pytest.fixture
@@ -19,6 +19,7 @@ def index(tmp_path, monkeypatch):
         "l2_norm": True,
         "prefix": None,
         "max_length": 256,
+        "fields": ["text", "title"],
     }
     (tmp_path / "tour-index.json").write_text(json.dumps({"settings": settings}))
     return tmp_path
@@ -52,3 +53,18 @@ def test_damaged_settings_are_named(index):
     (index / "tour-index.json").write_text("{}")
     with pytest.raises(TourError, match=r"tour-index\.json"):
         encoder_options(index, None, pooling=None, l2_norm=None)
+
+
+def test_vectors_of_another_encoder_are_refused(index, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    record = json.loads((index / "tour-index.json").read_text())
+    (other / "tour-index.json").write_text(json.dumps(record))
+    check_vectors(index, str(other))
+    check_vectors(index, "a-folder-that-says-nothing")
+    record["settings"] |= {"encoder": "models/bge", "encoder_fingerprint": "another"}
+    (other / "tour-index.json").write_text(json.dumps(record))
+    with pytest.raises(TourError, match="models/bge"):
+        check_vectors(index, str(other))
+    with pytest.raises(TourError, match="--vectors is empty"):
+        check_vectors(index, "")

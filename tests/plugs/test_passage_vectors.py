@@ -51,3 +51,9 @@ def test_another_encoder_is_refused(world):
     vectors = PassageVectors(Encoder(world), docids=world.docids, texts=world.texts, dimension=12)
     with pytest.raises(TourError, match="12"):
         vectors(np.array([0]))
+
+
+def test_only_the_fields_of_the_index_are_encoded(world):
+    world.texts["d4"] = passage("ignored", "passage d4")
+    vectors = PassageVectors(Encoder(world), docids=world.docids, texts=world.texts, dimension=8, fields=["text"])
+    assert np.array_equal(vectors(np.array([4])), world.vectors[[4]])

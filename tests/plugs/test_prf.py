@@ -28,16 +28,24 @@ def test_rocchio_and_average_equal_pyserinis(world):
         assert ours.get_prf_q_emb(vectors[0], hits["q0"]) == pytest.approx(one, abs=1e-6)
 
 
+@pytest.mark.parametrize("early_stopping", [True, False])
 @pytest.mark.parametrize("method", ["hard", "soft"])
-def test_one_update_equals_the_searchers(world, method):
-    config = TourConfig(method=method, iterations=1, depth=10, early_stopping=False)
+def test_one_update_equals_the_searchers(world, method, early_stopping):
+    config = TourConfig(method=method, iterations=1, depth=10, early_stopping=early_stopping)
     topics = dict(zip(world.q_ids, world.queries, strict=True))
     vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=10, return_vector=True)
     prf = TourPrf(HashReranker(), world.texts, config, topics=topics)
+    for hit in hits["q1"]:
+        hit.score = 1000.0  # whatever it was ranked by
     ours = prf.get_batch_prf_q_emb(world.q_ids, vectors, hits)
     searcher = TourSearcher(world.searcher(), HashReranker(), world.texts, config)
     expected, _ = searcher.batch_search(world.queries, world.q_ids, return_vector=True)
     assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
+
+
+def test_no_candidates_no_update(world):
+    vector = world.encoder.encode("query 0")
+    assert np.array_equal(TourPrf(HashReranker(), world.texts).get_prf_q_emb(vector, [], query="query 0"), vector)
 
 
 def test_missing_text_is_named(world):

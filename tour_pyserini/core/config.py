@@ -101,7 +101,7 @@ class TourConfig:
     def parse(cls, text: str) -> "TourConfig":
         """Read `name=value` pairs, separated by blanks or commas, over a `preset=NAME` or the default."""
         values = {}
-        for word in re.split(r"[\s,]+", text.strip()):
+        for word in filter(None, re.split(r"[\s,]+", text)):
             name, equals, value = word.partition("=")
             _require(bool(equals), f"{word!r} is not of the form name=value")
             _require(name not in values, f"{name} is given twice")
@@ -150,7 +150,8 @@ def _as_type(item: dataclasses.Field[Any], value: Any) -> Any:
             result = kind(value)
     except (KeyError, ValueError, TypeError):
         raise TourError(f"{item.name} must be {_NAMES[kind]}, not {value!r}.") from None
-    _require(result == result, f"{item.name} must be a number, not {value!r}")
+    if kind is float and not (math.isfinite(result) or (item.name == "gradient_clip" and result == math.inf)):
+        raise TourError(f"{item.name} must be a finite number, not {value!r}.")
     choices = item.metadata["choices"]
     _require(not choices or result in choices, f"{item.name} must be one of {', '.join(choices)}, not {value!r}")
     return result

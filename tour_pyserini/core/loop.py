@@ -22,7 +22,7 @@ class Step(NamedTuple):
         queries: [n, d] their vectors q_t.
         candidates: their k candidates, labelled.
         target: [n, k] the distribution T.
-        step_size: eta_t of the update that follows.
+        step_size: eta_t of the update that follows; None where there is none or the rule has no steps.
         stopped: [n] true for the queries that leave now because they agree with the labels.
         last: whether this was the last iteration for all of them.
     """
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     queries: Floats
     candidates: Candidates
     target: Floats
-    step_size: float
+    step_size: float | None
     stopped: Flags
     last: bool
 
@@ -92,7 +92,7 @@ def optimise(
         target = method.target(candidates)
         stopped = method.agrees(candidates) & (config.early_stopping and not last)
         if observe:
-            step_size = 0.0 if last else method.step_size(t)
+            step_size = None if last else method.step_size(t)
             observe(Step(t, active, query[active], candidates, target, step_size, stopped, last))
         if last or stopped.all():
             break

@@ -1,4 +1,4 @@
-"""Settings known by name: the paper's (Table 6), its published code's, the baselines, and the default."""
+"""Settings known by name: the paper's, its published code's, the baselines, and the default."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -9,6 +9,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.labels import softmax
 from tour_pyserini.core.loop import Outcome
 from tour_pyserini.core.methods import METHODS
+from tour_pyserini.errors import TourError
 
 # The published code's divisor of similarities before its softmax.
 _OFFICIAL_TEMPERATURE = 100.0
@@ -72,6 +73,8 @@ def strictly_decreasing(scores: Floats) -> Floats:
 
     A run file has six decimals and evaluators sort by score: ties would be put in an order nobody meant.
     """
+    if len(scores) and not np.abs(scores).max() < 1e12:
+        raise TourError(f"a score of {scores[np.abs(scores).argmax()]:g} does not fit a run file; lower the step size.")
     steps = np.arange(len(scores))
     millionths = np.rint(scores.astype(np.float64) * 1e6).astype(np.int64)
     return (np.minimum.accumulate(millionths + steps) - steps) / 1e6

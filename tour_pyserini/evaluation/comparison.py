@@ -1,5 +1,6 @@
 """Runs side by side: their measures and what they cost."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from tour_pyserini.evaluation.files import read_qrels, read_run
 from tour_pyserini.evaluation.scores import Scorer
 from tour_pyserini.record import read_costs
 
+log = logging.getLogger(__name__)
+
 
 class Row(NamedTuple):
     """One run.
@@ -22,6 +25,7 @@ class Row(NamedTuple):
         path: the run file.
         values: each measure's value for every judged query, float64 [queries].
         means: the measures' means over the judged queries.
+        answered: for every judged query, whether the run has hits for it, bool [queries].
         costs: what the run cost, if it was recorded.
     """
 
@@ -29,6 +33,7 @@ class Row(NamedTuple):
     path: Path
     values: Mapping[str, np.ndarray]
     means: Mapping[str, float]
+    answered: np.ndarray
     costs: Costs | None
 
 
@@ -43,18 +48,25 @@ def compare(
         measures: names that ir-measures understands, such as nDCG@10, R@100, Success@1.
 
     Returns:
-        A row per run, in the order given. A judged query that a run does not answer counts as 0.
+        A row per run, in the order given. A judged query that a run does not answer counts as 0; a warning
+        says how many there are. A run that answers none of them is refused.
     """
-    return measured(Scorer(measures, read_qrels(qrels)), runs)
+    return measured(Scorer(measures, read_qrels(qrels)), runs, qrels=qrels)
 
 
-def measured(scorer: Scorer, runs: Sequence[str | os.PathLike[str]]) -> list[Row]:
-    """A row per run, in the order given."""
+def measured(
+    scorer: Scorer, runs: Sequence[str | os.PathLike[str]], *, qrels: str | os.PathLike[str] = "the judgements"
+) -> list[Row]:
+    """A row per run, in the order given; messages call the scorer's judgements `qrels`."""
     rows = []
     for path, name in zip(map(Path, runs), _names(runs), strict=True):
-        values = scorer.values(read_run(path))
+        run = read_run(path)
+        hit = {each.query_id for each in run}
+        answered = np.array([query in hit for query in scorer.queries])
+        _check_answered(answered, path, qrels)
+        values = scorer.values(run)
         means = {measure: scorer.aggregate(measure, each) for measure, each in values.items()}
-        rows.append(Row(name, path, values, means, read_costs(path)))
+        rows.append(Row(name, path, values, means, answered, read_costs(path)))
     return rows
 
 
@@ -70,6 +82,14 @@ def place_of(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[
     if len(runs) == 1:
         raise TourError(f"the baseline {baseline} is the only run; give another run to compare with it.")
     return places.index(wanted)
+
+
+def _check_answered(answered: np.ndarray, path: Path, qrels: str | os.PathLike[str]) -> None:
+    if not answered.any():
+        raise TourError(f"{path} and {qrels} have no query in common; give the judgements of the run's collection.")
+    if not answered.all():
+        count = f"{answered.sum()} of the {answered.size} judged queries"
+        log.warning("%s has hits for %s; the others count as 0", path, count)
 
 
 def _names(runs: Sequence[str | os.PathLike[str]]) -> list[str]:

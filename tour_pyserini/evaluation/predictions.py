@@ -1,12 +1,11 @@
 """Answer strings that a system predicted."""
 
-import json
 import math
 import os
-from typing import Any
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.topics.lines import Line, read_lines
+from tour_pyserini.topics.jsonl import json_object
+from tour_pyserini.topics.lines import read_lines
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
@@ -19,7 +18,7 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     found: dict[str, list[tuple[float, str]]] = {}
     scored: bool | None = None
     for line in read_lines(path):
-        record = _record(line)
+        record = json_object(line)
         qid, answer, score = record.get("qid"), record.get("answer"), record.get("score")
         if isinstance(qid, bool) or not isinstance(qid, str | int):
             line.refuse("has no question id `qid`")
@@ -35,16 +34,6 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     if not found:
         raise TourError(f"{path} holds no predictions.")
     return {qid: [answer for _, answer in sorted(each, key=_worst_last)] for qid, each in found.items()}
-
-
-def _record(line: Line) -> dict[str, Any]:
-    try:
-        record = json.loads(line.text)
-    except (ValueError, RecursionError):
-        line.refuse("is not JSON")
-    if not isinstance(record, dict):
-        line.refuse("is not a JSON object")
-    return record
 
 
 def _worst_last(prediction: tuple[float, str]) -> float:

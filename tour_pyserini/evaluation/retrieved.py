@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterable
-from ctypes import c_float
 from typing import TYPE_CHECKING
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.files import read_run
+from tour_pyserini.evaluation.ranking import best_first
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
@@ -23,8 +23,8 @@ def read_retrieved(
         hits: how many of each question are kept; all if None.
 
     Returns:
-        The hits of every question, in the order of the questions, best first as trec_eval and ir-measures have it:
-        by score in single precision, of equal scores the larger docid first. A question without hits has none.
+        The hits of every question, in the order of the questions, best first as they are evaluated; a question without
+        hits has none.
     """
     if hits is not None and hits < 1:
         raise TourError(f"at least 1 hit must be kept, not {hits}.")
@@ -33,8 +33,4 @@ def read_retrieved(
         if hit.query_id not in found:
             raise TourError(f"{path} has hits for {hit.query_id!r}, which is not in the topics; give the run's topics.")
         found[hit.query_id].append(hit)
-    return {question: sorted(each, key=_strength, reverse=True)[:hits] for question, each in found.items()}
-
-
-def _strength(hit: "ScoredDoc") -> tuple[float, str]:
-    return c_float(hit.score).value, hit.doc_id
+    return {question: best_first(each)[:hits] for question, each in found.items()}

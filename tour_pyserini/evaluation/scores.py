@@ -9,7 +9,7 @@ import numpy as np
 from tour_pyserini.errors import TourError
 
 if TYPE_CHECKING:
-    from ir_measures import Qrel, ScoredDoc
+    from ir_measures import Measure, Qrel, ScoredDoc
 
 
 class Scorer:
@@ -29,9 +29,9 @@ class Scorer:
         import ir_measures
 
         try:
-            parsed = [ir_measures.parse_measure(measure) for measure in measures]
+            parsed = [_parsed(measure) for measure in measures]
             self._evaluator = ir_measures.evaluator(parsed, qrels)
-        except (NameError, ValueError, SyntaxError, AssertionError, RuntimeError) as error:
+        except (NameError, TypeError, ValueError, SyntaxError, AssertionError, RuntimeError) as error:
             raise TourError(
                 f"ir-measures cannot compute the measures {' '.join(measures)}: {_first_line(error)}."
             ) from error
@@ -57,6 +57,16 @@ class Scorer:
         for value in values:
             total.add(value)
         return float(total.result())
+
+
+def _parsed(name: str) -> "Measure":
+    import ir_measures
+
+    measure = ir_measures.parse_measure(name)
+    cutoff = measure.params.get("cutoff")
+    if isinstance(cutoff, int) and cutoff < 1:  # on which pytrec_eval ends the whole process
+        raise ValueError(f"the cutoff of {name} must be at least 1")
+    return measure
 
 
 def _first_line(error: Exception) -> str:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.randomisation import randomisation_p
 
 
@@ -13,7 +14,10 @@ def t_p(gained: np.ndarray) -> float:
     """The two-sided p value of the paired t test on differences, float64 [queries]; 1 where they say nothing."""
     if gained.size < 2 or not gained.any():
         return 1.0
-    from scipy import stats
+    try:
+        from scipy import stats
+    except ImportError as missing:
+        raise TourError("the t test needs scipy; run: pip install scipy") from missing
 
     # Differences that are all equal divide by 0: t is infinite, and p the smallest number above 0.
     with np.errstate(all="ignore"):

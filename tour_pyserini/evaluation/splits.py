@@ -1,11 +1,11 @@
 """Which queries belong to which split: published annotations of train-test overlap, or a plain list."""
 
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.topics.jsonl import json_object
 from tour_pyserini.topics.lines import Line, read_lines
 
 # The labels of Lewis et al. (2020), in the order of their tables; a query has several of them.
@@ -48,7 +48,7 @@ def read_splits(
 
 def _annotations(line: Line, topics: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     if line.text.lstrip().startswith("{"):
-        record = _record(line)
+        record = json_object(line)
         query = _query(line, record, topics)
         yield from ((query, label) for label in _labels(line, record))
         return
@@ -57,13 +57,6 @@ def _annotations(line: Line, topics: Sequence[str] | None) -> Iterator[tuple[str
         line.refuse("is not an annotation: expected JSON with `id` and `labels`, or `qid<TAB>split`")
     if line.number > 1 or columns != ["qid", "split"]:
         yield columns[0], columns[1]
-
-
-def _record(line: Line) -> Mapping[str, Any]:
-    try:
-        return json.loads(line.text)
-    except (ValueError, RecursionError):
-        line.refuse("is not JSON")
 
 
 def _query(line: Line, record: Mapping[str, Any], topics: Sequence[str] | None) -> str:

@@ -19,9 +19,12 @@ class Table(NamedTuple):
 
 
 def means_table(rows: Sequence[Row]) -> Table:
-    """Run, measures to four digits, labels and updates per query."""
-    head = ["run", *rows[0].means, "labels/query", "updates/query"]
-    return Table([head, *([row.name, *_numbers(row.means), *_costs(row)] for row in rows)])
+    """Run, judged queries with hits if any run misses some, measures to four digits, labels and updates per query."""
+    head = ["run", "answered", *rows[0].means, "labels/query", "updates/query"]
+    cells = [head, *([row.name, str(row.answered.sum()), *_numbers(row.means), *_costs(row)] for row in rows)]
+    if all(row.answered.all() for row in rows):
+        cells = [[line[0], *line[2:]] for line in cells]
+    return Table(cells)
 
 
 def against_table(comparisons: Sequence[Against], baseline: str, *, test: str, alpha: float) -> Table:

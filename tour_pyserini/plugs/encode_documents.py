@@ -1,17 +1,20 @@
 """Vectors of documents, from one of Pyserini's document encoders."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.checkpoint import POSITIONS_AFTER_PADDING
 from tour_pyserini.texts.document import Document
 from tour_pyserini.texts.passage import passage
 
+MAX_LENGTH = 256
+
 
 def encode_documents(
-    encoder: Any, documents: Sequence[Document], *, batch_size: int = 64, max_length: int = 256
+    encoder: Any, documents: Sequence[Document], *, batch_size: int = 64, max_length: int = MAX_LENGTH
 ) -> np.ndarray:
     """Encode documents: float32 [n, d], in their own order.
 
@@ -29,6 +32,39 @@ def encode_documents(
         for i, vector in zip(batch, vectors, strict=True):
             rows[i] = vector
     return np.stack([row for row in rows if row is not None])
+
+
+def only_fields(fields: Collection[str], document: Document) -> Document:
+    """A document with those of its fields (`title`, `text`) that an index holds, without white space around them.
+
+    Example:
+        only_fields(["text"], Document("a", "Title", " text "))  # Document("a", "", "text")
+    """
+    title = document.title.strip() if "title" in fields else ""
+    return Document(document.docid, title, document.text.strip() if "text" in fields else "")
+
+
+def fitting_length(encoder: Any, wanted: int | None) -> int:
+    """How many tokens of a document the encoder reads: what is wanted, or 256, or all it has positions for.
+
+    Raises:
+        TourError: if more are wanted than the encoder's model has positions for.
+    """
+    positions = _positions(encoder)
+    if wanted is None:
+        return min(MAX_LENGTH, positions or MAX_LENGTH)
+    if positions and wanted > positions:
+        raise TourError(f"the encoder reads at most {positions} tokens, not {wanted}; change --max-length.")
+    return wanted
+
+
+def _positions(encoder: Any) -> int | None:
+    """The longest input of the encoder's model in tokens, None where it does not say."""
+    config = getattr(getattr(encoder, "model", None), "config", None)
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING:
+        positions -= (getattr(config, "pad_token_id", None) or 0) + 1
+    return positions
 
 
 def _batches(encoder: Any, documents: Sequence[Document], batch_size: int) -> Iterator[list[int]]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ class IndexSettings(NamedTuple):
     l2_norm: bool | None
     prefix: str | None
     max_length: int
+    fields: Sequence[str]
 
 
 def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
@@ -58,3 +60,15 @@ def encoder_options(
         pooling = made.pooling if pooling is None else pooling
         l2_norm = made.l2_norm if l2_norm is None else l2_norm
     return {"spec": spec, "pooling": pooling, "l2_norm": l2_norm}
+
+
+def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
+    """Refuse the vectors of another encoder for an index, where both say which encoder they come from."""
+    if not vectors:
+        raise TourError("--vectors is empty; name the folder of the encoded corpus, or `encode`.")
+    searched, stored = read_index_settings(index), read_index_settings(vectors)
+    if searched and stored and searched.fingerprint != stored.fingerprint:
+        raise TourError(
+            f"the vectors in {vectors} come from {stored.encoder} and the index {index} from {searched.encoder}; "
+            "both must come from one encoder."
+        )

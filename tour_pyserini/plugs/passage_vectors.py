@@ -7,7 +7,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.errors import TourError
-from tour_pyserini.plugs.encode_documents import encode_documents
+from tour_pyserini.plugs.encode_documents import encode_documents, only_fields
 from tour_pyserini.texts.document import Document
 from tour_pyserini.texts.passage import Passage
 
@@ -16,7 +16,14 @@ class PassageVectors:
     """Positions [m] to vectors [m, d], from one of Pyserini's document encoders; each passage is encoded once."""
 
     def __init__(
-        self, encoder: Any, *, docids: Sequence[str], texts: Mapping[str, str], dimension: int, max_length: int = 256
+        self,
+        encoder: Any,
+        *,
+        docids: Sequence[str],
+        texts: Mapping[str, str],
+        dimension: int,
+        max_length: int = 256,
+        fields: Sequence[str] = ("title", "text"),
     ) -> None:
         """Set up an empty store.
 
@@ -26,9 +33,10 @@ class PassageVectors:
             texts: passages by docid; a title that is known apart is encoded as the encoder wants titles.
             dimension: the index's.
             max_length: tokens of a passage that are read.
+            fields: which of title and text the index was built from.
         """
         self._encoder, self._docids, self._texts = encoder, docids, texts
-        self._dimension, self._max_length = dimension, max_length
+        self._dimension, self._max_length, self._fields = dimension, max_length, fields
         self._known: dict[int, np.ndarray] = {}
 
     def __call__(self, ids: Ids) -> Floats:
@@ -48,4 +56,4 @@ class PassageVectors:
     def _document(self, docid: str) -> Document:
         passage = self._texts[docid]
         title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
-        return Document(docid, title, text)
+        return only_fields(self._fields, Document(docid, title, text))

@@ -54,20 +54,21 @@ class TourPrf(DenseVectorPrf):
     def get_prf_q_emb(
         self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
     ) -> np.ndarray:
-        """The updated vector [d] of the query of that text and vector [d]."""
+        """The updated vector [d] of the query of that text and vector [d]; the same where it may stop already."""
         if self._reranker and not query:
             raise TourError("TourPrf labels candidates and needs the query's text: pass query=, or topics= and ids.")
-        similarities = self.config.similarity_scale * np.array([[hit.score for hit in prf_candidates]])
-        scores = np.zeros(similarities.shape)
+        vector = np.asarray(emb_qs, dtype=np.float32).reshape(1, -1)
+        if not prf_candidates:
+            return vector[0]
+        vectors = np.array([[hit.vectors for hit in prf_candidates]], dtype=np.float32)
+        scores = np.zeros((1, len(prf_candidates)))
         if self._reranker and query:
             scores[0] = checked(self._reranker, [(query, self._texts[hit.docid]) for hit in prf_candidates])
-        candidates = Candidates(
-            ids=np.arange(len(prf_candidates))[None],
-            vectors=np.array([[hit.vectors for hit in prf_candidates]], dtype=np.float32),
-            similarities=similarities,
-            scores=scores,
-        )
-        vector = np.asarray(emb_qs, dtype=np.float32).reshape(1, -1)
+        # A hit's score may be anything by now; its similarity is its vector's with the query's.
+        similarities = self.config.similarity_scale * np.einsum("nkd,nd->nk", vectors, vector)
+        candidates = Candidates(np.arange(len(prf_candidates))[None], vectors, similarities, scores)
+        if self.config.early_stopping and self._method.agrees(candidates)[0]:
+            return vector[0]
         target = self._method.target(candidates)
         return self._method.update(vector, np.zeros_like(vector), candidates, target, 0)[0][0]
 

@@ -14,6 +14,8 @@ _TEXT_FIELDS = ("query", "text", "title", "query_txt")
 
 def text_of(query: str | dict[str, Any], q_id: str) -> str:
     """The text a re-ranker reads."""
+    if not isinstance(query, str | dict):
+        raise TourError(f"the query {q_id!r} is neither text nor a dict but {type(query).__name__}; give its text.")
     if isinstance(query, dict):
         query = next((query[name] for name in _TEXT_FIELDS if query.get(name)), "")
     if not isinstance(query, str) or not query.strip():

@@ -1,11 +1,13 @@
 """TouR behind QueryEncoder's interface."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.plugs.opening import open_searcher
 from tour_pyserini.plugs.searcher import FaissSearcher, TourSearcher
 
 from pyserini.encode import QueryEncoder  # isort: skip  (the line above starts Java)
@@ -24,7 +26,7 @@ class TourQueryEncoder(QueryEncoder):
     def __init__(
         self,
         encoder: QueryEncoder,
-        searcher: FaissSearcher | str,
+        searcher: FaissSearcher | str | os.PathLike[str],
         reranker: Any = "default",
         texts: Mapping[str, str] | str | None = None,
         config: TourConfig | None = None,
@@ -46,7 +48,7 @@ class TourQueryEncoder(QueryEncoder):
         super().__init__()
         self.has_model = True
         self.encoder = encoder
-        searcher = FaissSearcher(searcher, encoder) if isinstance(searcher, str) else searcher
+        searcher = open_searcher(searcher, encoder) if isinstance(searcher, str | os.PathLike) else searcher
         self._tour = TourSearcher(_With(searcher, encoder), reranker, texts, config, vectors=vectors)
         self._threads = threads
 

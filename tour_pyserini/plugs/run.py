@@ -12,8 +12,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.files import replaced_whole
 from tour_pyserini.plugs.java import ensure_java
 
-FORMATS = ("trec", "msmarco", "kilt")
-
 
 class Batch(NamedTuple):
     """Some topics and what was found for them: ids [n], queries [n], their final vectors [n, d], hits by id."""
@@ -30,7 +28,10 @@ def search_topics(
     """Search the topics in their order, `batch_size` of them together."""
     if batch_size < 1:
         raise TourError(f"--batch-size must be at least 1, not {batch_size}.")
-    waiting = list(topics)
+    try:
+        waiting = list(topics)
+    except KeyError as error:
+        raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
     for start in range(0, len(waiting), batch_size):
         ids, queries = zip(*waiting[start : start + batch_size], strict=True)
         yield _searched(searcher, ids, queries, hits, threads)

@@ -21,7 +21,7 @@ from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.base import checked
 from tour_pyserini.retrieval.faiss_index import FaissIndex
 from tour_pyserini.retrieval.vectors import open_vectors
-from tour_pyserini.texts import open_texts
+from tour_pyserini.texts import UnknownDocument, open_texts
 
 ensure_java()
 
@@ -30,6 +30,14 @@ from pyserini.search.faiss import DenseSearchResult, FaissSearcher, PrfDenseSear
 log = logging.getLogger(__name__)
 
 Observer = Callable[[Step, Sequence[str]], None]
+
+
+def _finite(vectors: Floats, q_ids: list[str]) -> Floats:
+    """The vectors [n, d], if no update led out of the world of numbers."""
+    lost = ~np.isfinite(vectors).all(axis=1)
+    if lost.any():
+        raise TourError(f"the vector of query {q_ids[int(lost.argmax())]!r} diverged; lower learning_rate or momentum.")
+    return vectors
 
 
 class TourSearcher(FaissSearcher):
@@ -71,6 +79,10 @@ class TourSearcher(FaissSearcher):
             observe: called with every iteration of every batch and the batch's query ids.
         """
         # FaissSearcher's own constructor would open an index; every attribute of the wrapped one is used instead.
+        if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
+            raise TourError(f"TourSearcher wraps a FaissSearcher, not {type(searcher).__name__}.")
+        if not isinstance(config, TourConfig | None):
+            raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
         self.searcher = searcher
         self.config = config or TourConfig()
         self.costs = Costs()
@@ -148,6 +160,8 @@ class TourSearcher(FaissSearcher):
 
     def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
         """The optimised vectors [n, d] of the queries."""
+        if not queries:
+            return np.empty((0, self.searcher.dimension), dtype=np.float32)
         return self._optimise(queries, [str(row) for row in range(len(queries))], self.config.depth, threads).queries
 
     def _optimise(self, queries: Any, q_ids: list[str], k: int, threads: int) -> Outcome:
@@ -162,7 +176,9 @@ class TourSearcher(FaissSearcher):
         outcome = optimise(
             encoded,
             config,
-            search=lambda rows, vectors: self._search(vectors, max(k, config.depth), own[rows], threads),
+            search=lambda rows, vectors: self._search(
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, config.depth), own[rows], threads
+            ),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
             observe=(lambda step: self._observe(step, q_ids)) if self._observe else None,  # type: ignore[misc]
@@ -202,12 +218,24 @@ class TourSearcher(FaissSearcher):
     def _score(self, queries: list[str], ids: Ids) -> Floats:
         assert self._reranker is not None and self._texts is not None
         with self.costs.stage("texts"):
-            pairs = [(query, self._texts[self._docid(id_)]) for query, id_ in zip(queries, ids.tolist(), strict=True)]
+            pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
         before = getattr(self._reranker, "misses", None)
         with self.costs.stage("label"):
             scores = checked(self._reranker, pairs)
         self.costs.scored += len(pairs) if before is None else self._reranker.misses - before  # type: ignore[attr-defined]
         return scores
+
+    def _text(self, docid: str) -> str:
+        assert self._texts is not None
+        try:
+            text = self._texts[docid]
+        except UnknownDocument:
+            raise
+        except KeyError:
+            raise UnknownDocument(docid, "the given texts") from None
+        if not isinstance(text, str):
+            raise TourError(f"the text of document {docid!r} is {type(text).__name__}, not a string.")
+        return text
 
     def _plain(self, ranking: Ranking) -> list[DenseSearchResult]:
         return [

@@ -43,7 +43,7 @@ class Trace:
             "similarities": _rounded(step.candidates.similarities[place][there]),
             "scores": _rounded(step.candidates.scores[place][there]) if self._labelled else None,
             "labels": _rounded(step.target[place][there]),
-            "step_size": step.step_size if not step.stopped[place] else 0.0,
+            "step_size": None if step.stopped[place] else step.step_size,
             "stopped": "agreement" if step.stopped[place] else "iterations" if step.last else None,
             "cosine": round(float(query @ start / lengths), 6) if lengths else None,
             "norm": round(float(norm), 6),

@@ -40,10 +40,7 @@ def build_index(
     import faiss
 
     count, dimension = _checked_shape(vectors)
-    if kind not in get_args(Kind):
-        raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
-    if kind == "pq":
-        _check_pq(count, dimension, pq_m, pq_nbits)
+    check_fit(count, dimension, kind=kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
     if threads is not None:
         faiss.omp_set_num_threads(threads)
 
@@ -59,6 +56,29 @@ def build_index(
     for start in range(0, count, ADDED_AT_ONCE):
         index.add(np.ascontiguousarray(vectors[start : start + ADDED_AT_ONCE]))
     return index
+
+
+def check_fit(
+    count: int,
+    dimension: int,
+    *,
+    kind: Kind = "flat",
+    hnsw_m: int = 256,
+    ef_construction: int = 256,
+    pq_m: int = 192,
+    pq_nbits: int = 8,
+) -> None:
+    """Refuse what `build_index` would refuse for `count` vectors of `dimension` dimensions, before they are there.
+
+    Raises:
+        TourError: if the settings, which are those of `build_index`, do not fit.
+    """
+    if kind not in get_args(Kind):
+        raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
+    if kind == "hnsw" and (hnsw_m < 2 or ef_construction < 1):  # FAISS dies of a single neighbour
+        raise TourError(f"a graph needs --M 2 and --efC 1 or more, not {hnsw_m} and {ef_construction}.")
+    if kind == "pq":
+        _check_pq(count, dimension, pq_m, pq_nbits)
 
 
 def _checked_shape(vectors: np.ndarray) -> tuple[int, int]:

@@ -1,11 +1,18 @@
 """Searching a FAISS index with many query vectors at once."""
 
+import logging
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits
 from tour_pyserini.errors import TourError
+
+log = logging.getLogger(__name__)
+
+# FAISS computes a flat search of more numbers than this by other means, which round differently: in blocks below it,
+# a query's hits do not depend on how many queries are searched with it.
+_ONE_KERNEL = 127_999
 
 
 class FaissIndex:
@@ -23,6 +30,7 @@ class FaissIndex:
         if not index.ntotal:
             raise TourError("the index holds no vectors; build it again.")
         self._index = index
+        self._warned = False
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d], best first; fewer where the index is smaller.
@@ -34,5 +42,17 @@ class FaissIndex:
 
         faiss.omp_set_num_threads(threads)
         vectors = np.ascontiguousarray(queries, dtype=np.float32)
-        similarities, ids = self._index.search(vectors, min(k, self._index.ntotal))
+        wanted = min(k, self._index.ntotal)
+        block = max(1, _ONE_KERNEL // self._index.d)
+        parts = [self._index.search(vectors[at : at + block], wanted) for at in range(0, len(vectors), block)]
+        similarities, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        if (ids < 0).any():
+            self._warn(wanted)
         return Hits(ids, np.where(ids >= 0, similarities, -np.inf))
+
+    def _warn(self, wanted: int) -> None:
+        if not self._warned:
+            log.warning(
+                "the index found fewer than %d hits for some queries; raise efSearch (HNSW) or nprobe (IVF).", wanted
+            )
+        self._warned = True

@@ -26,8 +26,13 @@ def check_place(folder: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def folder_whole(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes `folder`'s place when the block ends well, and leaves no trace when it does not."""
+def folder_whole(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A temporary folder that takes `folder`'s place when the block ends well, and leaves no trace when it does not.
+
+    Raises:
+        TourError: if at that time `check_place` refuses the place.
+    """
+    folder = folder.resolve()  # a link stays one
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
@@ -37,11 +42,19 @@ def folder_whole(folder: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o755)
-        if folder.exists():
+        check_place(folder, overwrite=overwrite)
+        if overwrite and folder.exists():
             folder.rename(replaced)
-        partial.rename(folder)
+        _rename(partial, folder)
     finally:
         if replaced.exists() and not folder.exists():
             replaced.rename(folder)
         for leftover in (partial, replaced):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _rename(folder: Path, place: Path) -> None:
+    try:
+        folder.rename(place)  # fails where another folder with something inside has just appeared
+    except OSError as error:
+        raise TourError(f"cannot write {place}: {error.strerror}; choose another place.") from error

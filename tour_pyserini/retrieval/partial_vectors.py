@@ -4,9 +4,10 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from tour_pyserini.files import written_whole
 class PartialVectors:
     """The docids and vectors of the documents encoded so far, in a folder, chunk by chunk.
 
-    Opened again with the same settings it goes on after the last whole chunk; with others it refuses.
+    Opened again with the same settings it goes on after the last whole chunk; with others it refuses, unless there is
+    no document yet. While it is open no other process can open it. Left without a document, it leaves no trace.
 
     Args:
         folder: made if it is not there.
@@ -28,21 +30,22 @@ class PartialVectors:
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
         self._dimension: int = settings["dimension"]
+        self._docids = _locked(folder)
+        self._vectors = open(folder / "vectors", "a+b")  # noqa: SIM115 (closed by close)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._docids = open(folder / "docid", "a+b")  # noqa: SIM115 (closed by close)
-        except OSError as error:
-            raise TourError(f"cannot write {folder}: {error.strerror}; choose another place.") from error
-        self._lock()
-        self._match(settings)
-        self._vectors = open(folder / "vectors", "a+b")  # noqa: SIM115
-        self.done = self._keep_whole_chunks(settings["chunk"], settings["documents"])
+            self.done = self._resume(settings)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        if self.done or self._docids.closed:
+            self.close()
+        else:
+            self.discard()
 
     def append(self, docids: Sequence[str], vectors: np.ndarray) -> None:
         """Add a chunk: one docid for each row of float32 [n, d]. It is on the disk when this returns."""
@@ -64,37 +67,36 @@ class PartialVectors:
 
     def discard(self) -> None:
         """Remove the folder."""
+        # Moved away first, and unlocked last: what another process then makes in its place is not removed.
+        gone = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
+        self.folder.rename(gone)
+        shutil.rmtree(gone)
         self.close()
-        shutil.rmtree(self.folder)
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._docids, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise TourError(f"another process is at work in {self.folder}; wait for it to end.") from None
-
-    def _match(self, settings: Mapping[str, Any]) -> None:
+    def _resume(self, settings: Mapping[str, Any]) -> int:
+        """Go on from what is there if it was made with these settings; the number of its documents."""
         path = self.folder / "settings.json"
         now = json.loads(json.dumps(settings))
-        if not path.exists():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else now
+            sizes = {name: int(before[name]) for name in ("dimension", "chunk", "documents")}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
+        done = self._keep_whole_chunks(**sizes)
+        if not done or not path.exists():
             with written_whole(path) as file:
                 json.dump(now, file, indent=2)
-            return
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-            differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-        except (OSError, ValueError, TypeError):
-            raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
-        if differing:
+        elif differing := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
             changes = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in differing)
             raise TourError(
                 f"{self.folder} was begun with other settings ({changes}); "
                 "use those again, or delete that folder to start again."
             )
+        return done
 
-    def _keep_whole_chunks(self, chunk: int, documents: int) -> int:
+    def _keep_whole_chunks(self, *, dimension: int, chunk: int, documents: int) -> int:
         """Cut off what an interruption left of a chunk; the number of documents that stay."""
-        row = 4 * self._dimension
+        row = 4 * dimension
         self._docids.seek(0)
         lengths = [len(line) for line in self._docids if line.endswith(b"\n")]
         done = min(len(lengths), os.fstat(self._vectors.fileno()).st_size // row)
@@ -103,6 +105,32 @@ class PartialVectors:
         self._docids.truncate(sum(lengths[:done]))
         self._vectors.truncate(done * row)
         return done
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """The folder's file of docids, open and locked; both are made if they are not there."""
+    path = folder / "docid"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(path, "a+b")  # noqa: SIM115 (closed by close)
+    except OSError as error:
+        raise TourError(f"cannot write {folder}: {error.strerror}; choose another place.") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise TourError(f"another process is at work in {folder}; wait for it to end.") from None
+    if _is_at(path, file):
+        return file
+    file.close()  # the process that held the lock has finished and removed the folder
+    return _locked(folder)
+
+
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _write(file: Any, content: bytes) -> None:

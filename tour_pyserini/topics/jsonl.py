@@ -10,22 +10,23 @@ from tour_pyserini.topics.topic import Topic
 
 def lacks_id(line: Line) -> bool:
     """Whether this is a question with answers and without an id: the file is then numbered as DPR's are."""
-    record = _record(line)
+    record = json_object(line)
     answers = first_of(record, ANSWER_FIELDS)
     return first_of(record, ID_FIELDS) is None and "question" in record and answers is not None
 
 
 def json_topic(line: Line, position: int) -> Topic:
     """The topic on a line that has its own id."""
-    return record_topic(line, _record(line))
+    return record_topic(line, json_object(line))
 
 
 def numbered_json_topic(line: Line, position: int) -> Topic:
     """The topic on a line without an id; its position becomes its id, as Pyserini's DprJsonlTopicReader has it."""
-    return numbered_record_topic(line, position, _record(line))
+    return numbered_record_topic(line, position, json_object(line))
 
 
-def _record(line: Line) -> dict[str, Any]:
+def json_object(line: Line) -> dict[str, Any]:
+    """The JSON object that is the line; the line is refused if it is anything else."""
     try:
         record = json.loads(line.text)
     except (ValueError, RecursionError):

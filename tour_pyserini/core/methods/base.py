@@ -34,9 +34,9 @@ class Method(ABC):
         """[n] true where the first hit already agrees with the labels, so that the query may stay."""
         return np.zeros(len(candidates.ids), dtype=bool)
 
-    def step_size(self, t: int) -> float:
-        """Linear schedule: eta (T - t) / T for the update after the t-th retrieval, t = 0, 1, ..."""
-        return self.config.learning_rate * (self.config.iterations - t) / self.config.iterations
+    def step_size(self, t: int) -> float | None:
+        """The step of the update after the t-th retrieval, t = 0, 1, ...; None for a rule without steps."""
+        return None
 
     @abstractmethod
     def update(

@@ -20,6 +20,10 @@ def gradient(candidates: Candidates, target: Floats) -> Floats:
 class GradientMethod(Method):
     """SGD as PyTorch's: g += decay q;  v = momentum v + g, starting at the first g;  q -= eta_t v."""
 
+    def step_size(self, t: int) -> float:
+        """Linear schedule: eta (T - t) / T."""
+        return self.config.learning_rate * (self.config.iterations - t) / self.config.iterations
+
     def update(
         self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
     ) -> tuple[Floats, Floats]:

@@ -15,6 +15,10 @@ class Interpolation(Hard):
         """Uniform over the nucleus."""
         return uniform(self._nucleus(candidates))
 
+    def step_size(self, t: int) -> None:  # type: ignore[override]
+        """No schedule."""
+        return None
+
     def update(
         self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
     ) -> tuple[Floats, Floats]:
