@@ -48,13 +48,17 @@ def fitting_length(encoder: Any, wanted: int | None) -> int:
     """How many tokens of a document the encoder reads: what is wanted, or 256, or all it has positions for.
 
     Raises:
-        TourError: if more are wanted than the encoder's model has positions for.
+        TourError: if more are wanted than the encoder's model has positions for, or too few for a single word.
     """
     positions = _positions(encoder)
     if wanted is None:
         return min(MAX_LENGTH, positions or MAX_LENGTH)
     if positions and wanted > positions:
         raise TourError(f"the encoder reads at most {positions} tokens, not {wanted}; change --max-length.")
+    special = getattr(getattr(encoder, "tokenizer", None), "num_special_tokens_to_add", None)
+    # Tokenizers do not cut at all where not even the special tokens fit.
+    if special and wanted <= (fewest := special(pair=True)):
+        raise TourError(f"the encoder reads words from {fewest + 1} tokens on, not {wanted}; change --max-length.")
     return wanted
 
 
