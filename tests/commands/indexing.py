@@ -1,0 +1,33 @@
+"""What the tests of the index command share."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
+
+
+def write_corpus(path, count):
+    letters = np.random.default_rng(3).choice(WORDS[5:], size=(count, 30))
+    with open(path, "w") as file:
+        for i, row in enumerate(letters):
+            record = {"_id": f"d{i}", "title": row[0] if i % 3 else "", "text": " ".join(row[1 : 2 + i % 29])}
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+def flags(tiny, corpus, folder, *more):
+    return [str(flag) for flag in ("--corpus", corpus, "--encoder", tiny, "--index", folder, "--threads", 1, *more)]
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def started(arguments):
+    command = [sys.executable, "-m", "tour_pyserini.index", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
