@@ -26,7 +26,11 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     except TourError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(WRONG_INPUT)
+    except BrokenPipeError:
+        # Whoever read our output has had enough; Python must not complain about it at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; run the same command again to continue with what is finished.\n")
+        sys.stderr.write("interrupted; what was finished and kept is used when the same command is run again.\n")
         sys.exit(INTERRUPTED)
     sys.exit(code)

@@ -22,19 +22,24 @@ def written_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]
     """
     with replaced_whole(path) as partial, open(partial, mode, encoding=None if "b" in mode else "utf-8") as file:
         yield file
+        try:
+            file.flush()
+        except OSError as error:
+            raise _unwritable(path, error) from error
 
 
 @contextmanager
 def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """The name of a temporary file that takes `path`'s place when the block ends well."""
-    path = Path(path)
-    if path.is_dir():
-        raise TourError(f"cannot write {path}: it is a folder; give the name of a file.")
+    # A link stays one: what it points to is replaced.
+    path = Path(os.path.realpath(path))
     try:
+        if path.exists() and not path.is_file():
+            raise TourError(f"cannot write {path}: it is a folder or a device; give the name of a file.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     except OSError as error:
-        raise TourError(f"cannot write {path}: {error.strerror or error}; choose another place.") from error
+        raise _unwritable(path, error) from error
     os.close(handle)
     partial = Path(name)
     try:
@@ -43,7 +48,7 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         try:
             partial.replace(path)
         except OSError as error:
-            raise TourError(f"cannot write {path}: {error.strerror or error}; choose another place.") from error
+            raise _unwritable(path, error) from error
     finally:
         partial.unlink(missing_ok=True)
 
@@ -73,6 +78,10 @@ def cache_home() -> Path:
     if home := os.environ.get("TOUR_PYSERINI_CACHE"):
         return Path(home)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tour_pyserini"
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> TourError:
+    return TourError(f"cannot write {os.fspath(path)}: {error.strerror or error}; choose another place.")
 
 
 def _umask() -> int:

@@ -96,7 +96,10 @@ def _check_outputs(args: argparse.Namespace, output: str) -> None:
     given = [Path(place).resolve() for place in places if place]
     if len(set(given)) != len(given):
         raise TourError(f"the run and the trace cannot both be {args.trace}; give them two names.")
+    inputs = {Path(path).resolve() for path in (args.topics, args.corpus, args.qrels, args.config) if path}
     for place in given:
+        if place in inputs:
+            raise TourError(f"{place} is an input of this search; write to another file.")
         check_place(place)
 
 

@@ -292,6 +292,7 @@ BAD = {
     "trace in a folder": (lambda case: {"trace": case.path}, ["folder"]),
     "queries in a file": (lambda case: {"output_queries": case.corpus}, ["corpus.jsonl"]),
     "output is a folder": (lambda case: {"output": case.path}, ["folder"]),
+    "output in place of an input": (lambda case: {"output": case.corpus}, ["corpus.jsonl", "input"]),
     "output in a file": (lambda case: {"output": case.corpus / "a.trec"}, ["a.trec"]),
 }
 
