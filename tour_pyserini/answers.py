@@ -19,6 +19,7 @@ from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_flags import add_answer_flags, regex_from, shown
 from tour_pyserini.evaluation.answer_qrels import answering, corpus_qrels, retrieved_qrels
+from tour_pyserini.evaluation.outputs import check_output
 from tour_pyserini.evaluation.retrieved import read_retrieved
 from tour_pyserini.files import written_whole
 from tour_pyserini.texts import open_texts
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.hits is not None and not args.runs:
         raise TourError("--hits limits what runs retrieved; give --runs, or leave it out.")
     started = time.perf_counter()
+    check_output(args.output, [args.topics, args.corpus, *(args.runs or ())])
     regex = regex_from(args)
     questions = read_questions(args.topics)
     lines, answered = 0, set()

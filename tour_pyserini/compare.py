@@ -1,48 +1,77 @@
 """Measure runs side by side with ir-measures: means, costs, and what each run gains over a baseline."""
 
 import argparse
+import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tour_pyserini.arguments import Help
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.against import against
+from tour_pyserini.evaluation.answer_matching import has_patterns
 from tour_pyserini.evaluation.answer_scores import is_answer_measure
 from tour_pyserini.evaluation.by_split import by_split
-from tour_pyserini.evaluation.comparison import measured, place_of
+from tour_pyserini.evaluation.comparison import Row, measured, place_of
 from tour_pyserini.evaluation.examples import examples
 from tour_pyserini.evaluation.files import read_qrels
 from tour_pyserini.evaluation.formats import FORMATS
 from tour_pyserini.evaluation.gains import gains
+from tour_pyserini.evaluation.outputs import check_output
 from tour_pyserini.evaluation.picture import check_picture, draw_gains
 from tour_pyserini.evaluation.scores import Scorer
 from tour_pyserini.evaluation.significance import TESTS
 from tour_pyserini.evaluation.splits import read_splits
 from tour_pyserini.evaluation.table import against_table, means_table, split_table
+from tour_pyserini.evaluation.unjudged import Unjudged
 from tour_pyserini.evaluation.with_answers import ScorerWithAnswers
 from tour_pyserini.files import written_whole
+from tour_pyserini.record import record_path
 from tour_pyserini.topics.questions import read_questions
 
 if TYPE_CHECKING:
+    from ir_measures import Qrel
     from pyserini.query_iterator import QueryIterator
+
+log = logging.getLogger(__name__)
 
 EXAMPLE = """examples:
   python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --measures nDCG@10 R@100
   python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --baseline runs/demo.dense.trec --picture a.png"""
 
 
+class _Measured(NamedTuple):
+    """What the report is made of; `at` is the place of the baseline among the rows."""
+
+    rows: list[Row]
+    at: int | None
+    qrels: list["Qrel"]
+    scorer: Scorer | ScorerWithAnswers
+    splits: dict[str, set[str]] | None
+    topics: "QueryIterator | None"
+
+    def sides(self) -> tuple[Row, list[Row]]:
+        """The baseline, and the other runs."""
+        assert self.at is not None
+        return self.rows[self.at], self.rows[: self.at] + self.rows[self.at + 1 :]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
     _check(args)
-    report = "\n\n".join(_parts(args)) + "\n"
+    _check_outputs(args)
+    found = _measured(args)
+    report = "\n\n".join(_parts(args, found)) + "\n"
     if args.output is None:
         sys.stdout.write(report)
-        return
-    with written_whole(args.output) as file:
-        file.write(report)
+    else:
+        with written_whole(args.output) as file:
+            file.write(report)
+    if args.picture is not None:
+        _draw(found, args.picture)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,9 +138,17 @@ def _check(args: argparse.Namespace) -> None:
         raise TourError(f"--show writes text, which --format {args.format} has no place for; choose text or markdown.")
 
 
-def _parts(args: argparse.Namespace) -> Iterator[str]:
-    """The parts of the report, one after the other; the picture is drawn on the way."""
-    written = FORMATS[args.format]
+def _check_outputs(args: argparse.Namespace) -> None:
+    inputs = [args.qrels, *args.runs, *(args.predictions or ()), args.splits, args.topics, args.corpus]
+    inputs += [record_path(run) for run in args.runs]
+    outputs = [output for output in (args.output, args.picture) if output is not None]
+    for output in outputs:
+        check_output(output, inputs)
+    if len(outputs) == 2 and os.path.realpath(args.output) == os.path.realpath(args.picture):
+        raise TourError(f"--output and --picture are both {args.output}; choose two files.")
+
+
+def _measured(args: argparse.Namespace) -> _Measured:
     at = None if args.baseline is None else place_of(args.baseline, args.runs)
     qrels = read_qrels(args.qrels)
     scorer = Scorer([name for name in args.measures if not is_answer_measure(name)], qrels)
@@ -120,28 +157,42 @@ def _parts(args: argparse.Namespace) -> Iterator[str]:
     if args.splits is not None:
         order = None if topics is None else [str(qid) for qid in topics.topics]
         splits = read_splits(args.splits, judged=scorer.queries, topics=order)
-    rows = measured(scorer, args.runs, qrels=args.qrels)
     with_answers = None
     if args.predictions:
-        with_answers = ScorerWithAnswers(scorer, _of_answers(args), read_questions(args.topics))
+        regex = has_patterns(args.topics)
+        if regex:
+            log.warning("the answers of %s are read as regular expressions, by its name", args.topics)
+        with_answers = ScorerWithAnswers(scorer, args.measures, read_questions(args.topics), regex=regex)
+    rows = measured(scorer, args.runs, qrels=args.qrels, unjudged=Unjudged(qrels))
+    if with_answers is not None:
         rows = [with_answers.add(row, file) for row, file in zip(rows, args.predictions, strict=True)]
-    yield written(means_table(rows))
-    if at is not None:
-        baseline, others = rows[at], rows[:at] + rows[at + 1 :]
+    return _Measured(rows, at, qrels, with_answers or scorer, splits, topics)
+
+
+def _parts(args: argparse.Namespace, found: _Measured) -> Iterator[str]:
+    """The parts of the report, one after the other."""
+    written = FORMATS[args.format]
+    yield written(means_table(found.rows))
+    if found.at is not None:
+        baseline, others = found.sides()
         compared = against(baseline, others, test=args.test)
         yield written(against_table(compared, baseline.name, test=args.test, alpha=args.alpha))
-    if splits is not None:
-        yield written(split_table(by_split(with_answers or scorer, rows, splits)))
-    if at is not None and args.show is not None and topics is not None:
+    if found.splits is not None:
+        yield written(split_table(by_split(found.scorer, found.rows, found.splits)))
+    if found.at is not None and args.show is not None and found.topics is not None:
         from tour_pyserini.texts import open_texts
 
-        queries = {str(qid): text for qid, text in topics}
-        shown = examples(baseline, others, qrels, shown=args.show, queries=queries, texts=open_texts(args.corpus))
+        queries = {str(qid): text for qid, text in found.topics}
+        texts = open_texts(args.corpus)
+        shown = examples(*found.sides(), found.qrels, shown=args.show, queries=queries, texts=texts)
         yield f"```\n{shown}\n```" if args.format == "markdown" else shown
-    if at is not None and args.picture is not None:
-        measure = scorer.measures[0]
-        gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
-        draw_gains(gained, baseline=baseline.name, measure=measure, output=args.picture)
+
+
+def _draw(found: _Measured, output: str) -> None:
+    baseline, others = found.sides()
+    measure = next(iter(baseline.values))
+    gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
+    draw_gains(gained, baseline=baseline.name, measure=measure, output=output)
 
 
 def _topics(args: argparse.Namespace) -> "QueryIterator | None":

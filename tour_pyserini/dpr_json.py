@@ -2,12 +2,17 @@
 
 JSON has all questions of the topics, the passages' titles and texts, and whether each passage contains an answer.
 Hits are in the order in which ir_measures and trec_eval evaluate them.
+
+A run keeps the order of the JSON, which readers and Pyserini's evaluation use. Evaluators of runs sort by score:
+where a question's scores do not decrease strictly (six decimals, single precision), its hits are scored n, ..., 2, 1.
 """
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Sequence
+from itertools import groupby
 
 from tour_pyserini.arguments import Help
 from tour_pyserini.command import run
@@ -16,10 +21,14 @@ from tour_pyserini.evaluation.answer_flags import add_answer_flags, regex_from, 
 from tour_pyserini.evaluation.answer_qrels import answering
 from tour_pyserini.evaluation.dpr_json import LAYOUTS, write_dpr_json
 from tour_pyserini.evaluation.dpr_json_reading import read_dpr_json
+from tour_pyserini.evaluation.kept_order import by_rank, says_its_order
+from tour_pyserini.evaluation.outputs import check_output
 from tour_pyserini.evaluation.retrieved import read_retrieved
 from tour_pyserini.files import written_whole
 from tour_pyserini.texts import open_texts
 from tour_pyserini.topics.questions import read_questions
+
+log = logging.getLogger(__name__)
 
 TAG = "tour_pyserini"
 EXAMPLE = """examples:
@@ -32,6 +41,7 @@ EXAMPLE = """examples:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
+    check_output(args.output, [args.input, args.run, args.topics, args.corpus])
     started = time.perf_counter()
     done = _to_json(args) if args.input is None else _to_run(args)
     sys.stderr.write(f"{args.output}: {done}; {time.perf_counter() - started:.1f} s\n")
@@ -55,14 +65,23 @@ def _to_json(args: argparse.Namespace) -> str:
 def _to_run(args: argparse.Namespace) -> str:
     if any(getattr(args, name) is not None for name in ("run", "topics", "corpus", "hits")):
         raise TourError("--input converts JSON to a run and needs no more than --output; leave the other flags out.")
-    ranks: dict[str, int] = {}
+    questions = lines = rescored = 0
     with written_whole(args.output) as file:
-        for hit in read_dpr_json(args.input):
-            ranks[hit.query_id] = rank = ranks.get(hit.query_id, 0) + 1
-            file.write(f"{hit.query_id} Q0 {hit.doc_id} {rank} {hit.score!r} {TAG}\n")
-        if not ranks:
+        for qid, group in groupby(read_dpr_json(args.input), key=lambda hit: hit.query_id):
+            hits = list(group)
+            scores = [hit.score for hit in hits]
+            if not says_its_order(scores):
+                scores, rescored = by_rank(len(hits)), rescored + 1
+            for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), start=1):
+                file.write(f"{qid} Q0 {hit.doc_id} {rank} {score!r} {TAG}\n")
+            questions, lines = questions + 1, lines + len(hits)
+        if not questions:
             raise TourError(f"{args.input} holds no hits.")
-    return f"{len(ranks)} questions, {sum(ranks.values())} hits"
+    if rescored:
+        log.warning(
+            "%s: %d of %d questions are scored by rank: scores do not say the order", args.input, rescored, questions
+        )
+    return f"{questions} questions, {lines} hits"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import tour_pyserini
 from tour_pyserini.answers import main as answers
 from tour_pyserini.command import run
 from tour_pyserini.dpr_json import main as dpr_json
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.ranking import read_rankings
 
 
 @pytest.fixture
@@ -130,3 +133,55 @@ def test_conversions_that_do_not_fit(files, capsys, arguments, says):
     assert left.value.code == 2
     assert says in said and said.count("\n") == 1
     assert not (files / "x").exists() and not (files / "one.json").exists()
+
+
+def test_a_run_keeps_the_order_of_the_json(files, caplog):
+    contexts = [
+        [("a", "1"), ("b", "1")],
+        [("a", 1.0), ("b", 2.0)],
+        [("a", 16777217.0), ("b", 16777216.0)],  # equal in single precision
+        [("a", 0.5), ("b", 0.25)],
+    ]
+    listed = {
+        str(at): {"contexts": [{"docid": docid, "score": score} for docid, score in each]}
+        for at, each in enumerate(contexts)
+    }
+    (files / "in.json").write_text(json.dumps(listed))
+    dpr_json(["--input", "in.json", "--output", "back.trec"])
+    hits = read_rankings("back.trec", set(listed))
+    assert all(docids == ["a", "b"] for docids in hits.values())
+    assert (files / "back.trec").read_text().splitlines()[-2:] == [
+        "3 Q0 a 1 0.5 tour_pyserini",
+        "3 Q0 b 2 0.25 tour_pyserini",
+    ]
+    assert ["3 of 4 questions" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_regular_expressions_that_a_name_chose_are_said(files, caplog):
+    (files / "topics.tsv").rename(files / "curated.tsv")
+    written(given=[*GIVEN[2:], "--topics", "curated.tsv"])
+    assert "--regex off" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (answers, [*GIVEN[:4], "--runs", "one.trec", "--output", "./one.trec"]),
+        (answers, [*GIVEN[:4], "--output", "corpus.jsonl"]),
+        (dpr_json, [*TO_JSON[:6], "--output", "topics.tsv"]),
+        (dpr_json, ["--input", "one.trec", "--output", "link"]),
+    ],
+)
+def test_no_input_is_written_over(files, command, arguments):
+    (files / "link").symlink_to("one.trec")
+    before = {path: path.read_bytes() for path in files.iterdir()}
+    with pytest.raises(TourError, match="would be written over the input"):
+        command(arguments)
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_a_place_that_cannot_be_written_is_found_first(files):
+    (files / "folder").mkdir()
+    for command, given in ((answers, GIVEN[:4]), (dpr_json, ["--input", "missing.json"])):
+        with pytest.raises(TourError, match="cannot write"):
+            command([*given, "--output", "folder"])

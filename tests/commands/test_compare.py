@@ -4,6 +4,7 @@ import pytest
 
 from tour_pyserini.command import run
 from tour_pyserini.compare import main as compare
+from tour_pyserini.errors import TourError
 from tour_pyserini.qrels import main as convert
 
 
@@ -51,6 +52,10 @@ def test_beir_qrels_become_trec_qrels(files, capsys):
         ("one.trec", "q8 Q0 a 1 2.0 t\n", ["one.trec and", "qrels.tsv have no query in common"]),
         ("qrels.tsv", "q1 0 7 1\nq1 0 8\n", ["qrels.tsv, line 2"]),
         ("qrels.tsv", "q1 0 a yes\n", ["qrels.tsv, line 1", "yes"]),
+        ("qrels.tsv", "q1 0 a --1\n", ["qrels.tsv, line 1", "--1"]),
+        ("qrels.tsv", "q1 0 a ²\n", ["qrels.tsv, line 1", "²"]),
+        ("qrels.tsv", "q1 0 a 2147483648\n", ["qrels.tsv, line 1", "32 bits"]),
+        ("qrels.tsv", f"q1 0 a {'1' * 5000}\n", ["qrels.tsv, line 1", "32 bits"]),
         ("qrels.tsv", "q1 0 a 1\nq1 0 a 0\n", ["qrels.tsv, line 2", "second time"]),
     ],
 )
@@ -173,6 +178,9 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys
     ("more", "says"),
     [
         (["--baseline", "three.trec"], "three.trec is not among the runs"),
+        (["--baseline", "loop.trec"], "loop.trec is not among the runs"),
+        (["--baseline", "two.trec", "--picture", "./table.png", "--output", "table.png"], "choose two files"),
+        (["--baseline", "two.trec", "--picture", "folder.png"], "cannot write"),
         (["--picture", "gains.png"], "--baseline"),
         (["--show", "2"], "--baseline"),
         (["--baseline", "two.trec", "--picture", "gains.bmp"], "gains.bmp does not end with"),
@@ -194,10 +202,12 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys
 )
 def test_one_sentence_for_what_does_not_fit(files, capsys, monkeypatch, more, says):
     monkeypatch.chdir(files)
+    (files / "loop.trec").symlink_to("loop.trec")
+    (files / "folder.png").mkdir()
     (files / "ids.jsonl").write_text('{"qid": "q9", "split": "old"}\n')
     (files / "malformed.jsonl").write_text('{"qid": "q1", "split": "old"}\n{"qid": \n')
     with pytest.raises(SystemExit) as left:
-        run(lambda _: call(files, *more, "--output", "table.txt"))
+        run(lambda _: call(files, "--output", "table.txt", *more))
     assert left.value.code == 2
     said = capsys.readouterr()
     assert says in said.err
@@ -239,3 +249,88 @@ def test_predictions_without_what_they_need(files, capsys, flags, names):
     assert left.value.code == 2
     said = capsys.readouterr().err
     assert all(name in said for name in names)
+
+
+@pytest.fixture
+def predicted(files):
+    def predicted(measures, said, *, topics="topics.jsonl", more=()):
+        lines = [{"_id": "q1", "text": "who", "answers": ["19[0-9]1"]}, {"_id": "q2", "text": "what", "answers": ["x"]}]
+        lines.append({"_id": "q3", "text": "not judged", "answers": ["x"]})
+        (files / topics).write_text("".join(json.dumps(topic) + "\n" for topic in lines))
+        answers = "".join(json.dumps({"qid": qid, "answer": answer}) + "\n" for qid, answer in said.items())
+        flags = ["--topics", str(files / topics), "--measures", *measures, "--predictions"]
+        for name in ("one", "two"):
+            (files / f"{name}.jsonl").write_text(answers)
+            flags.append(str(files / f"{name}.jsonl"))
+        compare([str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), *flags, *more])
+
+    return predicted
+
+
+def test_answers_that_are_regular_expressions(predicted, capsys):
+    said = {"q1": "1901", "q2": "y"}
+    predicted(["RR", "EM@1"], said)
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["one.trec", "2", "0.7500", "0.0000"]
+    predicted(["RR", "EM@1"], said, topics="curated.jsonl")
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["one.trec", "2", "0.7500", "0.5000"]
+    with pytest.raises(TourError, match="F1@1 compares words"):
+        predicted(["RR", "F1@1"], said, topics="curated.jsonl")
+
+
+def test_predictions_of_other_questions(predicted, caplog):
+    with pytest.raises(TourError, match=r"one\.jsonl has a prediction for 'q9', which is not in the topics"):
+        predicted(["RR", "EM@1"], {"q1": "x", "q9": "x"})
+    with pytest.raises(TourError, match=r"one\.jsonl has no prediction for a judged question"):
+        predicted(["RR", "EM@1"], {"q3": "x"})
+    caplog.clear()
+    predicted(["RR", "EM@1"], {"q2": "x", "q3": "x"})
+    assert caplog.text.count("has predictions for 1 of the 2 judged questions") == 2
+
+
+def test_measures_stay_in_the_order_given(files, predicted, texts, capsys):
+    more = ["--baseline", str(files / "two.trec"), "--show", "1", "--corpus", str(files / "corpus.jsonl")]
+    predicted(["EM@1", "Success@1", "F1@1", "RR"], {"q1": "x", "q2": "x"}, more=more)
+    out = capsys.readouterr().out
+    assert out.split()[2:6] == ["EM@1", "Success@1", "F1@1", "RR"]
+    assert "rescued by one.trec against two.trec (EM@1)" in out
+
+
+@pytest.mark.parametrize("flag", ["--output", "--picture"])
+@pytest.mark.parametrize("name", ["qrels.tsv", "one.trec", "one.trec.json"])
+def test_no_input_is_written_over(files, flag, name):
+    output = files / name
+    if flag == "--picture":
+        output = files / "link.png"
+        output.symlink_to(files / name)
+    before = (files / name).read_bytes()
+    with pytest.raises(TourError, match="would be written over the input"):
+        call(files, "--baseline", str(files / "one.trec"), flag, str(output))
+    assert (files / name).read_bytes() == before
+
+
+def test_the_report_is_written_before_the_picture(files, monkeypatch):
+    report = files / "report.txt"
+    seen = []
+    monkeypatch.setattr("tour_pyserini.compare.draw_gains", lambda *_, **__: seen.append(report.exists()))
+    picture = ["--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png")]
+    call(files, *picture, "--output", str(report))
+    assert seen == [True]
+
+
+@pytest.mark.parametrize(
+    ("qrels", "warnings"),
+    [
+        ("q1 0 a 1\nq1 0 b 0\n", 1),  # made from the first run
+        ("q1 0 a 1\nq1 0 no-passage 0\n", 0),  # of a whole corpus
+        ("q1 0 a 1\nq1 0 z 0\n", 0),  # the first run is not all judged either
+        ("q1 0 a 1\nq1 0 b 0\nq1 0 c 0\n", 0),
+    ],
+)
+def test_runs_that_were_not_judged(tmp_path, caplog, qrels, warnings):
+    (tmp_path / "qrels").write_text(qrels)
+    (tmp_path / "first").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq7 Q0 y 1 1.0 t\n")
+    (tmp_path / "other").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 c 2 1.0 t\n")
+    compare([str(tmp_path / name) for name in ("qrels", "first", "other")] + ["--measures", "RR"])
+    said = [record.getMessage() for record in caplog.records if "not judged" in record.getMessage()]
+    assert len(said) == warnings
+    assert all(one.startswith("50 % of the first 20 hits of") and "other" in one for one in said)

@@ -90,6 +90,8 @@ def test_questions_without_ids_are_numbered(tmp_path):
         ('{"a": {"contexts": [{"docid": "d", "score": "high"}]}}', "context [0] has the score 'high'"),
         ('{"a": {"contexts": [{"docid": "d", "score": NaN}]}}', "context [0] has the score nan"),
         ('[{"ctxs": [{"id": "d", "score": 1}, {"id": "d", "score": 1}]}]', "entry [0], context [1] lists document 'd'"),
+        ('{"a": {"contexts": [{"docid": "\\ud800", "score": 1}]}}', "context [0] has no passage id that a run file"),
+        ('{"a": {"contexts": [{"docid": "d", "score": ' + "1" * 5000 + "}]}}", "Exceeds the limit"),
         ('[{"contexts": []}]', "entry [0] has no list `ctxs`"),
         ('[{"id": 1, "ctxs": []}, {"ctxs": []}]', "entry [1] repeats the question id '1'"),
     ],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_scores import AnswerScorer
 from tour_pyserini.evaluation.comparison import Row
-from tour_pyserini.evaluation.exact_match import EmF1, em_f1, exact_match, f1, normalise
+from tour_pyserini.evaluation.exact_match import exact_match, f1, normalise
 from tour_pyserini.evaluation.formats import as_text
 from tour_pyserini.evaluation.predictions import read_predictions
 from tour_pyserini.evaluation.table import means_table
@@ -45,7 +45,18 @@ def test_f1_is_between_exact_match_and_1(predicted, gold):
 
 
 def test_every_question_has_values():
-    assert em_f1({"q1": ["x", "y"]}, {"q1": ["y"], "q2": ["z"]}) == {"q1": EmF1(0, 0), "q2": EmF1(0, 0)}
+    scorer = AnswerScorer(["EM@1", "F1@1"], [Question("q1", "w", ["y"]), Question("q2", "w", ["z"])])
+    values = scorer.values({"q1": ["x", "y"]})
+    assert {name: list(each) for name, each in values.items()} == {"EM@1": [0, 0], "F1@1": [0, 0]}
+
+
+def test_regular_expressions_match_whole_predictions():
+    questions = [Question("q1", "w", ["19[0-9]1"]), Question("q2", "w", ["(", "Ann( Lee)?"])]
+    scorer = AnswerScorer(["EM@1", "EM@2"], questions, regex=True)
+    values = scorer.values({"q1": ["in 1901", "1901"], "q2": ["ANN LEE"]})
+    assert {name: list(each) for name, each in values.items()} == {"EM@1": [0, 1], "EM@2": [1, 1]}
+    with pytest.raises(TourError, match="F1@1 compares words"):
+        AnswerScorer(["EM@1", "F1@1"], questions, regex=True)
 
 
 QUESTIONS = [Question("q1", "w", ["red green"]), Question("q2", "w", ["x"]), Question("q3", "w", ["y"])]
@@ -115,6 +126,7 @@ def test_predictions_are_in_the_order_of_scores_then_of_lines(tmp_path):
         ('{"qid": "q", "answer": "a"}', "has the score None"),
         ('{"qid": "q", "answer": "a", "score": "1"}', "has the score '1'"),
         ('{"qid": "q", "answer": "a", "score": NaN}', "has the score nan"),
+        ('{"qid": "q", "answer": "a", "score": 1' + "0" * 400 + "}", "has the score 1000"),
     ],
 )
 def test_malformed_predictions_are_named(tmp_path, line, says):

@@ -1,12 +1,15 @@
 """Flags of the commands that match passages with answers."""
 
 import argparse
+import logging
 import os
 from collections.abc import Iterable
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import has_patterns
 from tour_pyserini.evaluation.passage_matching import Candidate
+
+log = logging.getLogger(__name__)
 
 
 def add_answer_flags(parser: argparse._ActionsContainer, *, required: bool = True) -> None:
@@ -24,7 +27,7 @@ def add_answer_flags(parser: argparse._ActionsContainer, *, required: bool = Tru
         "--regex",
         choices=["auto", "on", "off"],
         default="auto",
-        help="whether answers are regular expressions; auto: where the name of the topics says curated or trec",
+        help="whether answers are regular expressions; auto: where the topics are named curated or trec-test",
     )
     parser.add_argument("--hits", type=int, metavar="N", help="use the N best hits of each question; all by default")
     parser.add_argument(
@@ -37,7 +40,15 @@ def regex_from(args: argparse.Namespace) -> bool:
     for name in ("processes", "hits"):
         if (number := getattr(args, name)) is not None and number < 1:
             raise TourError(f"--{name} must be at least 1, not {number}.")
-    return has_patterns(args.topics) if args.regex == "auto" else args.regex == "on"
+    if args.regex != "auto":
+        return args.regex == "on"
+    chosen = has_patterns(args.topics)
+    if chosen:
+        log.warning(
+            "the answers of %s are read as regular expressions, by its name; --regex off reads them as text",
+            args.topics,
+        )
+    return chosen
 
 
 def shown(candidates: Iterable[Candidate], total: int) -> Iterable[Candidate]:

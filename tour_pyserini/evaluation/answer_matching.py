@@ -12,8 +12,9 @@ from tour_pyserini.topics.questions import Question
 
 log = logging.getLogger(__name__)
 
-# CuratedTREC alone has regular expressions: dpr-curated-test, curatedtrec-test.json, TREC-test.csv.
-_NAMES_OF_PATTERNS = re.compile(r"curated|(?<![a-z])trec(?![a-z])", re.IGNORECASE)
+# CuratedTREC alone has regular expressions: dpr-curated-test, curatedtrec-test.json, DPR's own trec-test.qa.csv. Other
+# names with `trec` in them say no more than a format.
+_NAMES_OF_PATTERNS = re.compile(r".*curated.*|trec-test(\..*)?", re.IGNORECASE | re.DOTALL)
 
 
 class Matcher(Protocol):
@@ -80,10 +81,21 @@ def has_patterns(topics: str) -> bool:
     """Whether a topics file, or one of Pyserini's names, says that its answers are regular expressions.
 
     Example:
-        >>> has_patterns("dpr-curated-test"), has_patterns("trec/topics.dpr.nq.test.txt")
+        >>> has_patterns("dpr-curated-test"), has_patterns("topics.nq.trec")
         (True, False)
     """
-    return _NAMES_OF_PATTERNS.search(PurePath(topics).name) is not None
+    return _NAMES_OF_PATTERNS.fullmatch(PurePath(topics).name) is not None
+
+
+def pattern_match(predicted: str, gold: Collection[str]) -> float:
+    """1 if the whole prediction matches one of the regular expressions, in normal form D without regard to case.
+
+    Example:
+        >>> pattern_match("in 1969", [r"(in )?19[0-9]{2}"]), pattern_match("in 1969 or so", [r"(in )?19[0-9]{2}"])
+        (1.0, 0.0)
+    """
+    text = _normal(predicted.strip())
+    return float(any(one.fullmatch(text) for answer in gold if (one := _pattern(answer))))
 
 
 def warn_of_answers(questions: Sequence[Question], *, regex: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.answer_matching import pattern_match, warn_of_answers
 from tour_pyserini.evaluation.exact_match import MEASURES, best_of
 from tour_pyserini.topics.questions import Question
 
@@ -19,7 +20,8 @@ _NAME = re.compile(rf"({'|'.join(MEASURES)})@([1-9][0-9]*)")
 class AnswerScorer:
     """Measures predicted answers question by question; used as `Scorer` is, and its values stand in the same tables.
 
-    `EM@k` and `F1@k` are the best exact match and the best F1 among the first k predictions.
+    `EM@k` and `F1@k` are the best exact match and the best F1 among the first k predictions. Where answers
+    are regular expressions, EM is 1 for a prediction that matches one of them as a whole, and there is no F1.
 
     Attributes:
         measures: the measures' names.
@@ -31,8 +33,14 @@ class AnswerScorer:
         mean = scorer.aggregate("EM@1", values)
     """
 
-    def __init__(self, measures: Sequence[str], questions: Sequence[Question]) -> None:
+    def __init__(self, measures: Sequence[str], questions: Sequence[Question], *, regex: bool = False) -> None:
         self._parsed = {name: _parsed(name) for name in measures}
+        self._functions = {"EM": pattern_match} if regex else MEASURES
+        for name, (measure, _) in self._parsed.items():
+            if measure not in self._functions:
+                raise TourError(f"{name} compares words, and these answers are regular expressions; use EM@k.")
+        if regex:
+            warn_of_answers(questions, regex=True)
         self._gold = {question.qid: question.answers for question in questions}
         self.measures = list(self._parsed)
         self.queries = list(self._gold)
@@ -51,7 +59,7 @@ class AnswerScorer:
                 raise TourError(f"there is a prediction for {qid!r}, which is not among the questions.")
         for qid, gold in self._gold.items():
             for name, (measure, cutoff) in self._parsed.items():
-                value = best_of(MEASURES[measure], predictions.get(qid, ())[:cutoff], gold)
+                value = best_of(self._functions[measure], predictions.get(qid, ())[:cutoff], gold)
                 yield Metric(query_id=qid, measure=objects[name], value=value)
 
     def values(self, predictions: Mapping[str, Sequence[str]]) -> Mapping[str, np.ndarray]:

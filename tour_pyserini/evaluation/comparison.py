@@ -12,6 +12,7 @@ from tour_pyserini.costs import Costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.files import read_qrels, read_run
 from tour_pyserini.evaluation.scores import Scorer
+from tour_pyserini.evaluation.unjudged import Unjudged
 from tour_pyserini.record import read_costs
 
 log = logging.getLogger(__name__)
@@ -51,19 +52,26 @@ def compare(
         A row per run, in the order given. A judged query that a run does not answer counts as 0; a warning
         says how many there are. A run that answers none of them is refused.
     """
-    return measured(Scorer(measures, read_qrels(qrels)), runs, qrels=qrels)
+    judgements = read_qrels(qrels)
+    return measured(Scorer(measures, judgements), runs, qrels=qrels, unjudged=Unjudged(judgements))
 
 
 def measured(
-    scorer: Scorer, runs: Sequence[str | os.PathLike[str]], *, qrels: str | os.PathLike[str] = "the judgements"
+    scorer: Scorer,
+    runs: Sequence[str | os.PathLike[str]],
+    *,
+    qrels: str | os.PathLike[str] = "the judgements",
+    unjudged: Unjudged | None = None,
 ) -> list[Row]:
-    """A row per run, in the order given; messages call the scorer's judgements `qrels`."""
+    """A row per run, in the order given; messages call the scorer's judgements `qrels`, and `unjudged` looks on."""
     rows = []
     for path, name in zip(map(Path, runs), _names(runs), strict=True):
         run = read_run(path)
         hit = {each.query_id for each in run}
         answered = np.array([query in hit for query in scorer.queries])
         _check_answered(answered, path, qrels)
+        if unjudged is not None:
+            unjudged.check(run, path)
         values = scorer.values(run)
         means = {measure: scorer.aggregate(measure, each) for measure, each in values.items()}
         rows.append(Row(name, path, values, means, answered, read_costs(path)))
@@ -72,11 +80,11 @@ def measured(
 
 def place_of(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:
     """Where the baseline stands among the runs, however its path is written."""
-    places = [Path(run).resolve() for run in runs]
+    places = [os.path.realpath(run) for run in runs]  # a loop of links is a place too
     for run, place in zip(runs, places, strict=True):
         if places.count(place) > 1:
             raise TourError(f"the run {run} is given twice; give each run once to compare with a baseline.")
-    wanted = Path(baseline).resolve()
+    wanted = os.path.realpath(baseline)
     if wanted not in places:
         raise TourError(f"the baseline {baseline} is not among the runs; name one of {', '.join(map(str, runs))}.")
     if len(runs) == 1:

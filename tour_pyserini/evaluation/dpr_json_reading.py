@@ -67,9 +67,17 @@ def _contexts(place: Entry, record: Any, name: str) -> list[Any]:
 
 
 def _id(place: Entry, value: Any, what: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or str(value).split() != [str(value)]:
+    if isinstance(value, bool) or not isinstance(value, str | int) or not _fits(str(value)):
         place.refuse(f"has no {what} that a run file can hold")
     return str(value)
+
+
+def _fits(column: str) -> bool:
+    try:
+        column.encode()
+    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can escape
+        return False
+    return column.split() == [column]
 
 
 def _score(place: Entry, value: Any) -> float:
@@ -78,5 +86,5 @@ def _score(place: Entry, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        place.refuse(f"has the score {value!r}, which is not a number")
+        place.refuse(f"has the score {value!r:.40}, which is not a number")
     return score

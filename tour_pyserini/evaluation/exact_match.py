@@ -5,17 +5,9 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-class EmF1(NamedTuple):
-    """Exact match, 0 or 1, and F1, between 0 and 1."""
-
-    em: float
-    f1: float
 
 
 def normalise(answer: str) -> str:
@@ -36,23 +28,6 @@ def exact_match(predicted: str, gold: Collection[str]) -> float:
 def f1(predicted: str, gold: Collection[str]) -> float:
     """The best harmonic mean of precision and recall of words over the answers; no answers are one empty answer."""
     return max(_f1(normalise(predicted).split(), normalise(answer).split()) for answer in gold or [""])
-
-
-def em_f1(predictions: Mapping[str, Sequence[str]], answers: Mapping[str, Collection[str]]) -> dict[str, EmF1]:
-    """Exact match and F1 of the best prediction of every question.
-
-    Args:
-        predictions: answer strings by question id, best first; a question without any scores 0.
-        answers: gold answers by question id.
-
-    Example:
-        >>> em_f1({"q1": ["red green"]}, {"q1": ["green blue"], "q2": ["x"]})
-        {'q1': EmF1(em=0.0, f1=0.5), 'q2': EmF1(em=0.0, f1=0.0)}
-    """
-    return {
-        qid: EmF1(*(best_of(measure, predictions.get(qid, ())[:1], gold) for measure in MEASURES.values()))
-        for qid, gold in answers.items()
-    }
 
 
 def best_of(measure: Callable[[str, Collection[str]], float], predicted: Sequence[str], gold: Collection[str]) -> float:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from tour_pyserini.topics.lines import Line, read_lines
 
 if TYPE_CHECKING:
     from ir_measures import Qrel, ScoredDoc
+
+_WHOLE = re.compile(r"-?[0-9]+")
+_LARGEST = 2**31  # evaluators keep grades in 32 bits
 
 
 def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
@@ -27,8 +31,11 @@ def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
         if len(columns) != width or width not in (3, 4):
             line.refuse("is not a judgement: expected `qid 0 docid grade`, or BEIR's three columns")
         query, document, grade = columns[0], columns[-2], columns[-1]
-        if not grade.lstrip("-").isdigit():
+        if not _WHOLE.fullmatch(grade):
             line.refuse(f"has the grade {grade!r}, which is not a whole number")
+        # Python itself refuses to read numbers of thousands of digits.
+        if len(grade) > 11 or not -_LARGEST <= int(grade) < _LARGEST:
+            line.refuse(f"has the grade {grade:.20}, which does not fit 32 bits")
         if (query, document) in seen:
             line.refuse(f"judges document {document!r} for query {query!r} a second time")
         seen.add((query, document))

@@ -2,6 +2,7 @@
 
 import math
 import os
+from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.topics.jsonl import json_object
@@ -26,14 +27,24 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
             line.refuse("has no string `answer`")
         if scored is None:
             scored = score is not None
-        if scored and (isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score)):
-            line.refuse(f"has the score {score!r}, which is not a number")
+        value = _number(score) if scored else 0.0
+        if not math.isfinite(value):
+            line.refuse(f"has the score {score!r:.40}, which is not a number")
         if not scored and score is not None:
             line.refuse("has a score, and lines before it have none; give all of them or none")
-        found.setdefault(str(qid), []).append((0.0 if score is None else float(score), answer))
+        found.setdefault(str(qid), []).append((value, answer))
     if not found:
         raise TourError(f"{path} holds no predictions.")
     return {qid: [answer for _, answer in sorted(each, key=_worst_last)] for qid, each in found.items()}
+
+
+def _number(score: Any) -> float:
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return math.nan
+    try:
+        return float(score)
+    except OverflowError:
+        return math.inf
 
 
 def _worst_last(prediction: tuple[float, str]) -> float:

@@ -16,7 +16,7 @@ def best_first(hits: Iterable["ScoredDoc"]) -> list["ScoredDoc"]:
 
     Scores decide, in single precision, and not the written ranks; of equal scores the larger docid comes first.
     """
-    return sorted(hits, key=_strength, reverse=True)
+    return sorted(hits, key=strength, reverse=True)
 
 
 def read_rankings(path: str | os.PathLike[str], queries: Set[str]) -> dict[str, list[str]]:
@@ -28,5 +28,6 @@ def read_rankings(path: str | os.PathLike[str], queries: Set[str]) -> dict[str, 
     return {query: [hit.doc_id for hit in best_first(hits)] for query, hits in found.items()}
 
 
-def _strength(hit: "ScoredDoc") -> tuple[float, str]:
+def strength(hit: "ScoredDoc") -> tuple[float, str]:
+    """What hits of one query are sorted by, the larger first: the score in single precision, then the docid."""
     return c_float(hit.score).value, hit.doc_id

@@ -7,9 +7,12 @@ from tour_pyserini.topics.topic import Topic, checked_topic, parse_answers
 
 
 def looks_like_dpr(line: Line) -> bool:
-    """Whether the second of two columns is written as a list."""
+    """Whether the second of two columns is written as a list, be it a broken one."""
     columns = _columns(line)
-    return len(columns) == 2 and columns[1].startswith("[") and columns[1].endswith("]")
+    if len(columns) != 2 or not columns[1].startswith("["):
+        return False
+    # The text after an id may begin with a bracket too: "7<TAB>[sic] in quotations".
+    return columns[1].endswith("]") or columns[1].startswith(("['", '["')) or len(columns[0].split()) > 1
 
 
 def dpr_topic(line: Line, position: int) -> Topic:

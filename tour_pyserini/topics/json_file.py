@@ -25,5 +25,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:
         raise TourError(f"{path}, line {line} is not UTF-8; convert the file.") from None
     except json.JSONDecodeError as error:
         raise TourError(f"{path}, line {error.lineno}, column {error.colno} is not JSON: {error.msg}.") from None
+    except ValueError as error:  # an integer of more digits than Python converts
+        raise TourError(f"{path} is not JSON that can be read: {str(error).partition(';')[0]}.") from None
     except RecursionError:
         raise TourError(f"{path} is not JSON that can be read: it is nested too deeply.") from None

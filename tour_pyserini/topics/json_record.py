@@ -3,10 +3,10 @@
 from typing import Any
 
 from tour_pyserini.topics.place import Place
-from tour_pyserini.topics.topic import Topic, checked_answers, checked_topic
+from tour_pyserini.topics.topic import Topic, checked_answers, checked_topic, parse_answers
 
 ID_FIELDS = ("_id", "id", "qid", "query_id")
-TEXT_FIELDS = ("text", "query", "question", "title")
+TEXT_FIELDS = ("question", "text", "query", "title")  # a record with a question may have a passage as its text
 ANSWER_FIELDS = ("answers", "answer")
 
 
@@ -15,12 +15,14 @@ def record_topic(place: Place, record: dict[str, Any]) -> Topic:
     qid = first_of(record, ID_FIELDS)
     if isinstance(qid, bool) or not isinstance(qid, str | int):
         place.refuse(f"has no query id (expected one of {', '.join(ID_FIELDS)})")
-    return _topic(place, str(qid), record)
+    return topic_with_id(place, str(qid), record)
 
 
 def numbered_record_topic(place: Place, position: int, record: dict[str, Any]) -> Topic:
     """The topic in a record without an id; its position, counted from 0, becomes its id."""
-    return _topic(place, str(position), record)
+    if first_of(record, ID_FIELDS) is not None:
+        place.refuse("has a query id, but the first question of the file has none; give all of them ids, or none")
+    return topic_with_id(place, str(position), record)
 
 
 def first_of(record: dict[str, Any], names: tuple[str, ...]) -> Any:
@@ -28,10 +30,11 @@ def first_of(record: dict[str, Any], names: tuple[str, ...]) -> Any:
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def _topic(place: Place, qid: str, record: dict[str, Any]) -> Topic:
+def topic_with_id(place: Place, qid: str, record: dict[str, Any]) -> Topic:
+    """The topic in a record whose id is known; answers may be a list, a list written as a string, or one string."""
     text, answers = first_of(record, TEXT_FIELDS), first_of(record, ANSWER_FIELDS)
     if not isinstance(text, str):
         place.refuse(f"has no query text (expected one of {', '.join(TEXT_FIELDS)})")
     if isinstance(answers, str):
-        answers = [answers]
+        answers = parse_answers(place, answers.strip()) if answers.lstrip().startswith("[") else [answers]
     return checked_topic(place, qid, text, None if answers is None else checked_answers(place, answers))

@@ -13,12 +13,13 @@ from tour_pyserini.topics.json_file import load_json
 from tour_pyserini.topics.jsonl import json_topic, lacks_id, numbered_json_topic
 from tour_pyserini.topics.lines import Line, read_lines
 from tour_pyserini.topics.place import Place
+from tour_pyserini.topics.retrieval_json import retrieval_json_topics
 from tour_pyserini.topics.squad import looks_like_squad, squad_topics
 from tour_pyserini.topics.topic import Topic
 from tour_pyserini.topics.tsv import tsv_topic
 
-LINES = {".tsv", ".txt", ".jsonl"}
-CANONICAL_INTEGER = re.compile("0|[1-9][0-9]*")
+LINES = {".tsv", ".txt", ".csv", ".jsonl"}  # DPR names its tab-separated questions .csv
+CANONICAL_INTEGER = re.compile("0|[1-9][0-9]{0,17}")  # longer ones need not fit in 64 bits
 
 Topics = dict[int | str, dict[str, Any]]
 
@@ -46,7 +47,9 @@ def _from_json(path: Path) -> Topics | None:
     if isinstance(value, list):
         return _by_id(path, dpr_json_topics(path, value), integers=not has_ids(value))
     if isinstance(value, dict) and value and all(isinstance(topic, dict) for topic in value.values()):
-        return None
+        if all(isinstance(topic.get("title"), str) for topic in value.values()):
+            return None
+        return _by_id(path, retrieval_json_topics(path, value), integers=False)
     raise TourError(f"{path} is neither a list of questions with answers, nor in SQuAD's layout, nor Pyserini's.")
 
 

@@ -8,7 +8,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.plugs.java import ensure_java
 from tour_pyserini.topics.local import local_topics
 from tour_pyserini.topics.place import Entry
-from tour_pyserini.topics.topic import parse_answers
+from tour_pyserini.topics.topic import checked_answers, checked_topic, parse_answers
 
 if TYPE_CHECKING:
     from pyserini.query_iterator import QueryIterator
@@ -18,10 +18,10 @@ def read_topics(spec: str | os.PathLike[str], topics_format: str = "default") ->
     """Read queries into one of Pyserini's query iterators, in Pyserini's order.
 
     Args:
-        spec: a `.tsv` or `.txt` file (`id<TAB>text`, or DPR's `question<TAB>[answers]`), a `.jsonl` file (BEIR's
-            queries, or questions with answers), a `.json` file (a list of questions with answers, as DPR and
-            EntityQuestions have it, or SQuAD's layout), each also as `.gz`; anything else is left to Pyserini: its
-            other formats and its names for topics.
+        spec: a `.tsv`, `.txt` or `.csv` file (`id<TAB>text`, or DPR's `question<TAB>[answers]`), a `.jsonl` file
+            (BEIR's queries, or questions with answers), a `.json` file (a list of questions with answers, as DPR and
+            EntityQuestions have it, SQuAD's layout, or Pyserini's retrieval results), each also as `.gz`; anything
+            else is left to Pyserini: its other formats and its names for topics.
         topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); all but the default are left
             to Pyserini.
 
@@ -55,15 +55,26 @@ def _from_pyserini(name: str, topics_format: str) -> "QueryIterator":
     except Exception as error:  # whatever Pyserini or Java throws
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise TourError(f"Pyserini cannot read the topics {name!r} ({topics_format}): {reason}.") from error
+    if kind is TopicsFormat.DEFAULT:
+        _check_texts(name, iterator.topics)
     iterator.topics = {qid: _with_answers(name, qid, topic) for qid, topic in iterator.topics.items()}
     return iterator
 
 
+def _check_texts(name: str, topics: dict[int | str, Any]) -> None:
+    for qid, topic in topics.items():
+        title = topic.get("title")
+        checked_topic(Entry(name, f"query {qid!r}"), str(qid), title if isinstance(title, str) else "")
+
+
 def _with_answers(name: str, qid: int | str, topic: Any) -> Any:
-    """The topic with a list of answers where Pyserini has the text of a list; any other topic as it is."""
+    """The topic with its answers as a list of strings, where Pyserini may have the text of a list."""
     answers = topic.get("answers") if isinstance(topic, dict) else None
-    if not isinstance(answers, str):
+    if answers is None:
         return topic
+    place = Entry(name, f"query {qid!r}")
+    if not isinstance(answers, str):
+        return topic | {"answers": checked_answers(place, answers)}
     if answers.startswith('"'):  # as a CSV file quotes a text that has quotes in it
         answers = answers[1:-1].replace('""', '"')
-    return topic | {"answers": parse_answers(Entry(name, f"query {qid!r}"), answers)}
+    return topic | {"answers": parse_answers(place, answers)}
