@@ -24,19 +24,25 @@ from tour_pyserini.retrieval.index_folder import check_place, folder_whole
 from tour_pyserini.retrieval.partial_vectors import PartialVectors
 from tour_pyserini.texts.beir import BeirTexts, corpus_file
 from tour_pyserini.texts.document import Document
+from tour_pyserini.threads import torch_threads
 
 CHUNK = 1024  # documents that are encoded and saved together
 LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "numpy")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse, encode, build, report."""
+    """Run the command."""
     args = index_parser().parse_args(argv)
+    with torch_threads(args.threads):
+        _index(args)
+
+
+def _index(args: argparse.Namespace) -> None:
+    """Encode, build, report."""
     started = time.perf_counter()
     folder: Path = args.index
     check_place(folder, overwrite=args.overwrite)
     corpus = _open_corpus(args.corpus)
-    _use_threads(args.threads)
     encoder = load_document_encoder(
         args.encoder,
         encoder_class=args.encoder_class,
@@ -72,13 +78,6 @@ def _open_corpus(path: Path) -> BeirTexts:
         if docid.split() != [docid]:
             raise TourError(f"{file} has white space in the document id {docid!r}, which no run file can hold.")
     return corpus
-
-
-def _use_threads(threads: int | None) -> None:
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
 
 
 def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:

@@ -89,19 +89,6 @@ def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int) -> int
 
 
 @contextlib.contextmanager
-def torch_threads(threads: int | None) -> Iterator[None]:
-    """Run torch on that many threads for a while; None leaves its setting alone."""
-    torch = imported("torch")
-    before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
 def _reading(folder: Path, what: str) -> Iterator[None]:
     """Turn whatever a damaged checkpoint raises into one sentence, without the library's own reports."""
     report = imported("transformers").utils.logging

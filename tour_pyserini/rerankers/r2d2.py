@@ -14,7 +14,6 @@ from tour_pyserini.rerankers.checkpoint import (
     files_of,
     read_config,
     read_tokenizer,
-    torch_threads,
     usable_length,
 )
 from tour_pyserini.rerankers.fingerprint import fingerprint
@@ -22,6 +21,7 @@ from tour_pyserini.rerankers.optional import imported
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.r2d2_weights import ENCODER, HEAD, has_weights, published, read_weights
 from tour_pyserini.texts.passage import Passage
+from tour_pyserini.threads import torch_threads
 
 TITLE, TEXT = "madeupword0001", "madeupword0000"
 """Words that RoBERTa's vocabulary holds and no text contains: they mark where title and text begin."""

@@ -16,11 +16,11 @@ from tour_pyserini.rerankers.checkpoint import (
     read_config,
     read_model,
     read_tokenizer,
-    torch_threads,
 )
 from tour_pyserini.rerankers.fingerprint import fingerprint
 from tour_pyserini.rerankers.optional import imported
 from tour_pyserini.rerankers.options import Options
+from tour_pyserini.threads import torch_threads
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 

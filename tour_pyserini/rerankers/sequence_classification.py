@@ -15,7 +15,6 @@ from tour_pyserini.rerankers.checkpoint import (
     read_config,
     read_model,
     read_tokenizer,
-    torch_threads,
     usable_length,
 )
 from tour_pyserini.rerankers.fingerprint import fingerprint
@@ -23,6 +22,7 @@ from tour_pyserini.rerankers.logits import relevance, wrong_outputs
 from tour_pyserini.rerankers.optional import imported
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.truncation import POLICY, encode_pairs
+from tour_pyserini.threads import torch_threads
 
 
 def accepts(folder: Path) -> bool:
