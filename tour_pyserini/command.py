@@ -31,6 +31,6 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was finished and kept is used when the same command is run again.\n")
+        sys.stderr.write("interrupted; run the same command again to go on with what was finished and kept.\n")
         sys.exit(INTERRUPTED)
     sys.exit(code)
