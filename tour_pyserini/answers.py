@@ -19,9 +19,8 @@ from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_flags import add_answer_flags, regex_from, shown
 from tour_pyserini.evaluation.answer_qrels import answering, corpus_qrels, retrieved_qrels
-from tour_pyserini.evaluation.outputs import check_output
 from tour_pyserini.evaluation.retrieved import read_retrieved
-from tour_pyserini.files import written_whole
+from tour_pyserini.files import check_output, written_whole
 from tour_pyserini.texts import open_texts
 from tour_pyserini.topics.questions import Question, read_questions
 

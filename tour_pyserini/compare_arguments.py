@@ -7,9 +7,9 @@ from tour_pyserini.arguments import Help
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_scores import is_answer_measure
 from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.evaluation.outputs import check_output
 from tour_pyserini.evaluation.picture import check_picture
 from tour_pyserini.evaluation.significance import TESTS
+from tour_pyserini.files import check_output
 from tour_pyserini.record import record_path
 
 ABOUT = "Measure runs side by side with ir-measures: means, costs, and what each run gains over a baseline."

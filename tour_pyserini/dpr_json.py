@@ -22,9 +22,8 @@ from tour_pyserini.evaluation.answer_qrels import answering
 from tour_pyserini.evaluation.dpr_json import LAYOUTS, write_dpr_json
 from tour_pyserini.evaluation.dpr_json_reading import read_dpr_json
 from tour_pyserini.evaluation.kept_order import by_rank, says_its_order
-from tour_pyserini.evaluation.outputs import check_output
 from tour_pyserini.evaluation.retrieved import read_retrieved
-from tour_pyserini.files import written_whole
+from tour_pyserini.files import check_output, written_whole
 from tour_pyserini.texts import open_texts
 from tour_pyserini.topics.questions import read_questions
 

@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -61,6 +61,14 @@ def check_place(path: str | os.PathLike[str]) -> None:
     if not existed:
         with contextlib.suppress(OSError):
             Path(path).parent.rmdir()
+
+
+def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]) -> None:
+    """Refuse an output that cannot be written, or that is one of the inputs; an input of None was not given."""
+    for path in inputs:
+        if path is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise TourError(f"{output} would be written over the input {path}; choose another output.")
+    check_place(output)
 
 
 class _Tried(Exception):

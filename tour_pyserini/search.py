@@ -14,7 +14,7 @@ from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
-from tour_pyserini.files import cache_home, check_place, written_whole
+from tour_pyserini.files import cache_home, check_output, written_whole
 from tour_pyserini.record import write_record
 from tour_pyserini.search_arguments import search_parser
 
@@ -96,11 +96,8 @@ def _check_outputs(args: argparse.Namespace, output: str) -> None:
     given = [Path(place).resolve() for place in places if place]
     if len(set(given)) != len(given):
         raise TourError(f"the run and the trace cannot both be {args.trace}; give them two names.")
-    inputs = {Path(path).resolve() for path in (args.topics, args.corpus, args.qrels, args.config) if path}
     for place in given:
-        if place in inputs:
-            raise TourError(f"{place} is an input of this search; write to another file.")
-        check_place(place)
+        check_output(place, [args.topics, args.corpus, args.qrels, args.config])
 
 
 def _use_demo(args: argparse.Namespace) -> None:

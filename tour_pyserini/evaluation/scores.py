@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 
 if TYPE_CHECKING:
     from ir_measures import Measure, Qrel, ScoredDoc
@@ -33,7 +33,7 @@ class Scorer:
             self._evaluator = ir_measures.evaluator(parsed, qrels)
         except (NameError, TypeError, ValueError, SyntaxError, AssertionError, RuntimeError) as error:
             raise TourError(
-                f"ir-measures cannot compute the measures {' '.join(measures)}: {_first_line(error)}."
+                f"ir-measures cannot compute the measures {' '.join(measures)}: {first_line(error)}."
             ) from error
         self._measures = {str(measure): measure for measure in parsed}
         self.measures = list(self._measures)
@@ -48,7 +48,7 @@ class Scorer:
                 if query in place:
                     values[str(measure)][place[query]] = value
         except (OSError, RuntimeError, ValueError, SubprocessError) as error:  # some measures are programs
-            raise TourError(f"ir-measures failed on {' '.join(self.measures)}: {_first_line(error)}.") from error
+            raise TourError(f"ir-measures failed on {' '.join(self.measures)}: {first_line(error)}.") from error
         return values
 
     def aggregate(self, measure: str, values: np.ndarray) -> float:
@@ -67,7 +67,3 @@ def _parsed(name: str) -> "Measure":
     if isinstance(cutoff, int) and cutoff < 1:  # on which pytrec_eval ends the whole process
         raise ValueError(f"the cutoff of {name} must be at least 1")
     return measure
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

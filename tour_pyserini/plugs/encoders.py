@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.plugs.default_encoder import verify_default_encoder
 from tour_pyserini.plugs.encoder_choice import DEFAULT, choose_encoder
 from tour_pyserini.plugs.java import ensure_java
@@ -160,7 +160,7 @@ def _hush() -> None:
 
 
 def _unloadable(name: str, error: Exception) -> TourError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")
+    reason = first_line(error).rstrip(".:")
     return TourError(f"cannot load the encoder {name}: {reason}.")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.optional import imported
 from tour_pyserini.rerankers.options import Options
 
@@ -116,5 +116,5 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
 
 
 def _brief(error: Exception) -> str:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    line = first_line(error)
     return line if len(line) <= 200 else line[:197] + "..."

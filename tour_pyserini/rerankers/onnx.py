@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.base import Pair
 from tour_pyserini.rerankers.batched import BatchedReranker
 from tour_pyserini.rerankers.batching import Row
@@ -92,7 +92,7 @@ class OnnxReranker(BatchedReranker):
         except Exception as error:
             length = batch["input_ids"].shape[1]
             raise TourError(
-                f"{self.name} cannot score {length} tokens ({_first_line(error)}); try a smaller maximum length."
+                f"{self.name} cannot score {length} tokens ({first_line(error)}); try a smaller maximum length."
             ) from error
         return relevance(logits, self.name)
 
@@ -127,7 +127,7 @@ def _session(graph: Path, options: Options, *, threads: int) -> Any:
     try:
         return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
     except Exception as error:
-        raise TourError(f"{graph} cannot be read as an ONNX model ({_first_line(error)}); fetch it again.") from error
+        raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); fetch it again.") from error
 
 
 def _tokenizer(folder: Path, max_length: int, strategy: str) -> Any:
@@ -137,7 +137,7 @@ def _tokenizer(folder: Path, max_length: int, strategy: str) -> Any:
     except TourError:
         raise
     except Exception as error:
-        raise TourError(f"{path} cannot be read as a tokenizer ({_first_line(error)}); fetch it again.") from error
+        raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); fetch it again.") from error
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy=strategy)
     return tokenizer
@@ -146,7 +146,3 @@ def _tokenizer(folder: Path, max_length: int, strategy: str) -> Any:
 def _padding(tokenizer: Any) -> dict[str, int]:
     known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
     return {"input_ids": next((token for token in known if token is not None), 0)}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.checkpoint import is_checkpoint
 from tour_pyserini.rerankers.optional import imported
 
@@ -35,7 +35,7 @@ def read_weights(folder: Path) -> dict[str, Any]:
     except TourError:
         raise
     except Exception as error:  # whatever a damaged file provokes
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = first_line(error)
         raise TourError(f"the weights in {folder} cannot be read ({reason[:200]}); fetch them again.") from error
     if HEAD not in weights:
         raise TourError(f"{folder} is no R2-D2 re-ranker: its checkpoint lacks {HEAD}.")

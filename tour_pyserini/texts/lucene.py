@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.plugs.java import ensure_java
 from tour_pyserini.texts.passage import Passage, passage
 from tour_pyserini.texts.unknown import UnknownDocument
@@ -32,7 +32,7 @@ class LuceneTexts(Mapping[str, str]):
         try:
             return cls(LuceneSearcher(str(folder)), str(folder))
         except Exception as error:  # whatever Java throws
-            raise TourError(f"cannot open the Lucene index {folder}: {_first_line(error)}.") from error
+            raise TourError(f"cannot open the Lucene index {folder}: {first_line(error)}.") from error
 
     @classmethod
     def from_prebuilt(cls, name: str) -> Self:
@@ -43,7 +43,7 @@ class LuceneTexts(Mapping[str, str]):
         try:
             searcher = LuceneSearcher.from_prebuilt_index(name)
         except Exception as error:
-            raise TourError(f"cannot open Pyserini's prebuilt index {name!r}: {_first_line(error)}.") from error
+            raise TourError(f"cannot open Pyserini's prebuilt index {name!r}: {first_line(error)}.") from error
         if searcher is None:
             raise TourError(f"{name!r} is no file, no folder and no prebuilt Lucene index that Pyserini can download.")
         return cls(searcher, name)
@@ -98,7 +98,3 @@ def _titled(contents: str) -> str:
     if len(title) > 2 and title[0] == title[-1] == '"':
         title = title[1:-1].replace('""', '"')
     return Passage(title, text, "\n")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

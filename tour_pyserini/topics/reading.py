@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.plugs.java import ensure_java
 from tour_pyserini.topics.local import local_topics
 from tour_pyserini.topics.place import Entry
@@ -53,7 +53,7 @@ def _from_pyserini(name: str, topics_format: str) -> "QueryIterator":
     try:
         iterator = get_query_iterator(name, kind)
     except Exception as error:  # whatever Pyserini or Java throws
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = first_line(error)
         raise TourError(f"Pyserini cannot read the topics {name!r} ({topics_format}): {reason}.") from error
     if kind is TopicsFormat.DEFAULT:
         _check_texts(name, iterator.topics)
