@@ -22,6 +22,11 @@ PRESETS: Mapping[str, TourConfig] = MappingProxyType(
         "rerank": TourConfig(method="rerank", iterations=0, score_weight=1.0),
         "rocchio": TourConfig(method="rocchio", iterations=1),
         "average": TourConfig(method="average", iterations=1, depth=3),
+        # Peers, at 30 labels.
+        "rocchio-rerank": TourConfig(method="rocchio-rerank", iterations=1, depth=30, calibrate=True),
+        "average-rerank": TourConfig(method="average-rerank", iterations=1, depth=30, calibrate=True),
+        "refit": TourConfig(method="refit", iterations=1, depth=30),
+        "graph": TourConfig(method="graph", iterations=6, depth=5),
     }
 )
 
