@@ -15,7 +15,7 @@ from tour_pyserini.experiments.expected import Verdict, verdicts, write_expected
 from tour_pyserini.experiments.measuring import Rows, measure
 from tour_pyserini.experiments.places import Places, variables
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
-from tour_pyserini.experiments.report import tables_of, write_tables
+from tour_pyserini.experiments.report import tables_of, write_figures, write_tables
 from tour_pyserini.experiments.running import dry, make_runs, steps
 
 FAILED = 1
@@ -94,7 +94,7 @@ def _report(args: argparse.Namespace, experiment: Experiment, rows: Rows, places
     sys.stdout.write("\n\n".join(FORMATS["text"](table) for table in tables) + "\n")
     if args.report:
         folder = Path(args.output) if args.output else places.runs / "report"
-        written = write_tables(tables, folder)
+        written = [*write_tables(tables, folder), *write_figures(experiment, rows, places, folder)]
         sys.stderr.write("".join(f"{path}\n" for path in written))
 
 

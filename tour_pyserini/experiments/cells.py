@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Condition, Experiment
 
-_PARTS = ("collections", "encoders", "indexes", "rerankers")
+PARTS = ("collections", "encoders", "indexes", "rerankers")
 
 
 class Cell(NamedTuple):
@@ -29,7 +29,7 @@ def cells(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = N
     The re-ranker is part of the name only where there are several.
     """
     chosen = chosen or {}
-    kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in _PARTS}
+    kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in PARTS}
     for collection in kept["collections"]:
         for encoder in kept["encoders"]:
             for index in kept["indexes"]:
@@ -39,18 +39,18 @@ def cells(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = N
 
 
 def conditions_of(experiment: Experiment, cell: Cell, chosen: Sequence[str] = ()) -> dict[str, Condition]:
-    """The conditions of a cell by name, only those chosen by their own name or their curve's."""
-    names = [*experiment.conditions, *experiment.curves]
+    """The conditions of a cell by name, only those chosen by their own name or their sweep's."""
+    names = [*experiment.conditions, *experiment.sweeps]
     _chosen(names, chosen, "conditions")
     return {
         name: condition
         for name, condition in experiment.conditions.items()
-        if _applies(condition, cell) and (not chosen or name in chosen or condition.curve in chosen)
+        if _applies(condition, cell) and (not chosen or name in chosen or condition.sweep in chosen)
     }
 
 
 def _applies(condition: Condition, cell: Cell) -> bool:
-    own = dict(zip(_PARTS, cell[:4], strict=True))
+    own = dict(zip(PARTS, cell[:4], strict=True))
     return all(own[part] in names for part, names in condition.only.items())
 
 

@@ -62,15 +62,22 @@ class Condition(NamedTuple):
 
     Attributes:
         flags: of the search command.
-        curve: the sweep it is a point of, if any, and `value` what was swept there.
+        sweep: the sweep it is a point of, if any, and `value` the flag's value there.
         only: by `collections`, `encoders`, `indexes` or `rerankers`, the names it is restricted to.
     """
 
     title: str
     flags: Flags
-    curve: str | None
+    sweep: str | None
     value: float | None
     only: Mapping[str, Sequence[str]]
+
+
+class Sweep(NamedTuple):
+    """Conditions that differ in the value of one flag."""
+
+    title: str
+    flag: str
 
 
 class TableOf(NamedTuple):
@@ -104,7 +111,7 @@ class Experiment(NamedTuple):
     indexes: Mapping[str, Index]
     rerankers: Mapping[str, Reranker]
     conditions: Mapping[str, Condition]
-    curves: Mapping[str, str]
+    sweeps: Mapping[str, Sweep]
     tables: Mapping[str, TableOf]
     figures: Mapping[str, FigureOf]
     expected: Scores

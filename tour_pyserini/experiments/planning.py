@@ -75,7 +75,8 @@ def index_settings(experiment: Experiment, cell: Cell) -> list[str]:
     index = experiment.indexes[cell.kind]
     if index.prebuilt:
         return ["--index", index.prebuilt]
-    return words({**experiment.encoders[cell.encoder].index_flags, **index.flags})
+    vectors = {"vectors": index.vectors} if index.vectors else {}
+    return words({**experiment.encoders[cell.encoder].index_flags, **index.flags, **vectors})
 
 
 def settings_of(search: Search, name: str) -> TourConfig:

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.experiments.conditions import read_conditions
 from tour_pyserini.experiments.definition import (
     Collection,
     Condition,
@@ -17,9 +17,10 @@ from tour_pyserini.experiments.definition import (
     Index,
     Reranker,
     Scores,
+    Sweep,
     TableOf,
 )
-from tour_pyserini.experiments.figure_kinds import KINDS
+from tour_pyserini.experiments.names import check_names
 from tour_pyserini.experiments.sections import Section
 
 FILES = Path(__file__).parent / "files"
@@ -28,7 +29,6 @@ _TOP = [
     *("title", "measures", "hits", "only-order", "collections", "encoders", "indexes", "rerankers", "conditions"),
     *("tables", "figures", "paper", "expected"),
 ]
-_ONLY = ["collections", "encoders", "indexes", "rerankers"]
 
 
 def packaged() -> list[str]:
@@ -60,19 +60,20 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
         place = f", line {mark.line + 1}" if mark else ""
         raise TourError(f"{path}{place} is not YAML: {getattr(error, 'problem', first_line(error))}.") from error
     top = Section(str(path), values, allowed=_TOP)
-    return _checked(top, _experiment(path.stem, top))
+    experiment = _experiment(path.stem, top)
+    check_names(top, experiment)
+    return experiment
 
 
 def _experiment(name: str, top: Section) -> Experiment:
     conditions: dict[str, Condition] = {}
-    curves: dict[str, str] = {}
+    sweeps: dict[str, Sweep] = {}
     for key, section in _each(top, "conditions", ["name", "flags", "sweep", "only"]):
-        found = dict(_conditions(key, section))
+        sweep, found = read_conditions(key, section)
         if twice := conditions.keys() & found.keys():
             section.refuse(f"defines the condition {min(twice)} a second time")
         conditions |= found
-        if "sweep" in section.values:
-            curves[key] = section.text("name", key)
+        sweeps |= {key: sweep} if sweep else {}
     return Experiment(
         name=name,
         title=top.text("title", name),
@@ -108,7 +109,7 @@ def _experiment(name: str, top: Section) -> Experiment:
             for key, section in _each(top, "rerankers", ["name", "flags"])
         },
         conditions=conditions,
-        curves=curves,
+        sweeps=sweeps,
         tables={
             key: TableOf(section.text("title", key), section.names("conditions"), section.names("baselines"))
             for key, section in _each(top, "tables", ["title", "conditions", "baselines"])
@@ -136,24 +137,6 @@ def _each(top: Section, key: str, allowed: list[str]) -> Iterator[tuple[str, Sec
         yield name, inside.section(name, allowed=allowed)
 
 
-def _conditions(key: str, section: Section) -> Iterator[tuple[str, Condition]]:
-    """The condition itself, or one for each value of its sweep: `mix-30`."""
-    title, flags = section.text("name", key), section.flags("flags")
-    restricted = section.section("only", allowed=_ONLY)
-    only = {name: restricted.names(name) for name in restricted.values}
-    if "sweep" not in section.values:
-        yield key, Condition(title, flags, None, None, only)
-        return
-    swept = section.section("sweep").values
-    if len(swept) != 1 or not isinstance(values := next(iter(swept.values())), list) or not values:
-        section.refuse("must sweep one flag over a list of values")
-    flag = next(iter(swept))
-    for value in values:
-        if not isinstance(value, int | float):
-            section.refuse(f"sweeps --{flag} over {value!r}, which is not a number")
-        yield f"{key}-{value}", Condition(f"{title} {value}", {**flags, flag: value}, key, float(value), only)
-
-
 def _scores(top: Section, key: str) -> Scores:
     cells = top.section(key)
     return {cell: {name: _numbers(scores) for name, scores in _inside(cells.section(cell))} for cell in cells.values}
@@ -168,24 +151,3 @@ def _numbers(section: Section) -> Mapping[str, float]:
         if not isinstance(value, int | float):
             section.refuse(f"gives {name} the value {value!r}, which is not a number")
     return {name: float(value) for name, value in section.values.items()}
-
-
-def _checked(top: Section, experiment: Experiment) -> Experiment:
-    """Every name that is mentioned is defined."""
-    for key in ("collections", "encoders", "indexes", "rerankers", "conditions"):
-        if not getattr(experiment, key):
-            top.refuse(f"needs at least one of {key}")
-    known: dict[str, Any] = {key: getattr(experiment, key) for key in [*_ONLY, "conditions", "curves"]}
-    mentioned = [("indexes", index.vectors) for index in experiment.indexes.values() if index.vectors]
-    for condition in experiment.conditions.values():
-        mentioned += [(key, name) for key, names in condition.only.items() for name in names]
-    for table in experiment.tables.values():
-        mentioned += [("conditions", name) for name in (*table.conditions, *table.baselines)]
-    for figure in experiment.figures.values():
-        mentioned += [("curves", name) for name in figure.curves] + [("conditions", name) for name in figure.lines]
-        if figure.kind not in KINDS:
-            top.refuse(f"has a figure of the kind {figure.kind!r}, which is none of {', '.join(KINDS)}")
-    for key, name in mentioned:
-        if name not in known[key]:
-            top.refuse(f"mentions {name!r}, which is not among its {key}")
-    return experiment

@@ -1,22 +1,20 @@
 """What was measured, as tables: one per cell, and means over collections."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tour_pyserini.evaluation.against import Against, against
 from tour_pyserini.evaluation.comparison import Row
 from tour_pyserini.evaluation.table import Table
 from tour_pyserini.experiments.cells import Cell
+from tour_pyserini.experiments.curves import Cost
 from tour_pyserini.experiments.definition import Experiment, TableOf
 from tour_pyserini.experiments.measuring import Rows
 
 ALPHA = 0.05
 
-Seconds = Callable[[Cell, Row], float | None]
-"""Seconds per query of a run, where they are known."""
 
-
-def all_tables(experiment: Experiment, rows: Rows, seconds: Seconds) -> Iterator[Table]:
+def all_tables(experiment: Experiment, rows: Rows, seconds: Cost) -> Iterator[Table]:
     """For each table of the file, one per cell and then the means; a file without tables has one of everything."""
     everything = {"": TableOf(experiment.title, tuple(experiment.conditions), ())}
     for wanted in (experiment.tables or everything).values():
@@ -27,7 +25,7 @@ def all_tables(experiment: Experiment, rows: Rows, seconds: Seconds) -> Iterator
         yield from mean_tables(experiment, wanted, shown)
 
 
-def cell_table(experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mapping[str, Row], seconds: Seconds) -> Table:
+def cell_table(experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mapping[str, Row], seconds: Cost) -> Table:
     """Conditions by measures, costs, published figures where there are some, and paired tests against the baselines.
 
     A comparison reads: difference, queries won and lost, Holm's p, a star where that is at most 0.05.
@@ -42,14 +40,14 @@ def cell_table(experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mappin
     body = []
     for name, row in rows.items():
         line = [experiment.conditions[name].title, *(_number(value) for value in row.means.values())]
-        line += [labels(row), _number(seconds(cell, row), 3)]
+        line += [labels(row), _seconds(cell, row, seconds)]
         if published:
             line += [_number(published.get(name, {}).get(measure)) for measure in measures]
         line += [_comparison(compared[base].get((name, measure))) for base in baselines for measure in measures]
         body.append(line)
     family = len(measures) * (len(rows) - 1)
     tests = f"; randomisation tests with Holm's correction over {family} comparisons per baseline, * at {ALPHA:g}"
-    return Table([head, *body], title=f"{wanted.title}: {_title(experiment, cell)}{tests if baselines else ''}")
+    return Table([head, *body], title=f"{wanted.title}: {title_of(experiment, cell)}{tests if baselines else ''}")
 
 
 def mean_tables(experiment: Experiment, wanted: TableOf, shown: Mapping[Cell, Mapping[str, Row]]) -> Iterator[Table]:
@@ -62,7 +60,7 @@ def mean_tables(experiment: Experiment, wanted: TableOf, shown: Mapping[Cell, Ma
             continue
         common = [name for name in wanted.conditions if all(name in shown[cell] for cell in members)]
         body = [_mean_line(experiment, name, [shown[cell][name] for cell in members]) for name in common]
-        where = _title(experiment, members[0]).split(", ", 1)[1]
+        where = title_of(experiment, members[0]).split(", ", 1)[1]
         title = f"{wanted.title}: mean of {', '.join(cell.collection for cell in members)}, {where}"
         if body:
             yield Table([["condition", *experiment.measures, "labels/query"], *body], title=title)
@@ -97,11 +95,16 @@ def _comparison(one: Against | None) -> str:
     return f"{one.difference:+.4f} {one.outcomes.wins}/{one.outcomes.losses} {chance}{star}"
 
 
+def _seconds(cell: Cell, row: Row, seconds: Cost) -> str:
+    return _number(None if row.costs is None else seconds(cell, row, row.costs.pairs), 3)
+
+
 def _number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _title(experiment: Experiment, cell: Cell) -> str:
+def title_of(experiment: Experiment, cell: Cell) -> str:
+    """Collection, encoder and index, and the re-ranker where there are several."""
     several = len(experiment.rerankers) > 1
     reranker = [experiment.rerankers[cell.reranker].title] if several else []
     encoder, index = experiment.encoders[cell.encoder].title, experiment.indexes[cell.kind].title
