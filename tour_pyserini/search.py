@@ -96,6 +96,8 @@ def _check_flags(args: argparse.Namespace) -> None:
         raise TourError("--cache and --no-cache contradict each other; give one of them.")
     if args.encoder and args.encoded_queries:
         raise TourError("--encoder and --encoded-queries both give the queries' vectors; give one of them.")
+    if args.trace_vectors and not args.trace:
+        raise TourError("--trace-vectors adds to the trace; give --trace FILE too.")
     if args.tag is not None and args.tag.split() != [args.tag]:
         raise TourError(f"--tag {args.tag!r} does not fit a run file: give one word.")
     if args.output_format == "kilt" and args.topics_format != "kilt":
@@ -139,7 +141,6 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
     from tour_pyserini.plugs.opening import open_searcher
     from tour_pyserini.plugs.passage_vectors import PassageVectors
     from tour_pyserini.plugs.searcher import TourSearcher
-    from tour_pyserini.plugs.trace import Trace
     from tour_pyserini.texts import open_texts
 
     chosen = once(encoder_options, args.index, args.encoder, pooling=args.pooling, l2_norm=args.l2_norm)
@@ -168,8 +169,14 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
         config,
         vectors=vectors,
         remove_query=args.remove_query,
-        observe=Trace(trace, inner.docids, labelled=METHODS[config.method].labels) if trace else None,
+        observe=_observer(args, trace, inner.docids, labelled=METHODS[config.method].labels),
     )
+
+
+def _observer(args: argparse.Namespace, file: Any, docids: Sequence[str], *, labelled: bool) -> Any:
+    from tour_pyserini.plugs.trace import Trace
+
+    return Trace(file, docids, labelled=labelled, vectors=args.trace_vectors) if file else None
 
 
 def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[Any]) -> Iterator[Any]:

@@ -20,6 +20,6 @@ def read_conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str,
         if not isinstance(value, int | float):
             section.refuse(f"sweeps --{flag} over {value!r}, which is not a number")
     return Sweep(title, flag), {
-        f"{key}-{value}": Condition(f"{title} {value}", {**flags, flag: value}, key, float(value), only)
+        f"{key}-{value}": Condition(f"{title}, {flag} {value}", {**flags, flag: value}, key, float(value), only)
         for value in values
     }

@@ -42,7 +42,7 @@ def draw_panels(
 
     columns = list(dict.fromkeys(cell.collection for cell in panels))
     rows = list(dict.fromkeys(cell[1:4] for cell in panels))
-    figure = Figure(figsize=(1.0 + 3.1 * len(columns), 1.4 + 2.3 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(1.2 + 3.1 * len(columns), 1.6 + 2.4 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), len(columns), squeeze=False)
     named: dict[str, Any] = {}
     styles = _styles(panels)
@@ -55,15 +55,16 @@ def draw_panels(
         panel.tick_params(labelsize=7)
         for side in ("top", "right"):
             panel.spines[side].set_visible(False)
+        panel.set_xlabel(x, fontsize=8, parse_math=False)
+        panel.set_ylabel(y, fontsize=8, parse_math=False)
+        if all(point[0].is_integer() for curve in curves for point in curve.points):
+            panel.xaxis.get_major_locator().set_params(integer=True)
         for curve in curves:
             if curve.points:
                 named[curve.title] = _draw(panel, curve, *styles[curve.title], across=across)
     figure.suptitle(title, fontsize=10, parse_math=False)
-    figure.supxlabel(x, fontsize=9, parse_math=False)
-    figure.supylabel(y, fontsize=9, parse_math=False)
-    figure.legend(
-        named.values(), named, loc="outside lower center", ncols=min(4, len(named)), fontsize=8, frameon=False
-    )
+    columns_of_legend = max(1, min(4, len(named), len(columns)))
+    figure.legend(named.values(), named, loc="outside lower center", ncols=columns_of_legend, fontsize=8, frameon=False)
     with replaced_whole(output) as partial:
         figure.savefig(partial, dpi=150, format=output.suffix.lstrip("."))
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,9 +43,9 @@ def seconds_per_query(costs: Costs, label: float, encoding: float, *, labels: in
     return (own + paid * label) / max(costs.queries, 1) + encoding
 
 
-def encoding_seconds(rows: Mapping[str, Row]) -> float:
-    """Seconds per query of the run that encoded the cell's queries: the others found them encoded."""
-    runs = [row.costs for row in rows.values() if row.costs is not None]
+def encoding_seconds(rows: Sequence[Row]) -> float:
+    """Seconds per query of the run that encoded the queries: others of the same collection and encoder found them."""
+    runs = [row.costs for row in rows if row.costs is not None]
     return max((costs.seconds.get("encode", 0.0) / max(costs.queries, 1) for costs in runs), default=0.0)
 
 

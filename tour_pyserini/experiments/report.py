@@ -26,7 +26,8 @@ def known_seconds(rows: Rows, places: Places) -> Cost:
     @cache
     def measured(cell: Cell) -> tuple[float, float] | None:
         label = read_label_time(cell, places)
-        return None if label is None else (label.seconds / label.pairs, encoding_seconds(rows[cell]))
+        alike = [row for other, measured in rows.items() if other[:2] == cell[:2] for row in measured.values()]
+        return None if label is None else (label.seconds / label.pairs, encoding_seconds(alike))
 
     def seconds(cell: Cell, row: Row, labels: int) -> float | None:
         known = measured(cell)
