@@ -16,6 +16,7 @@ from tour_pyserini.experiments.measuring import Rows, measure
 from tour_pyserini.experiments.places import Places, variables
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.report import tables_of, write_figures, write_tables
+from tour_pyserini.experiments.repository import pack_cells, unpack_cells
 from tour_pyserini.experiments.running import dry, make_runs, steps
 
 FAILED = 1
@@ -42,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _done(args: argparse.Namespace, path: Path, experiment: Experiment, chosen: list[Cell], places: Places) -> int:
     if args.time_labels:
         return _time_labels(experiment, chosen, places)
+    if args.pack or args.unpack:
+        written = (pack_cells if args.pack else unpack_cells)(experiment, chosen, places)
+        sys.stderr.write("".join(f"{path}\n" for path in written))
+        return 0
     if not (args.report or args.write_expected):
         planned = list(steps(experiment, chosen, places, args.condition, write=not args.dry_run))
         if args.dry_run:

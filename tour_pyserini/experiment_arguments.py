@@ -37,6 +37,8 @@ def experiment_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="measure the runs that are there and write their scores as expected",
     )
+    add("--pack", action="store_true", help="put each cell's runs into one small file, as a repository keeps them")
+    add("--unpack", action="store_true", help="write TREC runs from such files, where there are none")
     add("--time-labels", action="store_true", help="measure what a label costs, for seconds per query in the report")
 
     group = parser.add_argument_group("which part (everything, if not given)")

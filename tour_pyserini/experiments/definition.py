@@ -99,13 +99,12 @@ class FigureOf(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """Everything one file says; `only_order` keeps the order of hits in runs instead of their scores."""
+    """Everything one file says; runs hold `hits` hits per topic."""
 
     name: str
     title: str
     measures: Sequence[str]
     hits: int
-    only_order: bool
     collections: Mapping[str, Collection]
     encoders: Mapping[str, Encoder]
     indexes: Mapping[str, Index]

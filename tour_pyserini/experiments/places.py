@@ -29,6 +29,10 @@ class Places(NamedTuple):
         """The run of a condition in a cell."""
         return self.runs / f"{cell.name}.{condition}.trec.gz"
 
+    def archive(self, cell: Cell) -> Path:
+        """All runs of a cell in one file, as a repository keeps them."""
+        return self.runs / f"{cell.name}.runs.xz"
+
     def index_folder(self, experiment: Experiment, cell: Cell, kind: str | None = None) -> Path:
         """The folder of the cell's index, or of another kind with the same encoder."""
         return self.indexes / f"{experiment.collections[cell.collection].stem}.{cell.encoder}.{kind or cell.kind}"

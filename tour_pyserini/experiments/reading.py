@@ -26,7 +26,7 @@ from tour_pyserini.experiments.sections import Section
 FILES = Path(__file__).parent / "files"
 
 _TOP = [
-    *("title", "measures", "hits", "only-order", "collections", "encoders", "indexes", "rerankers", "conditions"),
+    *("title", "measures", "hits", "collections", "encoders", "indexes", "rerankers", "conditions"),
     *("tables", "figures", "paper", "expected"),
 ]
 
@@ -68,7 +68,7 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
 def _experiment(name: str, top: Section) -> Experiment:
     conditions: dict[str, Condition] = {}
     sweeps: dict[str, Sweep] = {}
-    for key, section in _each(top, "conditions", ["name", "flags", "sweep", "only"]):
+    for key, section in _each(top, "conditions", ["name", "flags", "sweep", "only", "everywhere"]):
         sweep, found = read_conditions(key, section)
         if twice := conditions.keys() & found.keys():
             section.refuse(f"defines the condition {min(twice)} a second time")
@@ -79,7 +79,6 @@ def _experiment(name: str, top: Section) -> Experiment:
         title=top.text("title", name),
         measures=top.names("measures", ["nDCG@10", "R@100"]),
         hits=top.number("hits", 100) or 100,
-        only_order=bool(top.values.get("only-order", False)),
         collections={
             key: Collection(
                 corpus=section.text("corpus"),

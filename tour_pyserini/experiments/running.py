@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
+from tour_pyserini.experiments.archive import read_records
 from tour_pyserini.experiments.cells import Cell, conditions_of
 from tour_pyserini.experiments.definition import Experiment
 from tour_pyserini.experiments.judgements import searched_qrels
-from tour_pyserini.experiments.packing import digests, is_current, pack
+from tour_pyserini.experiments.packing import digests, is_current, pack, read_record
 from tour_pyserini.experiments.places import Places
 from tour_pyserini.experiments.planning import Search, index_argv, plan_search, settings_of, shown
 from tour_pyserini.experiments.session import EncodedOnce, Session
@@ -63,11 +65,7 @@ def make_runs(experiment: Experiment, planned: Sequence[Step], places: Places) -
 
     # All settings are read before the first search: a mistake in the last condition should not show tomorrow.
     settings = [settings_of(step.search, step.condition) for step in planned]
-    missing = [
-        step
-        for step, config in zip(planned, settings, strict=True)
-        if not is_current(step.output, settings=step.search.settings, config=config, inputs=step.search.inputs)
-    ]
+    missing = [step for step, config in zip(planned, settings, strict=True) if not _is_there(step, config, places)]
     for folder, argv in _indexes(experiment, missing, places):
         _make_index(folder, argv)
     session, cell = Session({load_query_encoder: EncodedOnce}), None
@@ -78,14 +76,16 @@ def make_runs(experiment: Experiment, planned: Sequence[Step], places: Places) -
         sys.stderr.write(f"[{done + 1}/{len(missing)}] {step.output.name}\n")
         plain = step.output.with_suffix("")
         search.main(step.search.argv, once=session.once)
-        pack(
-            plain,
-            step.output,
-            only_order=experiment.only_order,
-            settings=step.search.settings,
-            inputs=step.search.inputs,
-        )
+        pack(plain, step.output, settings=step.search.settings, inputs=step.search.inputs)
     return len(missing)
+
+
+def _is_there(step: Step, config: TourConfig, places: Places) -> bool:
+    """Whether the run is there, by itself or in the cell's archive."""
+    record = read_record(step.output)
+    if not step.output.exists():
+        record = read_records(places.archive(step.cell)).get(step.condition)
+    return is_current(record, settings=step.search.settings, config=config, inputs=step.search.inputs)
 
 
 def _indexes(experiment: Experiment, planned: Sequence[Step], places: Places) -> Iterator[tuple[Path, list[str]]]:
