@@ -50,7 +50,7 @@ def write_archive(runs: Mapping[str, Path], output: Path) -> None:
         records[condition] = {key: value for key, value in record.items() if key != "run"}
     lists = {condition: _docids(run) for condition, run in runs.items()}
     queries = dict.fromkeys(query for docids in lists.values() for query in docids)
-    with replaced_whole(output) as partial, lzma.open(partial, "wt", preset=9, encoding="utf-8") as file:
+    with replaced_whole(output) as partial, lzma.open(partial, "wt", preset=6, encoding="utf-8") as file:
         file.write(json.dumps(records, ensure_ascii=False) + "\n")
         for query in queries:
             for condition, docids in lists.items():
