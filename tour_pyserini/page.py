@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     qid = args.topic or most_telling(paths, relevant)
     if qid not in paths:
         raise TourError(f"{args.trace} has no query {qid!r}; choose another --topic.")
-    queries = {str(each): text for each, text in read_topics(args.topics)}
+    queries = {str(each): text for each, text in read_topics(args.topics, only={qid})}
     if qid not in queries:
         raise TourError(f"{args.topics} has no query {qid!r}, which the trace has; give the topics that were searched.")
     path, judged = paths[qid], relevant.get(qid, set())

@@ -50,9 +50,10 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
     from tour_pyserini.plugs.run import Batch, write_run
     from tour_pyserini.topics import judged_only, read_topics
 
-    topics = read_topics(args.topics, args.topics_format)
-    if args.qrels:
-        topics = judged_only(topics, {qrel.query_id for qrel in read_qrels(args.qrels)}, source=args.qrels)
+    judged = {qrel.query_id for qrel in read_qrels(args.qrels)} if args.qrels else None
+    topics = read_topics(args.topics, args.topics_format, only=judged)
+    if judged is not None:
+        topics = judged_only(topics, judged, source=args.qrels)
     reranker = _reranker(args, once) if METHODS[config.method].labels else None
     with _open_trace(args.trace) as trace:
         searcher = _searcher(args, config, reranker, trace, once)

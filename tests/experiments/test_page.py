@@ -91,7 +91,7 @@ def test_projections_shrink_distances_and_fit_the_paper(seed, steps, count, stil
 def test_the_command_picks_the_most_telling_query_and_says_what_is_wrong(tmp_path, capsys):
     lines = [
         {"qid": "q1", "docids": ["a", "b"], "scores": [0.0, 5.0], "labels": [0, 1], "cosine": 1.0, "stopped": None},
-        {"qid": "q1", "docids": ["b", "a"], "scores": [5.0, None], "labels": [1, 0], "cosine": 0.9, "stopped": "agreement"},
+        {"qid": "q1", "docids": ["b", "a"], "scores": [5, None], "labels": [1], "cosine": 0.9, "stopped": "agreement"},
         {"qid": "q2", "docids": ["a"], "scores": None, "labels": [0], "cosine": 1.0, "stopped": "agreement"},
     ]  # fmt: skip
     trace, topics, corpus, qrels = (tmp_path / name for name in ("trace.jsonl", "topics.tsv", "corpus.jsonl", "qrels"))

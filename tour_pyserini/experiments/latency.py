@@ -102,7 +102,7 @@ def _pairs(experiment: Experiment, cell: Cell, places: Places) -> list[tuple[str
     for hit in read_run(run):
         hits.setdefault(hit.query_id, []).append(hit.doc_id)
     every = list(hits)[:: max(1, len(hits) // TOPICS)][:TOPICS]
-    texts, queries = open_texts(corpus), {str(qid): text for qid, text in read_topics(topics)}
+    texts, queries = open_texts(corpus), {str(qid): text for qid, text in read_topics(topics, only=set(every))}
     return [(queries[qid], texts[docid]) for qid in every for docid in hits[qid][:HITS]]
 
 
