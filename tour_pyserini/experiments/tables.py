@@ -19,7 +19,7 @@ def all_tables(experiment: Experiment, rows: Rows, seconds: Cost) -> Iterator[Ta
     everything = {"": TableOf(experiment.title, tuple(experiment.conditions), ())}
     for wanted in (experiment.tables or everything).values():
         shown = {cell: _only(measured, wanted.conditions) for cell, measured in rows.items()}
-        shown = {cell: measured for cell, measured in shown.items() if measured}
+        shown = {cell: measured for cell, measured in shown.items() if len(measured) >= min(2, len(wanted.conditions))}
         for cell, measured in shown.items():
             yield cell_table(experiment, wanted, cell, measured, seconds)
         yield from mean_tables(experiment, wanted, shown)
@@ -34,13 +34,15 @@ def cell_table(experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mappin
     baselines = [name for name in wanted.baselines if name in rows and len(rows) > 1]
     compared = {name: _against(name, rows) for name in baselines}
     measures = list(experiment.measures)
-    head = ["condition", *measures, "labels/query", "seconds/query"]
+    times = [_seconds(cell, row, seconds) for row in rows.values()]
+    timed = set(times) != {"-"}
+    head = ["condition", *measures, "labels/query"] + ["seconds/query"] * timed
     head += [f"{measure} (paper)" for measure in measures] if published else []
     head += [f"{measure} vs {name}" for name in baselines for measure in measures]
     body = []
-    for name, row in rows.items():
+    for (name, row), time in zip(rows.items(), times, strict=True):
         line = [experiment.conditions[name].title, *(_number(value) for value in row.means.values())]
-        line += [labels(row), _seconds(cell, row, seconds)]
+        line += [labels(row)] + [time] * timed
         if published:
             line += [_number(published.get(name, {}).get(measure)) for measure in measures]
         line += [_comparison(compared[base].get((name, measure))) for base in baselines for measure in measures]
