@@ -27,6 +27,9 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
     assert {path.name for path in (small.folder / "indexes").iterdir()} == {"letters.tiny.flat", "letters.tiny.pq"}
     told = capsys.readouterr()
     assert "7 runs made, 0 were there" in told.err
+    # Four of the six judged topics, evenly spaced.
+    judged = [line.split()[0] for line in (small.runs / "letters.qrels").read_text().splitlines()]
+    assert list(dict.fromkeys(judged)) == ["q0", "q1", "q3", "q4"]
     assert "main: letters, tiny, exact" in told.out
 
     # What is there is not made again, and what is asked for of it is measured all the same.
