@@ -11,13 +11,17 @@ from tour_pyserini.topics.lines import read_lines
 
 
 class Stop(NamedTuple):
-    """One retrieval on a query's path: its candidates in order, their scores, and why it ended there."""
+    """One retrieval on a query's path: its candidates in order, their scores, and why it ended there.
+
+    A score is not a number where a candidate has none; `query` is the query's vector, where the trace has it.
+    """
 
     docids: list[str]
     scores: list[float]
     labels: list[float]
     cosine: float
     stopped: str | None
+    query: list[float] | None = None
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[Stop]]:
@@ -26,8 +30,10 @@ def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[Stop]]:
     for line in read_lines(trace):
         try:
             record = json.loads(line.text)
-            scores = record["scores"] or [float("nan")] * len(record["docids"])
-            stop = Stop(record["docids"], scores, record["labels"], record["cosine"], record["stopped"])
+            scores = record["scores"] or [None] * len(record["docids"])
+            scores = [float("nan") if score is None else float(score) for score in scores]
+            ended = (record["cosine"], record["stopped"], record.get("query"))
+            stop = Stop(record["docids"], scores, record["labels"], *ended)
             paths.setdefault(record["qid"], []).append(stop)
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")

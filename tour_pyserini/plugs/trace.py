@@ -14,12 +14,13 @@ class Trace:
 
     Each line has: `qid`, `t`, the candidates' `docids`, `similarities` (scaled), re-ranker `scores` and `labels` (the
     target distribution), the `step_size` of the update that follows, `stopped` (`agreement`, `iterations`, or null when
-    it goes on), and what shows drift: `cosine` to the first query vector and the `norm`.
+    it goes on), and what shows drift: `cosine` to the first query vector and the `norm`. The vector itself, `query`,
+    is there when asked for.
     """
 
-    def __init__(self, file: IO[str], docids: Sequence[str], *, labelled: bool) -> None:
+    def __init__(self, file: IO[str], docids: Sequence[str], *, labelled: bool, vectors: bool = False) -> None:
         """Write to an open text file; `labelled` tells whether scores mean anything."""
-        self._file, self._docids, self._labelled = file, docids, labelled
+        self._file, self._docids, self._labelled, self._vectors = file, docids, labelled, vectors
         self._start: dict[str, np.ndarray] = {}
 
     def __call__(self, step: Step, q_ids: Sequence[str]) -> None:
@@ -47,6 +48,7 @@ class Trace:
             "stopped": "agreement" if step.stopped[place] else "iterations" if step.last else None,
             "cosine": round(float(query @ start / lengths), 6) if lengths else None,
             "norm": round(float(norm), 6),
+            **({"query": _rounded(query)} if self._vectors else {}),
         }
 
 
