@@ -30,6 +30,30 @@ def test_graph_and_torch_agree_and_are_told_apart(bert_folder, pairs):
     assert onnx.fingerprint != plain.fingerprint
 
 
+WORDS = {"vocab_size": 32, "num_labels": 1, "pad_token_id": 0, "initializer_range": 0.5, "max_position_embeddings": 70}
+SIZES = WORDS | {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+MODELS = {
+    "roberta": SIZES,
+    "electra": SIZES,
+    "distilbert": WORDS | {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32},
+    "albert": SIZES | {"embedding_size": 16},
+    "deberta-v2": SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0},
+    "modernbert": SIZES | {"global_attn_every_n_layers": 1},
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_other_architectures(kind, bert_folder, pairs):
+    transformers = pytest.importorskip("transformers")
+    folder = bert_folder()
+    torch.manual_seed(5)
+    config = transformers.AutoConfig.for_model(kind, **MODELS[kind])
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    onnx, plain = (load_reranker(folder, backend=backend).predict(pairs) for backend in ("onnx", "torch"))
+    assert np.ptp(plain) > 0.01
+    np.testing.assert_allclose(onnx, plain, rtol=1e-4, atol=1e-4)
+
+
 def test_a_graphs_score_depends_on_its_pair_alone(bert_folder, pairs):
     folder = bert_folder()
     for precision in ("fp32", "int8"):

@@ -58,7 +58,8 @@ class BatchedReranker(ABC):
         distinct = sorted(places, key=lambda pair: met.setdefault(pair[1], len(met)))
         chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
         scores = np.empty(len(pairs))
-        with ThreadPoolExecutor(self._workers) as pool:
+        pool = ThreadPoolExecutor(self._workers)
+        try:
             for chunk, rows in zip(chunks, self._encode(chunks), strict=True):
                 for batch, result in self._batches(rows, pool):
                     where = [places[chunk[index]] for index in batch]
@@ -66,6 +67,8 @@ class BatchedReranker(ABC):
                         scores[same] = score
                     if self.on_progress is not None:
                         self.on_progress(sum(map(len, where)))
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interruption does not wait for the rest of the chunk
         return scores
 
     def _batches(self, rows: Sequence[Row], pool: ThreadPoolExecutor) -> Iterator[tuple[np.ndarray, np.ndarray]]:
