@@ -128,7 +128,13 @@ def _use_demo(args: argparse.Namespace) -> None:
 def _reranker(args: argparse.Namespace, once: Opener) -> Any:
     from tour_pyserini.rerankers import CachedReranker, load_reranker
 
-    options = {"max_length": args.reranker_max_length, "device": args.device, "threads": args.reranker_threads}
+    options = {
+        "max_length": args.reranker_max_length,
+        "device": args.device,
+        "threads": args.reranker_threads,
+        "backend": args.backend,
+        "precision": args.precision,
+    }
     reranker = once(load_reranker, args.reranker, **options)
     if args.no_cache:
         return reranker

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 TOP = 10
 """The part of the list that another label has to change to be worth its price."""
 
+WORSE = 1.1
+"""How much larger errors have to become before an update is taken back."""
+
 
 class Anchored(Method):
     """The posterior mean of a Bayesian linear model of the re-ranker, whose prior is the encoder (docs/method.md).
 
     No step size and no momentum: each round solves for the query anew, from q_0. A query whose labels are predicted
-    worse by the new vector than by q_0, each label by the others, stays at q_0.
+    clearly worse by the new vector than by q_0, each label by the others, stays at q_0.
     """
 
     keeps = True
@@ -49,11 +52,12 @@ class Anchored(Method):
         return (entering.sum(axis=1) < self.config.least_changes) & (self._spread[rows] > 0)
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
-        """The posterior mean given all labels; q_0 where that predicts them worse."""
+        """The posterior mean given all labels; q_0 where that predicts them clearly worse."""
         start, scores, mask = self.start[rows], candidates.scores, candidates.mask
         fit = self._fit(start, candidates)
         spread = np.minimum(fit.spreads, fit.prior_spreads)
-        solved = np.where((fit.spreads <= fit.prior_spreads)[:, None], fit.queries, start).astype(query.dtype)
+        worse = fit.spreads > WORSE * fit.prior_spreads
+        solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
         now, first = (
             candidates.scale * np.einsum("nkd,nd->nk", candidates.vectors, vectors) for vectors in (solved, start)
         )
