@@ -114,7 +114,12 @@ def _reranker(args: argparse.Namespace) -> Any:
     from tour_pyserini.rerankers import CachedReranker, load_reranker
 
     reranker = load_reranker(
-        args.reranker, max_length=args.reranker_max_length, device=args.device, threads=args.reranker_threads
+        args.reranker,
+        max_length=args.reranker_max_length,
+        device=args.device,
+        threads=args.reranker_threads,
+        backend=args.backend,
+        precision=args.precision,
     )
     if args.no_cache:
         return reranker

@@ -71,6 +71,12 @@ def search_parser() -> argparse.ArgumentParser:
         "--reranker-max-length", type=positive, default=512, metavar="N", help="tokens of a query and a passage"
     )
     labels.add_argument(
+        "--backend", default="auto", choices=["auto", "onnx", "torch"], help="what runs a cross-encoder's checkpoint"
+    )
+    labels.add_argument(
+        "--precision", choices=["fp32", "int8"], help="int8 is faster and gives other scores (default: the model's own)"
+    )
+    labels.add_argument(
         "--cache", metavar="FILE", help="where scores are kept (default: scores.sqlite in the cache folder)"
     )
     labels.add_argument("--no-cache", action="store_true", help="keep no scores")

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import default, load_reranker, onnx, verify_default_reranker
+from tour_pyserini.rerankers import default, load_reranker, verify_default_reranker
 from tour_pyserini.rerankers.batched import CHUNK
+from tour_pyserini.rerankers.quantise import dynamically_quantised
 
 
 def test_the_sum_of_ids_by_hand(onnx_folder, word_ids):
@@ -115,7 +116,7 @@ def test_the_default_knows_who_wrote_hamlet(default_reranker):
 
 
 def test_a_score_of_the_default_depends_on_its_pair_alone(default_reranker):
-    assert onnx._dynamically_quantised(verify_default_reranker() / "model.onnx")
+    assert dynamically_quantised(verify_default_reranker() / "model.onnx")
     together = default_reranker.predict(HAMLET)
     backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])
     assert together.tolist() == backwards[::-1].tolist()

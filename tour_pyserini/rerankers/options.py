@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from tour_pyserini.errors import TourError
 
 SHORTEST_INPUT = 8
+BACKENDS = ("auto", "onnx", "torch")
+PRECISIONS = ("fp32", "int8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,8 @@ class Options:
     batch_size: int | None = None
     device: str = "cpu"
     threads: int | None = None
+    backend: str = "auto"
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_length < SHORTEST_INPUT:
@@ -23,6 +27,12 @@ class Options:
         for what, value in (("batch size", self.batch_size), ("number of threads", self.threads)):
             if value is not None and value < 1:
                 raise TourError(f"the {what} is {value}; give 1 or more.")
+        if self.backend not in BACKENDS:
+            raise TourError(f"there is no back end {self.backend!r}; give one of {', '.join(BACKENDS)}.")
+        if self.precision not in (None, *PRECISIONS):
+            raise TourError(f"there is no precision {self.precision!r}; give one of {', '.join(PRECISIONS)}.")
+        if self.precision == "int8" and (self.backend == "torch" or self.device != "cpu"):
+            raise TourError("the precision int8 is for the back end onnx on a cpu; use fp32 elsewhere.")
 
     @property
     def cores(self) -> int:
