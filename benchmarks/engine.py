@@ -1,6 +1,7 @@
 """(a) Pairs per second, against sentence-transformers at its defaults."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,7 @@ from benchmarks.turns import in_turns
 from tour_pyserini.evaluation.table import Table
 
 REFERENCE = "sentence-transformers, torch fp32"
-BACKENDS = {
-    "torch fp32": {"backend": "torch", "precision": "fp32"},
-    "ONNX fp32": {"backend": "onnx", "precision": "fp32"},
-    "ONNX int8": {"backend": "onnx", "precision": "int8"},
-}
+BACKENDS = {"torch fp32": ("torch", "fp32"), "ONNX fp32": ("onnx", "fp32"), "ONNX int8": ("onnx", "int8")}
 
 
 def measure(setting: Setting) -> Report:
@@ -26,9 +23,7 @@ def measure(setting: Setting) -> Report:
     pairs = mixed_pairs(setting)
     predict = {REFERENCE: _cross_encoder(setting), **{name: _ours(setting, name) for name in BACKENDS}}
     logits = {name: np.asarray(score(pairs.texts)) for name, score in predict.items()}
-    turns = in_turns(
-        {name: (lambda score=score: score(pairs.texts)) for name, score in predict.items()}, rounds=setting.rounds
-    )
+    turns = in_turns({name: partial(score, pairs.texts) for name, score in predict.items()}, rounds=setting.rounds)
     work, top = flops(setting.model, pairs.lengths), peak(quick=setting.quick)
     head = ["back end", "pairs/s", "times as fast", "share of fp32 peak", "largest logit difference"]
     body = [
@@ -60,4 +55,5 @@ def _cross_encoder(setting: Setting) -> Callable[[Any], Any]:
 def _ours(setting: Setting, name: str) -> Callable[[Any], Any]:
     from tour_pyserini.rerankers import load_reranker
 
-    return load_reranker(setting.model, **BACKENDS[name]).predict
+    backend, precision = BACKENDS[name]
+    return load_reranker(setting.model, backend=backend, precision=precision).predict

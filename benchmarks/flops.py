@@ -26,5 +26,6 @@ def token_counts(model: Path, pairs: Sequence[tuple[str, str]], *, max_length: i
     if not pairs:
         return []
     tokenizer = AutoTokenizer.from_pretrained(str(model))
-    coded = tokenizer([query for query, _ in pairs], [text for _, text in pairs], truncation=True, max_length=max_length)
+    queries, texts = ([pair[side] for pair in pairs] for side in (0, 1))
+    coded = tokenizer(queries, texts, truncation=True, max_length=max_length)
     return [len(ids) for ids in coded["input_ids"]]

@@ -39,9 +39,7 @@ def measure(setting: Setting) -> Report:
         "models and starting Java; p of the paired randomisation test."
     )
     ratios = {name: whole / mine.seconds for name, (_, whole, _, _) in runs.items()}
-    return Report(
-        "b", "TouR against re-ranking", Table([head, *body]), note, [Bars("seconds, TouR = 1", ratios, 2.4)]
-    )
+    return Report("b", "TouR against re-ranking", Table([head, *body]), note, [Bars("seconds, TouR = 1", ratios, 2.4)])
 
 
 def _naive(setting: Setting) -> tuple[Path, float]:
