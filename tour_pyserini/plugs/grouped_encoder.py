@@ -14,8 +14,8 @@ ensure_java()
 
 from pyserini.encode import AutoQueryEncoder  # noqa: E402
 
-_LARGEST = 32  # queries in a group
-_TRIED = ((6, 2), (11, 7), (17, _LARGEST))  # tokens and queries of the groups that `steady` tries
+_LARGEST = 16  # queries in a group
+_TRIED = ((6, 3), (9, _LARGEST))  # tokens and queries of the groups that `steady` tries
 
 
 class GroupedQueryEncoder(AutoQueryEncoder):
