@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,14 @@ def _vectors(size: int) -> Iterator[Floats]:
 
 def clustered(random: np.random.Generator, count: int) -> Floats:
     """Unit vectors [count, d] around one of a thousand centres each."""
-    centres = np.random.default_rng(0).normal(size=(CLUSTERS, DIMENSION)).astype(np.float32)
     noise = random.normal(size=(count, DIMENSION)).astype(np.float32)
-    vectors = centres[random.integers(CLUSTERS, size=count)] + 0.7 * noise
+    vectors = _centres()[random.integers(CLUSTERS, size=count)] + 0.7 * noise
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@cache
+def _centres() -> Floats:
+    return np.random.default_rng(0).normal(size=(CLUSTERS, DIMENSION)).astype(np.float32)
 
 
 class NumberEncoder:
