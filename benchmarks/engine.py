@@ -22,14 +22,16 @@ def measure(setting: Setting) -> Report:
     """Score the same pairs with every back end, in turns."""
     pairs = mixed_pairs(setting)
     predict = {REFERENCE: _cross_encoder(setting), **{name: _ours(setting, name) for name in BACKENDS}}
-    logits = {name: np.asarray(score(pairs.texts)) for name, score in predict.items()}
     turns = in_turns({name: partial(score, pairs.texts) for name, score in predict.items()}, rounds=setting.rounds)
     work, top = flops(setting.model, pairs.lengths), peak(quick=setting.quick)
     head = ["back end", "pairs/s", "times as fast", "share of fp32 peak", "largest logit difference"]
     body = [
         [
             *(name, f"{len(pairs.texts) / turns.best(name):.1f}", f"{turns.ratio(REFERENCE, name):.2f}"),
-            *(f"{work / turns.best(name) / top:.0%}", f"{np.abs(logits[name] - logits[REFERENCE]).max():.2g}"),
+            *(
+                f"{work / turns.best(name) / top:.0%}",
+                f"{np.abs(turns.results[name] - turns.results[REFERENCE]).max():.2g}",
+            ),
         ]
         for name in predict
     ]

@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
 class Turns(NamedTuple):
-    """Seconds of each contender, float64 [rounds]."""
+    """Seconds of each contender, float64 [rounds], and what each of them gave when it warmed up."""
 
     seconds: Mapping[str, np.ndarray]
+    results: Mapping[str, Any]
 
     def best(self, name: str) -> float:
         """The contender's shortest turn."""
@@ -23,12 +24,11 @@ class Turns(NamedTuple):
 
 def in_turns(contenders: Mapping[str, Callable[[], object]], *, rounds: int) -> Turns:
     """Give every contender its turn in each round, after one to warm up."""
-    for contender in contenders.values():
-        contender()
+    results = {name: contender() for name, contender in contenders.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, contender in contenders.items():
             start = time.perf_counter()
             contender()
             seconds[name].append(time.perf_counter() - start)
-    return Turns({name: np.array(each) for name, each in seconds.items()})
+    return Turns({name: np.array(each) for name, each in seconds.items()}, results)

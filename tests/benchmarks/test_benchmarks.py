@@ -51,7 +51,7 @@ def test_pairs_spread_over_lengths(small, tmp_path):
 
 
 def test_ratios_are_taken_within_a_round():
-    turns = Turns({"slow": np.array([2.0, 20.0, 3.0]), "fast": np.array([1.0, 10.0, 1.0])})
+    turns = Turns({"slow": np.array([2.0, 20.0, 3.0]), "fast": np.array([1.0, 10.0, 1.0])}, {})
     assert turns.ratio("slow", "fast") == 2.0
     assert turns.best("fast") == 1.0
 
