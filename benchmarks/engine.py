@@ -25,13 +25,11 @@ def measure(setting: Setting) -> Report:
     turns = in_turns({name: partial(score, pairs.texts) for name, score in predict.items()}, rounds=setting.rounds)
     work, top = flops(setting.model, pairs.lengths), peak(quick=setting.quick)
     head = ["back end", "pairs/s", "times as fast", "share of fp32 peak", "largest logit difference"]
+    differences = {name: np.abs(turns.results[name] - turns.results[REFERENCE]).max() for name in predict}
     body = [
         [
             *(name, f"{len(pairs.texts) / turns.best(name):.1f}", f"{turns.ratio(REFERENCE, name):.2f}"),
-            *(
-                f"{work / turns.best(name) / top:.0%}",
-                f"{np.abs(turns.results[name] - turns.results[REFERENCE]).max():.2g}",
-            ),
+            *(f"{work / turns.best(name) / top:.0%}", f"{differences[name]:.2g}"),
         ]
         for name in predict
     ]
