@@ -194,7 +194,8 @@ def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[An
 
     with tqdm(total=len(topics), unit="query", disable=None) as bar:
         for batch in search_topics(searcher, topics, hits=args.hits, batch_size=args.batch_size, threads=args.threads):
-            yield batch
+            with searcher.costs.stage("write"):  # until the writer comes back for more
+                yield batch
             if args.output_queries:
                 kept.append(batch._replace(hits={}))
             bar.update(len(batch.ids))

@@ -202,9 +202,9 @@ def test_another_layout_is_refused(tmp_path):
     path = filled(tmp_path / "scores")
     with sqlite3.connect(path) as later:
         assert later.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
-        later.execute("PRAGMA user_version = 2")
+        later.execute("PRAGMA user_version = 3")
     later.close()
-    with pytest.raises(TourError, match="layout 2 and not 1"):
+    with pytest.raises(TourError, match="layout 3 and not 2"):
         ScoreStore(path)
 
 

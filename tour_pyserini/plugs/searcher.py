@@ -152,11 +152,13 @@ class TourSearcher(FaissSearcher):
             raise TourError(f"the number of hits must be at least 1, not {k}.")
         if not len(queries):
             return np.empty((0, self.searcher.dimension), dtype=np.float32), {}
-        outcome = self._optimise(queries, q_ids, k, threads)
+        with self.costs.stage("update"):
+            outcome = self._optimise(queries, q_ids, k, threads)
         config = TourConfig.preset("dense") if isinstance(queries, np.ndarray) else self.config
-        rankings = [rank(outcome, row, config, hits=k) for row in range(len(q_ids))]
         as_hits = self._with_vectors if hit_vectors else self._plain
-        return outcome.queries, {q_id: as_hits(ranking) for q_id, ranking in zip(q_ids, rankings, strict=True)}
+        with self.costs.stage("rank"):
+            results = {q_id: as_hits(rank(outcome, row, config, hits=k)) for row, q_id in enumerate(q_ids)}
+        return outcome.queries, results
 
     def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
         """The optimised vectors [n, d] of the queries."""
