@@ -42,7 +42,7 @@ class TourConfig:
     )
     anchor: float = _option(3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)")
     least_changes: float = _option(
-        1.5, "anchored: stop when fewer of the next candidates are expected to enter the first ten; 0: never"
+        1.0, "anchored: stop when fewer of the next candidates are expected to enter the first ten; 0: never"
     )
     learning_rate: float = _option(0.2, "step size before its linear decay (eta)")
     momentum: float = _option(0.0, "momentum of gradient descent; the paper's is 0.99")
@@ -55,8 +55,10 @@ class TourConfig:
         20.0,
         "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
     )
-    calibrate: bool = _option(
-        False, "find the scale of similarities on the first candidates; anchored methods and peers always do"
+    calibrate: str = _option(
+        "method",
+        "find the scale of similarities on the first candidates; method: where the method keeps its labels",
+        ("method", "always", "never"),
     )
     final_list: str = _option(
         "last", "rank the last retrieval, or the union of all labelled candidates", ("last", "union")
@@ -98,6 +100,13 @@ class TourConfig:
         _require(self.similarity_scale >= 0, f"similarity_scale cannot be negative: {self.similarity_scale}")
         _require(self.positives >= 1, f"positives must be at least 1, not {self.positives}")
         _require(self.gradient_clip > 0, f"gradient_clip must be above 0, not {self.gradient_clip}")
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the scale of similarities is found on the first candidates."""
+        from tour_pyserini.core.methods import METHODS
+
+        return self.calibrate == "always" or (self.calibrate == "method" and METHODS[self.method].keeps)
 
     @property
     def rounds(self) -> int:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
@@ -64,7 +65,7 @@ def optimise(
     search: Search,
     vectors: Vectors,
     score: Score,
-    scale: float | None = None,
+    calibration: Calibration | None = None,
     observe: Callable[[Step], None] | None = None,
 ) -> Outcome:
     """Optimise the query vectors at test time.
@@ -75,14 +76,14 @@ def optimise(
         search: hits [a, m], m >= depth where the index has as many, for the vectors [a, d] of the rows [a].
         vectors: vectors [p, d] of the candidates [p].
         score: re-ranker logits [p] of p pairs: rows [p] and candidates [p].
-        scale: the scale of similarities where it is known from an earlier search; if not, it is the configuration's or,
-            for a method that fits it, found on the first candidates.
+        calibration: what earlier queries say of the scale of similarities, for a method that fits it; it learns from
+            these, too.
         observe: called after each iteration, for traces and progress.
     """
     method = METHODS[config.method](config, queries)
     iterations = config.rounds if method.updates else 0
-    fixed = None if config.calibrate or method.keeps else config.similarity_scale
-    pool = Pool(score=score, vectors=vectors if iterations else None, scale=fixed if scale is None else scale)
+    scale = (calibration or Calibration()) if config.calibrates else config.similarity_scale
+    pool = Pool(score=score, vectors=vectors if iterations else None, scale=scale)
     query = queries.copy()
     updates = np.zeros(len(query), dtype=np.int64)
     active = np.arange(len(query))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tour_pyserini.core.calibration import slope
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates, Floats, Hits, Ids
 
 Score = Callable[[Ids, Ids], Floats]
@@ -17,30 +17,25 @@ class Pool:
     Attributes:
         pairs: pairs labelled so far.
         requests: labels asked for so far; `requests - pairs` were already there.
-        scale: factor of every similarity; where none is given, it is found on the first candidates that are labelled.
+        scale: factor of every similarity: a number, or what a calibration finds on the first candidates.
     """
 
-    def __init__(self, *, score: Score, vectors: Vectors | None, scale: float | None) -> None:
+    def __init__(self, *, score: Score, vectors: Vectors | None, scale: float | Calibration) -> None:
         """Set up an empty pool.
 
         Args:
             score: re-ranker logits [m] of m pairs, given as query rows [m] and candidate ids [m].
             vectors: candidate vectors [m, d] for ids [m]; None when no query is ever updated.
-            scale: factor of every similarity, if it is known.
+            scale: factor of every similarity, or the calibration that has it after the first labels.
         """
         self.pairs = self.requests = 0
-        self._given = scale
-        self._found: float | None = None
+        self._calibration = scale if isinstance(scale, Calibration) else None
+        self.scale = scale.scale if isinstance(scale, Calibration) else scale
         self._score, self._vectors = score, vectors
         self._slots: dict[tuple[int, int], int] = {}
         self._by_row: dict[int, list[int]] = {}
         self._scores: Floats = np.empty(0)
         self._stack: Floats | None = None
-
-    @property
-    def scale(self) -> float:
-        """The factor of every similarity: 1 where none is known yet."""
-        return next((scale for scale in (self._given, self._found) if scale is not None), 1.0)
 
     def offer(self, rows: Ids, hits: Hits, depth: int, *, new: bool, budget: int) -> Hits:
         """What there is to look at among the hits [n, m] of the queries in `rows` [n]: at most `depth` each.
@@ -126,7 +121,8 @@ class Pool:
         self.pairs += len(fresh)
         if len(fresh):
             self._scores[slots[fresh]] = self._score(places[fresh], ids[fresh])
-        if self._given is None and self._found is None and len(slots):
+        if self._calibration is not None:
             scores = np.zeros(mask.shape)
             scores[mask] = self._scores[slots]
-            self._found = slope(hits.similarities, scores, mask)
+            self._calibration.add(hits.similarities, scores, mask)
+            self.scale, self._calibration = self._calibration.scale, None

@@ -23,8 +23,8 @@ PRESETS: Mapping[str, TourConfig] = MappingProxyType(
         "rocchio": TourConfig(method="rocchio", iterations=1),
         "average": TourConfig(method="average", iterations=1, depth=3),
         # Peers, at 30 labels.
-        "rocchio-rerank": TourConfig(method="rocchio-rerank", iterations=1, depth=30, calibrate=True),
-        "average-rerank": TourConfig(method="average-rerank", iterations=1, depth=30, calibrate=True),
+        "rocchio-rerank": TourConfig(method="rocchio-rerank", iterations=1, depth=30, calibrate="always"),
+        "average-rerank": TourConfig(method="average-rerank", iterations=1, depth=30, calibrate="always"),
         "refit": TourConfig(method="refit", iterations=1, depth=30),
         "graph": TourConfig(method="graph", iterations=6, depth=5),
     }

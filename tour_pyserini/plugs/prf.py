@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.calibration import slope
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
@@ -51,6 +51,7 @@ class TourPrf(DenseVectorPrf):
         self._texts = open_texts(texts) if texts is not None else {}
         self._reranker = load_reranker(reranker) if method.labels else None
         self._topics = topics or {}
+        self._calibration = Calibration()
 
     def get_prf_q_emb(
         self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
@@ -69,8 +70,10 @@ class TourPrf(DenseVectorPrf):
         similarities = np.einsum("nkd,nd->nk", vectors, vector)
         ids = np.arange(len(prf_candidates))[None]
         method = METHODS[self.config.method](self.config, vector)
-        fitted = method.keeps or self.config.calibrate
-        scale = slope(similarities, scores, ids >= 0) if fitted else self.config.similarity_scale
+        scale = self.config.similarity_scale
+        if self.config.calibrates:
+            self._calibration.add(similarities, scores, ids >= 0)
+            scale = self._calibration.scale
         candidates = Candidates(ids, vectors, scale * similarities, scores, scale)
         if self.config.early_stopping and method.agrees(candidates)[0]:
             return vector[0]

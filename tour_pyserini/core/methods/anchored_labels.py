@@ -9,7 +9,7 @@ from tour_pyserini.core.labels import log_softmax, marginal, nucleus, softmax
 from tour_pyserini.core.methods.anchored import Anchored
 from tour_pyserini.core.posterior import Posterior, stiffness
 
-ROUNDS = 12
+ROUNDS = 30
 STEPS = (1.0, 0.5, 0.25, 0.0625)
 
 
