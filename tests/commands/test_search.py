@@ -172,7 +172,7 @@ def test_trace_tells_the_path(case, tmp_path):
 
 
 def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
-    case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_changes=0)
+    case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_gain=0)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     for q_id in case.world.q_ids:
         path = [step for step in steps if step["qid"] == q_id]

@@ -95,14 +95,17 @@ def test_unit_norm_and_longer_vectors_give_the_same_lists(seed, stretch):
         assert ours.scores == pytest.approx(theirs.scores, rel=1e-6)
 
 
-def test_stops_when_nothing_offered_can_enter_the_first_ten():
-    # Scores are the similarities: what is below the first candidates stays below them.
-    random = np.random.default_rng(3)
-    corpus = np.sort(random.uniform(0, 1, size=(80, 1)), axis=0)[::-1]
-    world = World(np.hstack([corpus, np.zeros((80, 1))]), 50 * corpus.T + 0.01 * random.normal(size=(1, 80)), 80)
-    outcome = world.run(np.array([[1.0, 0.0]]), TourConfig(budget=50))
-    assert outcome.pool.pairs == 10
-    assert world.run(np.array([[1.0, 0.0]]), TourConfig(budget=50, least_changes=0)).pool.pairs == 50
+def test_easy_queries_stop_and_hard_ones_go_on():
+    # Scores follow similarities. One query has its relevant passages first, and nothing below; for the other, what
+    # comes next is as good as what came first.
+    corpus = np.linspace(1, 0, 80)[:, None]
+    steep, flat = 60 * (corpus[:, 0] - 0.97), 2 + 0.1 * corpus[:, 0]
+    world = World(corpus, np.stack([steep, flat]), 80)
+    config = TourConfig(budget=50, calibrate="never", similarity_scale=1.0)
+    outcome = world.run(np.ones((2, 1)), config)
+    assert [len(outcome.pool.labelled(row)[0]) for row in (0, 1)] == [10, 50]
+    never = World(corpus, np.stack([steep, flat]), 80).run(np.ones((2, 1)), config.replace(least_gain=0))
+    assert never.pool.pairs == 100
 
 
 def test_an_update_that_predicts_labels_worse_is_taken_back():

@@ -41,8 +41,10 @@ class TourConfig:
         0, "most labels of a query; 0: as many as depth and iterations come to. Anchored rounds go on until it is spent"
     )
     anchor: float = _option(3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)")
-    least_changes: float = _option(
-        1.0, "anchored: stop when fewer of the next candidates are expected to enter the first ten; 0: never"
+    least_gain: float = _option(
+        0.2,
+        "anchored: stop when the next candidates are expected to hold less than this share of the relevance that "
+        "the first ten have; 0: never",
     )
     learning_rate: float = _option(0.2, "step size before its linear decay (eta)")
     momentum: float = _option(0.0, "momentum of gradient descent; the paper's is 0.99")
@@ -90,7 +92,7 @@ class TourConfig:
         _require(self.iterations >= 0, f"iterations cannot be negative: {self.iterations}")
         _require(self.budget >= 0, f"budget cannot be negative: {self.budget}")
         _require(self.anchor > 0, f"anchor must be above 0, not {self.anchor}")
-        _require(self.least_changes >= 0, f"least_changes cannot be negative: {self.least_changes}")
+        _require(self.least_gain >= 0, f"least_gain cannot be negative: {self.least_gain}")
         _require(self.learning_rate >= 0, f"learning_rate cannot be negative: {self.learning_rate}")
         _require(0 <= self.momentum < 1, f"momentum must lie in [0, 1), not {self.momentum}")
         _require(self.weight_decay >= 0, f"weight_decay cannot be negative: {self.weight_decay}")

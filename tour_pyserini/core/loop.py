@@ -97,7 +97,7 @@ def optimise(
         stopping = config.early_stopping and not last
         offered = pool.offer(active, hits, config.depth, new=method.keeps, budget=config.most_labels)
         enough = method.settled(active, offered) & stopping
-        pool.meet(active, offered.without(enough), label=buys)
+        pool.meet(active, offered.without(enough | (method.keeps and last)), label=buys)
         candidates = pool.candidates(active, query[active], None if method.keeps else offered)
         target = method.target(candidates)
         stopped = enough | (method.agrees(candidates) & stopping)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
-from tour_pyserini.core.fusion import intercept, mixed
+from tour_pyserini.core.fusion import intercept
 from tour_pyserini.core.labels import softmax
 from tour_pyserini.core.methods.base import Method
 from tour_pyserini.core.posterior import Posterior, posterior
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
 
 TOP = 10
-"""The part of the list that another label has to change to be worth its price."""
+"""The part of the list whose relevance the next labels are compared with."""
 
 WORSE = 1.1
 """How much larger errors have to become before an update is taken back."""
@@ -31,7 +31,7 @@ class Anchored(Method):
 
     def __init__(self, config: "TourConfig", queries: Floats) -> None:
         super().__init__(config, queries)
-        self._expected, self._spread, self._bar = (np.zeros(len(queries)) for _ in range(3))
+        self._intercept, self._spread, self._found = (np.zeros(len(queries)) for _ in range(3))
         self._scale = 1.0
 
     def target(self, candidates: Candidates) -> Floats:
@@ -39,34 +39,27 @@ class Anchored(Method):
         return softmax(candidates.scores.astype(np.float64) / self.config.tau)
 
     def settled(self, rows: Ids, offered: Hits) -> Flags:
-        """Fewer than `least_changes` of what is offered are expected to enter the first ten.
+        """What is offered is expected to hold less than `least_gain` of the relevance that the first ten have.
 
-        A candidate of predicted score m, b + a z, enters with probability P(m + noise > the tenth's score), where the
-        noise is what leaving labels out and predicting them shows.
+        Scores are log-odds of relevance. One that is predicted as m, with the spread that leaving labels out shows, is
+        relevant with the probability E[sigmoid(N(m, spread^2))], about sigmoid(m / sqrt(1 + pi spread^2 / 8)).
         """
-        with np.errstate(invalid="ignore"):
-            predicted = self._expected[rows, None] + self._scale * offered.similarities
-            distance = (predicted - self._bar[rows, None]) / np.maximum(self._spread[rows, None], 1e-9)
-        # 1.702: the logistic curve nearest to the normal distribution's.
-        entering = np.where(offered.ids >= 0, 1 / (1 + np.exp(-1.702 * np.clip(distance, -40, 40))), 0)
-        return (entering.sum(axis=1) < self.config.least_changes) & (self._spread[rows] > 0)
+        predicted = self._intercept[rows, None] + self._scale * offered.similarities
+        damped = predicted / np.sqrt(1 + np.pi * self._spread[rows, None] ** 2 / 8)
+        expected = np.where(offered.ids >= 0, _sigmoid(damped), 0).sum(axis=1)
+        return expected < self.config.least_gain * self._found[rows]
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The posterior mean given all labels; q_0 where that predicts them clearly worse."""
         start, scores, mask = self.start[rows], candidates.scores, candidates.mask
         fit = self._fit(start, candidates)
-        spread = np.minimum(fit.spreads, fit.prior_spreads)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
-        now, first = (
-            candidates.scale * np.einsum("nkd,nd->nk", candidates.vectors, vectors) for vectors in (solved, start)
-        )
-        weight = self.config.score_weight
-        final = np.where(mask, mixed(scores, first, mask, weight), -np.inf)
+        similarities = candidates.scale * np.einsum("nkd,nd->nk", candidates.vectors, solved)
         self._scale = candidates.scale
-        self._expected[rows] = intercept(scores, now, mask)[:, 0]
-        self._spread[rows] = weight * spread
-        self._bar[rows] = np.sort(final, axis=1)[:, -min(TOP, final.shape[1])] if final.shape[1] else -np.inf
+        self._intercept[rows] = intercept(scores, similarities, mask)[:, 0]
+        self._spread[rows] = np.where(worse, fit.prior_spreads, fit.spreads)
+        self._found[rows] = np.sort(np.where(mask, _sigmoid(scores), 0), axis=1)[:, -TOP:].sum(axis=1)
         return solved
 
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
@@ -78,3 +71,7 @@ class Anchored(Method):
             slope=candidates.scale,
             anchor=self.config.anchor,
         )
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(logits, -500, 500)))
