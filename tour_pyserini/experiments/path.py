@@ -74,14 +74,14 @@ def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.Path
     depth = max(len(stop.docids) for stop in path)
     figure, axes = pyplot.subplots(figsize=(2.5 + 1.9 * len(path), 1.2 + 0.36 * depth), layout="constrained")
     for docid in dict.fromkeys(docid for stop in path for docid in stop.docids):
-        _draw_line(axes, path, docid, docid in relevant, depth)
+        _draw_line(axes, path, docid, docid in relevant)
     axes.set_title("\n".join(_wrapped(query)), fontsize=10)
     axes.set_xticks(range(len(path)), [f"t = {t}" for t in range(len(path))])
     axes.set_xlim(-0.45, len(path) - 0.55)
     axes.set_yticks(range(1, depth + 1))
     axes.set_ylim(depth + 0.8, 0.3)
     axes.set_ylabel("rank")
-    axes.set_xlabel("retrieval; numbers are re-ranker scores, red is judged relevant, filled is a pseudo-positive")
+    axes.set_xlabel("retrieval; numbers are re-ranker scores, red is judged relevant, filled has more than its share of the labels")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     with replaced_whole(output) as partial:
@@ -89,7 +89,7 @@ def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.Path
     pyplot.close(figure)
 
 
-def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool, depth: int) -> None:
+def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool) -> None:
     color = "#c0392b" if is_relevant else "#7f8c8d"
     ranks = [stop.docids.index(docid) + 1 if docid in stop.docids else None for stop in path]
     for t, rank in enumerate(ranks[:-1]):
@@ -100,7 +100,7 @@ def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool, depth
         if rank is None:
             continue
         score, label = path[t].scores[rank - 1], path[t].labels[rank - 1]
-        chosen = label >= 1 / (2 * depth)
+        chosen = label > 1 / len(path[t].docids)
         axes.annotate(
             f"{docid}  {score:.1f}",
             (t, rank),
