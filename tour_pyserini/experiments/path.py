@@ -81,7 +81,7 @@ def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.Path
     axes.set_yticks(range(1, depth + 1))
     axes.set_ylim(depth + 0.8, 0.3)
     axes.set_ylabel("rank")
-    axes.set_xlabel("retrieval; numbers: re-ranker scores, red: judged relevant, filled: more than its share of the labels")
+    axes.set_xlabel("numbers: re-ranker scores; red: judged relevant; filled: more than its share of the labels")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     with replaced_whole(output) as partial:
