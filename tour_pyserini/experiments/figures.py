@@ -9,8 +9,8 @@ from tour_pyserini.experiments.cells import Cell
 from tour_pyserini.experiments.curves import Curve
 from tour_pyserini.files import replaced_whole
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; markers help where colours come round again.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's colours, which colour-blind readers tell apart, and two more; markers help, too.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
 MARKERS = "osD^vPX*"
 
 
