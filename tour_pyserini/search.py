@@ -79,6 +79,7 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
         config=config,
         files={"topics": args.topics, "index": args.index, "corpus": args.corpus, "qrels": args.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
+        found={"similarity_scale": searcher.similarity_scale},
         costs=searcher.costs,
     )
     sys.stderr.write(f"{output}: {searcher.costs}\n")

@@ -111,6 +111,11 @@ class TourSearcher(FaissSearcher):
             raise AttributeError(name)
         return getattr(self.searcher, name)
 
+    @property
+    def similarity_scale(self) -> float:
+        """The factor that puts similarities on the scale of the scores: the configuration's, or as found so far."""
+        return self._calibration.scale if self.config.calibrates else self.config.similarity_scale
+
     def search(
         self,
         query: str | np.ndarray | dict[str, Any],
