@@ -46,6 +46,7 @@ class Case:
             "corpus": self.corpus,
             "encoded-queries": self.path / "encoded",
             "reranker": self.reranker,
+            "backend": "torch",  # needs no export
             "output": self.output,
             "hits": 30,
         } | {name.replace("_", "-"): value for name, value in changes.items()}
@@ -123,6 +124,19 @@ def test_same_inputs_same_bytes_with_and_without_cache(case):
     assert record["costs"]["queries"] == 7
     assert record["costs"]["scored"] == 0
     assert record["costs"]["pairs"] > 7 * 5
+
+
+def test_back_ends_agree_and_share_no_score(case):
+    runs, prints, scored = {}, {}, {}
+    for backend, precision in (("torch", None), ("onnx", None), ("onnx", "int8"), ("auto", "int8")):
+        key = backend, precision
+        runs[key] = lines_of(case.run("--method", "rerank", backend=backend, precision=precision))
+        record = json.loads((case.output.parent / "a.trec.json").read_text())
+        prints[key], scored[key] = record["models"]["reranker"], record["costs"]["scored"]
+    torch, onnx = ({(row[0], row[2]): float(row[4]) for row in runs[backend, None]} for backend in ("torch", "onnx"))
+    assert onnx == pytest.approx(torch, abs=1e-3)
+    assert len(set(prints.values())) == 3
+    assert [bool(count) for count in scored.values()] == [True, True, True, False]  # "auto" is onnx for int8
 
 
 def test_record_says_how_the_run_was_made(case):
@@ -277,6 +291,8 @@ BAD = {
     "malformed qrels line": (write("qrels.txt", "q1 0 d1 1\nq1 d1\n"), ["qrels.txt", "line 2"]),
     "unreadable checkpoint": (damaged_checkpoint, ["damaged"]),
     "missing checkpoint": (lambda case: {"reranker": case.path / "none"}, ["none"]),
+    "8 bits by torch": (lambda case: {"precision": "int8"}, ["int8", "onnx"]),
+    "torch for a graph": (lambda case: {"reranker": "default"}, ["default", "torch", "onnx"]),
     "unknown method": (lambda case: {"method": "harder"}, ["harder"]),
     "bad setting": (lambda case: {"tau": "-1"}, ["tau"]),
     "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,20 @@ def test_order_batches_and_progress(onnx_folder, pairs):
         reranker.on_progress = seen.append
         assert reranker.predict(many).tolist() == np.tile(alone, len(many) // len(pairs)).tolist()
     assert sum(seen) == 3 * len(many)
+
+
+def test_an_interruption_does_not_wait_for_the_rest(onnx_folder, monkeypatch):
+    reranker = load_reranker(onnx_folder(), threads=2)
+    ran = []
+    monkeypatch.setattr(reranker, "_forward", lambda batch: ran.append(time.sleep(0.01)) or np.zeros(1))
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    reranker.on_progress = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        reranker.predict([("who", f"cat {number}") for number in range(500)])
+    assert len(ran) < 50
 
 
 def test_no_pairs(onnx_folder):

@@ -122,7 +122,8 @@ def test_progress_counts_every_pair_once(tmp_path, onnx_folder):
         cached.predict(PAIRS[:30])
         cached.predict(PAIRS[:40] + PAIRS[:2])
         assert sum(seen) == 30 + 42
-        assert seen[-2:] == [32, 10]
+        assert seen[-1] == 10 or seen[-10:] == [1] * 10  # at once, or pair by pair
+        assert 32 in seen
 
 
 def test_a_cache_wraps_a_cache(tmp_path):

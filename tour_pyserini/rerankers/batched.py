@@ -58,22 +58,26 @@ class BatchedReranker(ABC):
         distinct = sorted(places, key=lambda pair: met.setdefault(pair[1], len(met)))
         chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
         scores = np.empty(len(pairs))
-        with ThreadPoolExecutor(self._workers) as pool:
+        pool = ThreadPoolExecutor(self._workers)
+        try:
             for chunk, rows in zip(chunks, self._encode(chunks), strict=True):
-                for index, score in self._chunk(rows, pool):
-                    scores[places[chunk[index]]] = score
+                for batch, result in self._batches(rows, pool):
+                    where = [places[chunk[index]] for index in batch]
+                    for same, score in zip(where, result, strict=True):
+                        scores[same] = score
                     if self.on_progress is not None:
-                        self.on_progress(len(places[chunk[index]]))
+                        self.on_progress(sum(map(len, where)))
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interruption does not wait for the rest of the chunk
         return scores
 
-    def _chunk(self, rows: Sequence[Row], pool: ThreadPoolExecutor) -> Iterator[tuple[int, float]]:
+    def _batches(self, rows: Sequence[Row], pool: ThreadPoolExecutor) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The indexes and scores of rows, batch by batch."""
         lengths = [len(row["input_ids"]) for row in rows]
         batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
         inputs = ([rows[index] for index in batch] for batch in batches)
         results = pool.map(self._scores, inputs) if self._workers > 1 else map(self._scores, inputs)
-        for batch, result in zip(batches, results, strict=True):
-            yield from zip(batch.tolist(), result.tolist(), strict=True)
+        return zip(batches, results, strict=True)
 
     def _scores(self, rows: Sequence[Row]) -> np.ndarray:
         return self._forward(padded(rows, self._fill, left=self._pad_left))

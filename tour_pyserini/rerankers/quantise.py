@@ -1,6 +1,9 @@
 """8-bit weights for ONNX graphs."""
 
+import contextlib
+import logging
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 
 from tour_pyserini.errors import first_line
@@ -29,14 +32,15 @@ def quantise(graph: Path, path: Path) -> None:
     imported("onnx", extra="onnx")
     quantisation = imported("onnxruntime.quantization", extra="onnx")
     try:
-        quantisation.quantize_dynamic(
-            graph,
-            path,
-            weight_type=quantisation.QuantType.QInt8,
-            per_channel=True,
-            reduce_range=_reduced(),
-            op_types_to_quantize=["MatMul"],
-        )
+        with _quiet():
+            quantisation.quantize_dynamic(
+                graph,
+                path,
+                weight_type=quantisation.QuantType.QInt8,
+                per_channel=True,
+                reduce_range=_reduced(),
+                op_types_to_quantize=["MatMul"],
+            )
     except Exception as error:
         raise NoGraph(f"{graph} cannot be quantised ({first_line(error)}); use the precision fp32.") from error
 
@@ -47,6 +51,17 @@ def dynamically_quantised(graph: Path) -> bool:
         return False
     with open(graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(b"DynamicQuantizeLinear") >= 0
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's advice about image models, which it gives in nobody's name."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _reduced() -> bool:
