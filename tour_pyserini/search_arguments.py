@@ -52,6 +52,11 @@ def search_parser() -> argparse.ArgumentParser:
     outputs.add_argument(
         "--trace", metavar="FILE", help="JSON lines: candidates, scores, labels of each query and iteration"
     )
+    outputs.add_argument(
+        "--trace-vectors",
+        action="store_true",
+        help="the trace holds query vectors too, for python -m tour_pyserini.page",
+    )
     outputs.add_argument("--hits", type=positive, default=1000, metavar="N", help="hits per topic")
     outputs.add_argument("--tag", help="the run's tag (default: Tour-METHOD)")
 

@@ -154,7 +154,7 @@ def test_record_says_how_the_run_was_made(case):
 
 
 def test_trace_tells_the_path(case, tmp_path):
-    case.run(trace=tmp_path / "trace.jsonl", depth=5, learning_rate=0.5)
+    case.run(trace=tmp_path / "trace.jsonl", method="hard", depth=5, learning_rate=0.5)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert {step["qid"] for step in steps} == set(case.world.q_ids)
     for q_id in case.world.q_ids:
@@ -166,10 +166,25 @@ def test_trace_tells_the_path(case, tmp_path):
         for step in path:
             assert len(step["docids"]) == len(step["scores"]) == len(step["similarities"]) == 5
             assert sum(step["labels"]) == pytest.approx(1, abs=1e-4)
+            assert step["label_mean"] == pytest.approx(np.mean(step["scores"]), abs=1e-5)
+        assert path[0]["overlap"] is None
+        assert all(0 <= step["overlap"] <= 1 for step in path[1:])
+
+
+def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
+    case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_gain=0)
+    steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    for q_id in case.world.q_ids:
+        path = [step for step in steps if step["qid"] == q_id]
+        assert [len(step["docids"]) for step in path] == [5, 10, 10]
+        assert set(path[0]["docids"]) < set(path[1]["docids"]) == set(path[2]["docids"])
+        for step in path:
+            assert step["similarities"] == sorted(step["similarities"], reverse=True)
+        assert path[-1]["stopped"] == "iterations"
 
 
 def test_optimised_queries_serve_pyserinis_own_command(case, tmp_path):
-    ours = case.run(output_queries=tmp_path / "optimised", score_weight=0, depth=5, learning_rate=0.5)
+    ours = case.run(output_queries=tmp_path / "optimised", method="hard", score_weight=0, depth=5, learning_rate=0.5)
     theirs = tmp_path / "theirs.trec"
     flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", tmp_path / "optimised"]
     _pyserini([*flags, "--output", theirs, "--hits", "30"])
@@ -297,7 +312,7 @@ BAD = {
     "bad setting": (lambda case: {"tau": "-1"}, ["tau"]),
     "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
-    "diverging step": (lambda case: {"learning_rate": 1e38}, ["diverged"]),
+    "diverging step": (lambda case: {"method": "hard", "learning_rate": 1e38}, ["diverged"]),
     "infinite step": (lambda case: {"learning_rate": "inf"}, ["learning_rate", "finite"]),
     "tag of two words": (lambda case: {"tag": "a b"}, ["'a b'"]),
     "two names of one setting": (lambda case: {"depth": 3, "prf_depth": 7}, ["--prf-depth"]),

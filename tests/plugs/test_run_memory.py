@@ -45,7 +45,7 @@ def peak(world, output, queries):
 
 
 def test_batches_are_written_and_forgotten(world, tmp_path):
-    peak(world, tmp_path / "warm.trec", 16)
-    small, large = (peak(world, tmp_path / "run.trec", queries) for queries in (32, 320))
+    peak(world, tmp_path / "warm.trec", 96)
+    small, large = (peak(world, tmp_path / "run.trec", queries) for queries in (96, 384))
     assert (tmp_path / "run.trec").stat().st_size > 500_000
-    assert large - small < 320 * 100  # a list of the topics, and nothing of what was found for them
+    assert large - small < 384 * 100  # a list of the topics, and nothing of what was found for them

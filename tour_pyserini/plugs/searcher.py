@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import Outcome, Step, optimise
@@ -19,7 +20,10 @@ from tour_pyserini.plugs.passage_vectors import PassageVectors
 from tour_pyserini.plugs.queries import encode_queries, text_of
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.base import checked
+from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
 from tour_pyserini.retrieval.faiss_index import FaissIndex
+from tour_pyserini.retrieval.index_vectors import IndexVectors
+from tour_pyserini.retrieval.refined_index import RefinedIndex
 from tour_pyserini.retrieval.vectors import open_vectors
 from tour_pyserini.texts import UnknownDocument, open_texts
 
@@ -92,11 +96,15 @@ class TourSearcher(FaissSearcher):
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else None
         self._reranker = load_reranker(reranker) if method.labels else None
-        self._index = FaissIndex(searcher.index)
-        updates = method.updates and self.config.iterations > 0
+        index = FaissIndex(searcher.index)
+        updates = method.updates and self.config.rounds > 0
         self._vectors = self._open_vectors(vectors) if updates else None
+        # Only exact vectors that are there already make an index better: passages are not encoded for that.
+        refined = method.keeps and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
+        self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
         self._places = {docid: place for place, docid in enumerate(searcher.docids)} if remove_query else {}
         self._observe = observe
+        self._calibration = Calibration()
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # not there yet: an object being copied or unpickled
@@ -174,15 +182,18 @@ class TourSearcher(FaissSearcher):
             config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
         with self.costs.stage("encode"):
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
+        # A rule that buys new labels each time has to see beyond those it has.
+        least = config.most_labels if METHODS[config.method].keeps else config.depth
         own = np.array([self._places.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
         outcome = optimise(
             encoded,
             config,
             search=lambda rows, vectors: self._search(
-                _finite(vectors, [q_ids[row] for row in rows]), max(k, config.depth), own[rows], threads
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, least), own[rows], threads
             ),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
+            calibration=self._calibration,
             observe=(lambda step: self._observe(step, q_ids)) if self._observe else None,  # type: ignore[misc]
         )
         self.costs.queries += len(q_ids)
