@@ -22,9 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--depth", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args(argv)
-    searcher = TourSearcher(
-        FaissSearcher(args.index, NumberEncoder()), ChecksumReranker(), NamedTexts(), TourConfig(depth=args.depth)
-    )
+    config = TourConfig(method="hard", depth=args.depth, iterations=3)
+    searcher = TourSearcher(FaissSearcher(args.index, NumberEncoder()), ChecksumReranker(), NamedTexts(), config)
     topics = ((str(number), str(number)) for number in range(args.queries))
     start = time.perf_counter()
     batches = search_topics(searcher, topics, hits=max(HITS, args.depth), batch_size=64, threads=1)

@@ -12,6 +12,7 @@ from tour_pyserini.costs import Costs
 from tour_pyserini.record import read_costs
 
 NQ = ("nq-wiki", "nq-test")
+TOUR = ("--method", "hard", "--depth", "10", "--iterations", "3")
 
 
 class Searched(NamedTuple):
@@ -49,10 +50,7 @@ def searched(setting: Setting, name: str, *flags: str, collection: tuple[str, st
 
 def tour(setting: Setting) -> Searched:
     """TouR with k = 10 and T = 3, nothing from a cache, with a trace beside the run."""
-    trace = str(trace_of(setting))
-    return searched(
-        setting, "hard", "--method", "hard", "--depth", "10", "--iterations", "3", "--no-cache", "--trace", trace
-    )
+    return searched(setting, "hard", *TOUR, "--no-cache", "--trace", str(trace_of(setting)))
 
 
 def trace_of(setting: Setting) -> Path:

@@ -1,7 +1,7 @@
 """(f) The same run again, with every label kept."""
 
 from benchmarks.report import Bars, Report
-from benchmarks.searching import searched
+from benchmarks.searching import TOUR, searched
 from benchmarks.setting import Setting
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.table import Table
@@ -13,7 +13,7 @@ def measure(setting: Setting) -> Report:
     cache = setting.work / "warm.sqlite"
     for suffix in ("", "-wal", "-shm"):
         beside(cache, suffix).unlink(missing_ok=True)
-    cold, warm = (searched(setting, name, "--method", "hard", "--cache", str(cache)) for name in ("cold", "warm"))
+    cold, warm = (searched(setting, name, *TOUR, "--cache", str(cache)) for name in ("cold", "warm"))
     if cold.run.read_bytes() != warm.run.read_bytes():
         raise TourError(f"{warm.run} differs from {cold.run}; a cache must not change a run.")
     body = [
