@@ -46,7 +46,14 @@ def build_token_index(
 
 
 def check_fit(
-    count: int | None, dimension: int, *, kind: Kind, nlist: int, nprobe: int, pq_m: int, pq_nbits: int
+    count: int | None,
+    dimension: int,
+    *,
+    kind: Kind = "flat",
+    nlist: int = 256,
+    nprobe: int = 16,
+    pq_m: int = 48,
+    pq_nbits: int = 8,
 ) -> None:
     """Refuse settings that do not fit `count` vectors (None: not known yet) of `dimension` dimensions."""
     if kind not in get_args(Kind):
