@@ -18,15 +18,15 @@ DOCUMENTS = [
 ]
 
 
-def configuration(hidden=16, positions=128):
+def configuration(hidden=16, spread=0.4):
     return BertConfig(
         vocab_size=len(WORDS),
         hidden_size=hidden,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
-        max_position_embeddings=positions,
-        initializer_range=0.4,
+        max_position_embeddings=128,
+        initializer_range=spread,
     )
 
 

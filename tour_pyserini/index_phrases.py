@@ -88,7 +88,7 @@ def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncode
         "corpus_sha256": sha256(corpus.path),
         "documents": len(corpus),
         "encoder": findable(args.encoder),
-        "encoder_fingerprint": encoder.fingerprint,
+        "encoder_fingerprint": encoder.fingerprint(),
         "titles": "title" in args.fields,
         "max_length": encoder.settings.max_length,
         "stride": encoder.settings.stride,

@@ -1,6 +1,8 @@
 """Vectors of questions and of the tokens of passages."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,17 +33,14 @@ class PhraseEncoder:
         model: the `PhraseModel`.
         tokenizer: Hugging Face's, a fast one.
         settings: how it reads.
-        fingerprint: a digest of its files.
         dimension: of a token's vector.
     """
 
-    def __init__(
-        self, model: Any, tokenizer: Any, settings: EncoderSettings, *, fingerprint: str = "", device: str = "cpu"
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, settings: EncoderSettings, *, device: str = "cpu") -> None:
         if not tokenizer.is_fast:
             raise TourError("a phrase encoder needs a fast tokenizer, which knows where its tokens stand in the text.")
         self.model, self.tokenizer, self.settings = model.to(device), tokenizer, settings
-        self.fingerprint, self.dimension = fingerprint, model.config.hidden_size
+        self.dimension: int = model.config.hidden_size
         self._device = device
 
     def encode(self, question: str, **_: Any) -> Floats:
@@ -94,6 +93,26 @@ class PhraseEncoder:
                 raise TourError(f"the encoder gives no finite {np.dtype(dtype)} vectors for {document.docid!r}.")
             result.append(Tokens(rows, vectors))
         return result
+
+    def save(self, folder: Path) -> None:
+        """Write weights, tokenizer and settings where `load_phrase_encoder` finds them."""
+        self.model.save(folder)
+        self.tokenizer.save_pretrained(folder)
+        self.settings.save(folder)
+
+    def fingerprint(self) -> str | None:
+        """A digest of the weights that passages are encoded with; None where there are none.
+
+        Fine-tuning the query encoders alone leaves it as it is, so that their queries fit an index built before.
+        """
+        if self.model.phrase_encoder is None:
+            return None
+        digest = hashlib.sha256()
+        for part in (self.model.phrase_encoder, self.model.filter_linear):
+            for name, value in sorted(part.state_dict().items() if part is not None else ()):
+                digest.update(name.encode())
+                digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     def tensors(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The model's inputs [b, t], padded."""

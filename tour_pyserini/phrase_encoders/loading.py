@@ -8,7 +8,6 @@ from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
 from tour_pyserini.phrase_encoders.model import read_phrase_model
 from tour_pyserini.phrase_encoders.settings import read_encoder_settings
 from tour_pyserini.phrase_encoders.weights import has_phrase_weights
-from tour_pyserini.plugs.model_folder import fingerprint
 from tour_pyserini.rerankers.checkpoint import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_FILES, read_tokenizer
 
 TOKENIZER = "SpanBERT/spanbert-base-cased"
@@ -29,18 +28,12 @@ def load_phrase_encoder(
     Example:
         load_phrase_encoder("models/phrases").encode("who wrote hamlet")  # float32 [768]
     """
-    folder = _folder(spec)
+    folder = find_model(spec)
     if not has_phrase_weights(folder):
         raise TourError(f"{folder} holds no phrase encoder: it lacks config.json, or weights.")
-    tokens = read_tokenizer(_folder(tokenizer or (folder if _has_tokenizer(folder) else TOKENIZER)))
+    tokens = read_tokenizer(find_model(tokenizer or (folder if _has_tokenizer(folder) else TOKENIZER)))
     try:
-        return PhraseEncoder(
-            read_phrase_model(folder),
-            tokens,
-            read_encoder_settings(folder),
-            fingerprint=fingerprint(folder),
-            device=device,
-        )
+        return PhraseEncoder(read_phrase_model(folder), tokens, read_encoder_settings(folder), device=device)
     except RuntimeError as error:
         raise TourError(f"{folder} cannot run on the device {device!r} ({first_line(error)}).") from error
 
@@ -49,13 +42,13 @@ def _has_tokenizer(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
 
 
-def _folder(spec: str | os.PathLike[str]) -> Path:
+def find_model(spec: str | os.PathLike[str]) -> Path:
     """The folder of that path, or else the download of the model of that name."""
     folder = Path(spec).expanduser()
     if folder.is_dir():
         return folder
     if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith(".") or str(spec).count("/") != 1:
-        raise TourError(f"there is no phrase encoder {spec}; give its folder or its name on the model hub.")
+        raise TourError(f"there is no model {spec}; give its folder or its name on the model hub.")
     from huggingface_hub import snapshot_download
 
     try:

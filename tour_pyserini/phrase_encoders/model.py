@@ -1,7 +1,7 @@
 """Three transformers and a filter, as in DensePhrases (Lee et al., 2021)."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -76,7 +76,7 @@ def read_phrase_model(folder: Path) -> PhraseModel:
     return model.eval()
 
 
-def model_from_base(folder: Path, options: Any = None) -> PhraseModel:
+def model_from_base(folder: Path) -> PhraseModel:
     """A model to be trained: three copies of the transformer in a folder, and a filter with random weights."""
     from transformers import AutoModel
 

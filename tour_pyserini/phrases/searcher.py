@@ -20,10 +20,10 @@ class PhraseHit:
     """A phrase that was found: `text` is characters `begin` to `end` of the passage's text, `vector` [start; end]."""
 
     docid: str
-    score: float
     begin: int
     end: int
     text: str
+    score: float
     vector: Floats
 
 
@@ -96,11 +96,14 @@ class PhraseSearcher:
             for q_id, ids, similarities in zip(q_ids, hits.ids, hits.similarities, strict=True)
         }
 
+    def text(self, id_: int) -> str:
+        """The words of a phrase."""
+        place = self.docids.place(id_)
+        return title_and_text(self.texts, place)[1][place.begin : place.end]
+
     def hits(self, ids: Ids, scores: Floats) -> list[PhraseHit]:
         """Phrases [m] with their scores [m] as hits."""
         found = []
         for id_, score, vector in zip(ids.tolist(), scores.tolist(), self.finder.vectors(ids), strict=True):
-            place = self.docids.place(id_)
-            _, text = title_and_text(self.texts, place)
-            found.append(PhraseHit(place.docid, score, place.begin, place.end, text[place.begin : place.end], vector))
+            found.append(PhraseHit(*self.docids.place(id_), text=self.text(id_), score=score, vector=vector))
         return found

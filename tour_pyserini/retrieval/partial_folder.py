@@ -32,7 +32,7 @@ class PartialFolder(ABC):
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._docids = _locked(folder)
+        self._docids = locked(folder)
         self._files = {name: open(folder / name, "a+b") for name in self.FILES}  # noqa: SIM115 (closed by close)
         try:
             self.done = self._resume(settings)
@@ -79,13 +79,19 @@ class PartialFolder(ABC):
         if not done or not path.exists():
             with written_whole(path) as file:
                 json.dump(now, file, indent=2)
-        elif differing := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
-            changes = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in differing)
-            raise TourError(
-                f"{self.folder} was begun with other settings ({changes}); "
-                "use those again, or delete that folder to start again."
-            )
+        else:
+            refuse_other_settings(self.folder, before, now)
         return done
+
+
+def refuse_other_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise a TourError if work in a folder was begun with other settings than those of now."""
+    if differing := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+        changes = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in differing)
+        raise TourError(
+            f"{folder} was begun with other settings ({changes}); "
+            "use those again, or delete that folder to start again."
+        )
 
 
 def whole_lines(file: IO[bytes]) -> list[bytes]:
@@ -101,9 +107,9 @@ def write_through(file: Any, content: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _locked(folder: Path) -> IO[bytes]:
-    """The folder's file of docids, open and locked; both are made if they are not there."""
-    path = folder / "docid"
+def locked(folder: Path, name: str = "docid") -> IO[bytes]:
+    """A file in a folder, open and locked; both are made if they are not there."""
+    path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(path, "a+b")  # noqa: SIM115 (closed by close)
@@ -117,7 +123,7 @@ def _locked(folder: Path) -> IO[bytes]:
     if _is_at(path, file):
         return file
     file.close()  # the process that held the lock has finished and removed the folder
-    return _locked(folder)
+    return locked(folder, name)
 
 
 def _is_at(path: Path, file: IO[bytes]) -> bool:
