@@ -30,6 +30,8 @@ def train_parser() -> argparse.ArgumentParser:
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     _phrase_encoder(kinds)
+    _phrase_reranker(kinds)
+    _reading_comprehension(kinds)
     return parser
 
 
@@ -50,12 +52,42 @@ def _phrase_encoder(kinds: Any) -> None:
     add("--depth", type=positive, default=100, metavar="N", help="phrases retrieved for each question")
 
 
+def _phrase_reranker(kinds: Any) -> None:
+    parser = _kind(kinds, "phrase-reranker", "a cross-encoder that scores phrases in their contexts")
+    add = parser.add_argument_group("candidates").add_argument
+    add("--index", required=True, metavar="DIR", help="the phrase index that candidates come from")
+    add("--corpus", required=True, metavar="FILE", help="its corpus")
+    add("--encoder", metavar="NAME", help="encoder of the questions (default: what built the index)")
+    add("--depth", type=positive, default=100, metavar="N", help="phrases retrieved for each question")
+    positive_help = "a phrase is right if its context contains an answer (the paper), or if the phrase is one"
+    add("--positive", choices=["context", "phrase"], default="context", help=positive_help)
+    add = parser.add_argument_group("re-ranker").add_argument
+    contexts = "sentences around a phrase that are read"
+    add("--context", choices=["1", "3", "paragraph"], default="3", help=contexts)
+    add("--no-title", action="store_true", help="leave out the title")
+    losses = "over a right and a wrong phrase together (the paper), or each by itself (its published code)"
+    add("--loss", choices=["pairwise", "pointwise"], default="pairwise", help=losses)
+    add("--max-length", type=positive, default=256, metavar="N", help="tokens of a question and a context")
+
+
+def _reading_comprehension(kinds: Any) -> None:
+    parser = _kind(kinds, "reading-comprehension", "an extractive reader, to start a phrase re-ranker from")
+    parser.add_argument("--max-length", type=positive, default=384, metavar="N", help="tokens of question and passage")
+
+
 def _kind(kinds: Any, name: str, about: str) -> argparse.ArgumentParser:
     parser = kinds.add_parser(name, help=about, description=f"Train {about}.", formatter_class=Help)
     add = parser.add_argument_group("data").add_argument
-    add("--data", nargs="+", action="append", required=True, metavar="FILE", help=f"{DATA}; may be given again")
+    data = "questions with answers, in any format of topics" if name == "phrase-reranker" else DATA
+    add("--data", nargs="+", action="append", required=True, metavar="FILE", help=f"{data}; may be given again")
     add("--validation", nargs="+", action="append", metavar="FILE", help="as --data, not trained on")
-    add("--validation-share", type=float, default=0.1, metavar="X", help="of the passages, without --validation")
+    add(
+        "--validation-share",
+        type=float,
+        default=0.1,
+        metavar="X",
+        help="of the passages or questions, without --validation",
+    )
     add("--validation-questions", type=positive, default=300, metavar="N", help="questions to validate on, at most")
     add = parser.add_argument_group("model").add_argument
     add("--base", required=True, help="what to start from: a folder, a name on the model hub, or `default`")

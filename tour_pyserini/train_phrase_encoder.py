@@ -1,7 +1,6 @@
 """`python -m tour_pyserini.train phrase-encoder`."""
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,23 @@ from tour_pyserini.phrase_encoders.settings import EncoderSettings
 from tour_pyserini.phrases.index import open_phrase_index, read_settings
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.plugs.default_encoder import verify_default_encoder
+from tour_pyserini.plugs.encoder_choice import DEFAULT
 from tour_pyserini.plugs.model_folder import fingerprint, read_model_folder
 from tour_pyserini.rerankers.checkpoint import read_tokenizer
 from tour_pyserini.texts import open_texts
+from tour_pyserini.train_inputs import read_examples_for, told_by
 from tour_pyserini.training.data import Example
 from tour_pyserini.training.phrase_task import PhraseTask, Weights
 from tour_pyserini.training.phrase_validation import PhraseValidation
 from tour_pyserini.training.query_task import QueryTask
 from tour_pyserini.training.run import run_training
-from tour_pyserini.training.sets import described, read_sources, split
 from tour_pyserini.training.settings import TrainSettings
 from tour_pyserini.training.trainer import Task
 
 
 def train_phrase_encoder(args: argparse.Namespace, settings: TrainSettings) -> dict[str, Any]:
     """Train from a base, or the query encoders of a phrase encoder on an index; the training's record."""
-    base = verify_default_encoder() if args.base == "default" else find_model(args.base)
+    base = verify_default_encoder() if args.base == DEFAULT else find_model(args.base)
     if args.query_side and args.corpus is None:
         raise TourError("--corpus is missing: query-side fine-tuning reads the phrases it retrieves.")
     examples, held = read_examples_for(args, settings)
@@ -45,22 +45,6 @@ def train_phrase_encoder(args: argparse.Namespace, settings: TrainSettings) -> d
             return _phrase_task(args, settings, base, examples, held)
 
     return run_training(make, settings, told, output=args.output)
-
-
-def read_examples_for(args: argparse.Namespace, settings: TrainSettings) -> tuple[list[Example], list[Example]]:
-    """Training and validation examples of --data and --validation."""
-    examples = read_sources(args.data)
-    if args.validation:
-        return examples, read_sources(args.validation)[: args.validation_questions]
-    return split(examples, share=args.validation_share, most=args.validation_questions, seed=settings.seed)
-
-
-def told_by(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say about the model and the data, for the record; how fast it is done is no part of it."""
-    left_out = {"output", "device", "threads", "data", "validation", "base"}
-    left_out |= {field.name for field in dataclasses.fields(TrainSettings)}
-    told = {name: value for name, value in vars(args).items() if name not in left_out}
-    return {**told, "data": described(args.data), "validation": described(args.validation or [])}
 
 
 def _phrase_task(

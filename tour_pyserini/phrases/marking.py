@@ -47,12 +47,15 @@ class PhraseInput:
         marked = self._marked(text, begin, end)
         return f"{title}{self.separator}{marked}" if self.title and title else marked
 
-    def _marked(self, text: str, begin: int, end: int) -> str:
-        first, last = (0, len(text)) if self.context == "paragraph" else self._stretch(text, begin, end)
-        return f"{text[first:begin]}{BEGIN} {text[begin:end]} {END}{text[end:last]}"
-
-    def _stretch(self, text: str, begin: int, end: int) -> tuple[int, int]:
+    def stretch(self, text: str, begin: int, end: int) -> tuple[int, int]:
+        """The part of the text that is shown for `text[begin:end]`: where it begins and ends."""
+        if self.context in ("paragraph", "passage"):
+            return 0, len(text)
         return around(text, begin, end, sides=0 if self.context == "1" else 1)
+
+    def _marked(self, text: str, begin: int, end: int) -> str:
+        first, last = self.stretch(text, begin, end)
+        return f"{text[first:begin]}{BEGIN} {text[begin:end]} {END}{text[end:last]}"
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write it beside a re-ranker that was trained on such inputs."""

@@ -15,8 +15,8 @@ from tour_pyserini.retrieval.partial_folder import locked, refuse_other_settings
 class Checkpoints:
     """The folder of an unfinished training: its settings, its last state, and the best model so far.
 
-    Opened again with the same settings it has the last state; with others it refuses. While it is open no other
-    process can open it. Left without a state, it leaves no trace.
+    Opened again with the same settings it has the last state and all else that was put there; with others it refuses.
+    While it is open no other process can open it. Left with nothing worth keeping, it leaves no trace.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -32,7 +32,7 @@ class Checkpoints:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self._lock.closed and not self._state.exists():
+        if not self._lock.closed and not self._begun():
             self.discard()
         self._lock.close()
 
@@ -76,9 +76,12 @@ class Checkpoints:
         shutil.rmtree(gone)
         self._lock.close()
 
+    def _begun(self) -> bool:
+        return any(path.name not in ("lock", "settings.json") for path in self.folder.iterdir())
+
     def _check(self, now: Mapping[str, Any]) -> None:
         path = self.folder / "settings.json"
-        if not self._state.exists():
+        if not self._begun():
             with written_whole(path) as file:
                 json.dump(now, file, indent=2)
             return

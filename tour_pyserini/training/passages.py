@@ -39,7 +39,7 @@ def training_passages(examples: Sequence[Example], tokenizer: Any, settings: Enc
     """The examples by passage: a passage is encoded once for all questions about it.
 
     Of a passage that is read in several stretches, each is a passage of its own; a stretch without an answer is left
-    out, and a question belongs to the first stretch that holds an answer. An answer that two stretches share is in none.
+    out, and a question belongs to the first stretch that holds an answer. An answer cut by two stretches is in none.
     """
     by_passage: dict[str, list[Example]] = {}
     for example in examples:
