@@ -17,6 +17,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.files import cache_home, check_output, written_whole
 from tour_pyserini.record import write_record
 from tour_pyserini.search_arguments import search_parser
+from tour_pyserini.search_phrases import check_phrase_flags, phrase_searcher
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,9 +29,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check_flags(args)
     if not args.index:
         raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index.")
+    phrases = check_phrase_flags(args)
     if METHODS[config.method].labels and not args.corpus:
         raise TourError(f"--corpus is missing: the method {config.method} reads the passages it labels.")
     output = args.output or f"runs/{_name(args.topics)}.{config.method}.trec"
+    if phrases:
+        args.predictions = args.predictions or f"{output}.answers.jsonl"
     _check_outputs(args, output)
 
     from tour_pyserini.evaluation.files import read_qrels
@@ -42,8 +46,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.qrels:
         topics = judged_only(topics, {qrel.query_id for qrel in read_qrels(args.qrels)}, source=args.qrels)
     reranker = _reranker(args) if METHODS[config.method].labels else None
-    with _open_trace(args.trace) as trace:
-        searcher = _searcher(args, config, reranker, trace)
+    with _open_whole(args.trace) as trace, _open_whole(args.predictions) as predictions:
+        if phrases:
+            searcher = phrase_searcher(args, config, reranker, trace, predictions)
+        else:
+            searcher = _searcher(args, config, reranker, trace)
         kept: list[Batch] = []
         write_run(
             _batches(searcher, topics, args, kept),
@@ -92,10 +99,15 @@ def _check_flags(args: argparse.Namespace) -> None:
 
 def _check_outputs(args: argparse.Namespace, output: str) -> None:
     """Find out before the search, not after it, that everything can be written."""
-    places = [output, args.trace, f"{args.output_queries}/embedding.pkl" if args.output_queries else None]
+    places = [
+        output,
+        args.trace,
+        args.predictions,
+        f"{args.output_queries}/embedding.pkl" if args.output_queries else None,
+    ]
     given = [Path(place).resolve() for place in places if place]
     if len(set(given)) != len(given):
-        raise TourError(f"the run and the trace cannot both be {args.trace}; give them two names.")
+        raise TourError("the run, the trace and the predictions need a name each; two of them are the same.")
     for place in given:
         check_output(place, [args.topics, args.corpus, args.qrels, args.config])
 
@@ -177,7 +189,7 @@ def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[An
 
 
 @contextlib.contextmanager
-def _open_trace(path: str | None) -> Iterator[Any]:
+def _open_whole(path: str | None) -> Iterator[Any]:
     if path is None:
         yield None
     else:

@@ -19,6 +19,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = settings_from(args)
     check_new(args.output)
     with torch_threads(args.threads):
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # of reading and writing weights; the training has its own
         record = _trainer(args.what)(args, settings)
     sys.stderr.write(f"{args.output}: the best of {record['steps']} steps is {record['best_step']}\n")
 

@@ -23,10 +23,8 @@ def train_reading_comprehension(args: argparse.Namespace, settings: TrainSetting
     def make(_: Path) -> ReadingTask:
         import torch
         from transformers import AutoModelForQuestionAnswering
-        from transformers.utils import logging
 
         torch.manual_seed(settings.seed)  # the head's first weights
-        logging.disable_progress_bar()
         try:
             model = AutoModelForQuestionAnswering.from_pretrained(str(base), weights_only=True, trust_remote_code=False)
         except Exception as error:

@@ -45,19 +45,18 @@ class PhraseEncoder:
 
     def encode(self, question: str, **_: Any) -> Floats:
         """The vector [start; end] of a question, float32 [2 d]."""
-        return self.encode_batch([question])[0]
+        import torch
+
+        inputs = self.tensors(self.question_rows([question]))
+        with torch.inference_mode():
+            start, end = self.model.questions(inputs, self.settings.pooling)
+        return torch.cat([start, end], dim=1)[0].float().cpu().numpy()
 
     def encode_batch(self, questions: Sequence[str]) -> Floats:
         """The vectors of questions, float32 [n, 2 d]."""
-        import torch
-
-        rows = self.question_rows(questions)
-        result = np.empty((len(rows), 2 * self.dimension), dtype=np.float32)
-        with torch.inference_mode():
-            for batch in self._batches(rows):
-                start, end = self.model.questions(self.tensors([rows[i] for i in batch]), self.settings.pooling)
-                result[batch] = torch.cat([start, end], dim=1).float().cpu().numpy()
-        return result
+        # One by one: in a batch the last digits of a vector depend on the other questions.
+        vectors = [self.encode(question) for question in questions]
+        return np.stack(vectors) if vectors else np.empty((0, 2 * self.dimension), dtype=np.float32)
 
     def question_rows(self, questions: Sequence[str]) -> list[Row]:
         """Questions as the model's inputs."""

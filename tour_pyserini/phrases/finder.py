@@ -1,6 +1,6 @@
 """The best phrases for query vectors."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class PhraseFinder:
         `phrases=0` the list is the best phrase of each of the best passages.
 
         Returns:
-            ids and similarities [n, m], best first, padded with -1 and minus infinity.
+            ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
         """
         found: list[Phrases] = [None] * len(queries)  # type: ignore[list-item]
         waiting, fetch = np.arange(len(queries)), min(self._fetch, len(self.index.rows))
@@ -62,7 +62,7 @@ class PhraseFinder:
                 enough.append(sure or fetch >= len(self.index.rows))
             waiting = waiting[~np.array(enough, dtype=bool)]
             fetch = min(fetch * GROWTH, len(self.index.rows))
-        return _padded(found)
+        return _padded(found, phrases + passages)
 
     def vectors(self, ids: Ids) -> Floats:
         """The vectors [start; end] [m, 2 d] of phrases [m], float32."""
@@ -109,9 +109,7 @@ def _best(all_: Phrases, phrases: int, passages: int) -> tuple[Phrases, bool]:
     return Phrases(all_.ids[kept], all_.scores[kept], all_.passages[kept]), full
 
 
-def _padded(lists: Iterable[Phrases]) -> Hits:
-    lists = list(lists)
-    width = max((len(one.ids) for one in lists), default=0)
+def _padded(lists: Sequence[Phrases], width: int) -> Hits:
     ids = np.full((len(lists), width), -1, dtype=np.int64)
     similarities = np.full((len(lists), width), -np.inf, dtype=np.float32)
     for row, one in enumerate(lists):

@@ -1,7 +1,7 @@
 """From a phrase's number to the passage and the stretch of text that it is."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,13 @@ class Place(NamedTuple):
     docid: str
     begin: int
     end: int
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """The place that a name, such as `nq-0:77-98`, stands for."""
+        docid, _, span = name.rpartition(":")
+        begin, _, end = span.partition("-")
+        return cls(docid, int(begin), int(end))
 
     def __str__(self) -> str:
         return f"{self.docid}:{self.begin}-{self.end}"

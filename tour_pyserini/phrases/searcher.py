@@ -24,7 +24,7 @@ class PhraseHit:
     end: int
     text: str
     score: float
-    vector: Floats
+    vector: Floats | None = None
 
 
 class PhraseSearcher:

@@ -16,9 +16,7 @@ def marked_classifier(folder: Path, *, labels: int) -> tuple[Any, Any]:
     """
     import torch
     from transformers import AutoModelForSequenceClassification
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
     tokenizer = read_tokenizer(folder)
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
