@@ -106,8 +106,9 @@ def _check_outputs(args: argparse.Namespace, output: str) -> None:
         f"{args.output_queries}/embedding.pkl" if args.output_queries else None,
     ]
     given = [Path(place).resolve() for place in places if place]
-    if len(set(given)) != len(given):
-        raise TourError("the run, the trace and the predictions need a name each; two of them are the same.")
+    for number, place in enumerate(given):
+        if place in given[:number]:
+            raise TourError(f"the run, the trace and the predictions cannot share {place.name}; give each a name.")
     for place in given:
         check_output(place, [args.topics, args.corpus, args.qrels, args.config])
 

@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_refused(case, tmp_path):
         (["--vectors", "encode"], "--vectors cannot be used: .* is a phrase index"),
         (["--remove-query"], "--remove-query cannot be used"),
         (["--nprobe", 2], "--nprobe is for inverted files"),
-        (["--predictions", tmp_path / "a.trec"], "need a name each"),
+        (["--predictions", tmp_path / "a.trec"], "cannot share a.trec"),
         (["--predictions", case.topics], "would be written over the input"),
     ]:
         with pytest.raises(TourError, match=message):
