@@ -2,10 +2,7 @@
 
 import argparse
 import dataclasses
-import json
 import math
-import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable
@@ -15,22 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import sha256
 from tour_pyserini.index_inputs import findable, open_corpus
 from tour_pyserini.phrase_encoders import load_phrase_encoder
 from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
-from tour_pyserini.phrases.building import ADDED_AT_ONCE, build_token_index, check_fit
-from tour_pyserini.phrases.index import FILE
+from tour_pyserini.phrases.building import check_fit
 from tour_pyserini.phrases.partial_tokens import PartialTokens
-from tour_pyserini.record import version_of
+from tour_pyserini.phrases.writing import write_phrase_index
 from tour_pyserini.retrieval.index_folder import check_place, folder_whole
 from tour_pyserini.texts.beir import BeirTexts
 from tour_pyserini.texts.document import Document
 
-CHUNK = 256  # passages that are encoded and saved together
-LIBRARIES = ("faiss-cpu", "torch", "transformers", "numpy")
+CHUNK = 64  # passages that are encoded and saved together
 
 
 def index_phrases(args: argparse.Namespace) -> None:
@@ -51,7 +45,7 @@ def index_phrases(args: argparse.Namespace) -> None:
         if not partial.count:
             raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
         with folder_whole(folder, overwrite=args.overwrite) as new:
-            _write(new, partial, settings, kind)
+            write_phrase_index(new, partial, settings, kind)
         count = partial.count
         partial.discard()
     seconds = time.perf_counter() - started
@@ -120,35 +114,3 @@ def _encode(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncoder,
             rows, vectors = (np.concatenate(arrays) for arrays in zip(*tokens, strict=True))
             partial.append([document.docid for document in chunk], rows, vectors)
             bar.update(len(chunk))
-
-
-def _write(folder: Path, partial: PartialTokens, settings: dict[str, Any], kind: dict[str, Any]) -> None:
-    """The token vectors and their rows, FAISS over them, and beside them how they came about."""
-    import faiss
-
-    vectors = partial.vectors()
-    faiss.write_index(build_token_index(vectors, **kind), str(folder / "index"))
-    for name in ("vectors", "rows", "docid"):
-        _link(partial.folder / name, folder / name)
-    record = {
-        "settings": settings,
-        "index": kind,
-        "built": {"rows": partial.count, "largest_norm": _largest_norm(vectors)},
-        "versions": {name: version_of(name) for name in LIBRARIES},
-        "sha256": {name: sha256(folder / name) for name in ("index", "vectors", "rows", "docid")},
-    }
-    (folder / FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-def _link(source: Path, place: Path) -> None:
-    """The same file under another name, which takes no time and no room; a copy where that cannot be."""
-    try:
-        os.link(source, place)
-    except OSError:
-        shutil.copyfile(source, place)
-
-
-def _largest_norm(vectors: Floats) -> float:
-    starts = range(0, len(vectors), ADDED_AT_ONCE)
-    blocks = (vectors[start : start + ADDED_AT_ONCE].astype(np.float32) for start in starts)
-    return max(float(np.linalg.norm(block, axis=1).max()) for block in blocks)

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 # Flags that say something about passage indexes alone, and those about phrase indexes alone.
 _NOT_FOR_PHRASES = ("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix")
-_FOR_PHRASES = ("predictions", "unit", "max_words", "nprobe", "context", "title")
+_FOR_PHRASES = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 
 
 def add_phrase_flags(group: argparse._ArgumentGroup) -> None:
@@ -28,6 +28,7 @@ def add_phrase_flags(group: argparse._ArgumentGroup) -> None:
     contexts = "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks"
     add("--context", choices=CONTEXTS, help=f"{contexts} (default: what it was trained on, or 3)")
     add("--title", action=argparse.BooleanOptionalAction, help="whether it reads the title first (default: likewise)")
+    add("--separator", metavar="TEXT", help='between title and text, e.g. " </s> " (default: likewise, or a blank)')
 
 
 def check_phrase_flags(args: argparse.Namespace) -> bool:
@@ -63,7 +64,7 @@ def phrase_searcher(
         reranker,
         config,
         unit=args.unit or "phrase",
-        shown=read_phrase_input(args.reranker, context=args.context, title=args.title),
+        shown=read_phrase_input(args.reranker, context=args.context, title=args.title, separator=args.separator),
         observe=Trace(trace, inner.docids, labelled=METHODS[config.method].labels) if trace else None,  # type: ignore[arg-type]
         predict=lambda qid, hits: write_predictions(predictions, qid, hits),
     )

@@ -68,6 +68,7 @@ def _phrase_reranker(kinds: Any) -> None:
     losses = "over a right and a wrong phrase together (the paper), or each by itself (its published code)"
     add("--loss", choices=["pairwise", "pointwise"], default="pairwise", help=losses)
     add("--max-length", type=positive, default=256, metavar="N", help="tokens of a question and a context")
+    parser.set_defaults(epochs=20, batch_size=32, learning_rate=2e-5)  # the paper's
 
 
 def _reading_comprehension(kinds: Any) -> None:

@@ -46,11 +46,8 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def case(tmp_path_factory):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield Case(tmp_path_factory.mktemp("search-phrases"))
-    torch.set_num_threads(before)
+def case(tmp_path_factory, one_thread):
+    return Case(tmp_path_factory.mktemp("search-phrases"))
 
 
 def read(path):

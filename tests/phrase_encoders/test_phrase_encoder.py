@@ -16,6 +16,8 @@ from tour_pyserini.phrase_encoders.settings import EncoderSettings, read_encoder
 from tour_pyserini.phrase_encoders.windows import windows_of
 from tour_pyserini.texts.document import Document
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PASSAGES = [Document(one["_id"], one["title"], one["text"]) for one in DOCUMENTS]
 LONG = Document("long", "A title", " ".join(f"word{i} the river" for i in range(60)))
 
@@ -149,6 +151,12 @@ def test_settings_come_from_the_folder(tmp_path):
     (tmp_path / "tour-phrase-encoder.json").write_text(json.dumps({"poling": "cls"}))
     with pytest.raises(TourError, match="does not describe a phrase encoder"):
         read_encoder_settings(tmp_path)
+
+
+def test_no_more_is_read_than_the_model_has_positions_for(encoder, caplog):
+    assert (encoder.settings.max_length, encoder.settings.stride) == (128, 64)  # DensePhrases' own are 384 and 128
+    rows, _ = encoder.passages([LONG], threshold=-np.inf)[0]
+    assert LONG.text[rows["begin"][-1] : rows["end"][-1]] == "river"
 
 
 def test_mean_pooling_ignores_padding(tmp_path):

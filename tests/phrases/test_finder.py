@@ -150,6 +150,18 @@ def test_inverted_files_find_what_stands_out(kind):
     assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
 
 
+def test_an_inverted_file_that_has_no_more_is_not_asked_again(monkeypatch, caplog):
+    index = random_index(passages=100, kind="ivf", nlist=50, nprobe=1)
+    asked = []
+    search = finder_module.FaissIndex.search
+    monkeypatch.setattr(
+        finder_module.FaissIndex, "search", lambda self, q, k, **more: asked.append(k) or search(self, q, k, **more)
+    )
+    hits = PhraseFinder(index, fetch=2000).find(np.ones((1, 32), dtype=np.float32), phrases=5000)
+    assert asked == [2000]
+    assert 0 < (hits.ids >= 0).sum() < 5000
+
+
 def test_settings_that_do_not_fit_are_refused():
     index = random_index(passages=2, length=5)
     with pytest.raises(TourError, match="1 to 32767 words"):

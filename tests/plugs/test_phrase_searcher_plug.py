@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
 from worlds import HashReranker
 
@@ -28,15 +27,12 @@ CONFIG = TourConfig(method="hard", depth=5, iterations=3, learning_rate=0.5, sim
 
 
 @pytest.fixture(scope="module")
-def inner(tmp_path_factory):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def inner(tmp_path_factory, one_thread):
     folder = tmp_path_factory.mktemp("phrases")
     encoder = save_encoder(folder / "encoder", pooling="mean")
     corpus = write_corpus(folder / "corpus.jsonl", MANY)
     index([str(w) for w in ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", folder / "i"]])
-    yield PhraseSearcher(open_phrase_index(folder / "i"), load_phrase_encoder(encoder), open_texts(corpus))
-    torch.set_num_threads(before)
+    return PhraseSearcher(open_phrase_index(folder / "i"), load_phrase_encoder(encoder), open_texts(corpus))
 
 
 def test_dense_is_the_phrase_searcher(inner):

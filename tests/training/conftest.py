@@ -16,14 +16,6 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
     """A folder with a corpus, questions about it, and a base with random weights."""

@@ -12,10 +12,12 @@ from tour_pyserini.phrases.index import open_phrase_index
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.texts import open_texts
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def flags(place, output, *more):
     data = [place / "questions.jsonl", place / "corpus.jsonl"]
-    steps = ["--epochs", 60, "--batch-size", 2, "--learning-rate", 3e-3, "--max-length", 64, "--validate-every", 40]
+    steps = ["--epochs", 40, "--batch-size", 2, "--learning-rate", 3e-3, "--max-length", 64, "--validate-every", 20]
     words = ["phrase-encoder", "--base", place / "base", "--output", output, "--data", *data, "--validation", *data]
     return [str(word) for word in [*words, *steps, "--threads", 1, *more]]
 
@@ -74,7 +76,7 @@ def test_query_side_fine_tuning_leaves_the_index_valid(place, trained, tmp_path)
     start = tmp_path / "short"
     paths = ["--corpus", place / "corpus.jsonl", "--encoder", start, "--index", tmp_path / "index"]
     index.main([str(word) for word in ["--phrases", *paths, "--threads", 1, "--filter-threshold=-inf"]])
-    more = ["--query-side", tmp_path / "index", "--corpus", place / "corpus.jsonl", "--depth", 30, "--max-steps", 60]
+    more = ["--query-side", tmp_path / "index", "--corpus", place / "corpus.jsonl", "--depth", 30, "--max-steps", 40]
     arguments = flags(place, tmp_path / "tuned", *more)
     arguments[arguments.index("--base") + 1] = str(start)
     train.main(arguments)

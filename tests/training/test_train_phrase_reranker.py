@@ -22,6 +22,8 @@ from tour_pyserini.training import candidates as candidates_module
 from tour_pyserini.training.candidates import find_candidates
 from tour_pyserini.training.reranker_model import marked_classifier
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 @pytest.fixture(scope="module")
 def phrases(place):

@@ -1,5 +1,6 @@
 """Vectors of questions and of the tokens of passages."""
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from tour_pyserini.phrase_encoders.windows import Window, windows_of
 from tour_pyserini.phrases.filter import filtered
 from tour_pyserini.phrases.rows import Rows, token_rows
 from tour_pyserini.rerankers.batching import Row, length_sorted_batches, padded
+from tour_pyserini.rerankers.checkpoint import usable_length
 from tour_pyserini.texts.document import Document
 
 BUDGET = 4096  # padded tokens of a batch
@@ -39,7 +41,9 @@ class PhraseEncoder:
     def __init__(self, model: Any, tokenizer: Any, settings: EncoderSettings, *, device: str = "cpu") -> None:
         if not tokenizer.is_fast:
             raise TourError("a phrase encoder needs a fast tokenizer, which knows where its tokens stand in the text.")
-        self.model, self.tokenizer, self.settings = model.to(device), tokenizer, settings
+        self.model, self.tokenizer = model.to(device), tokenizer
+        length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, settings.max_length)
+        self.settings = dataclasses.replace(settings, max_length=length, stride=min(settings.stride, length // 2))
         self.dimension: int = model.config.hidden_size
         self._device = device
 

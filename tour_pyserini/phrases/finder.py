@@ -59,7 +59,9 @@ class PhraseFinder:
                 own = [Hits(hits.ids[place], hits.similarities[place]) for hits in (starts, ends)]
                 list_, sure = self._list(queries[row], *own, phrases=phrases, passages=passages)
                 found[row] = list_
-                enough.append(sure or fetch >= len(self.index.rows))
+                # An inverted file that has no more to give gives -1.
+                spent = fetch >= len(self.index.rows) or max(own[0].ids[-1], own[1].ids[-1]) < 0
+                enough.append(sure or spent)
             waiting = waiting[~np.array(enough, dtype=bool)]
             fetch = min(fetch * GROWTH, len(self.index.rows))
         return _padded(found, phrases + passages)

@@ -61,7 +61,7 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = None) -> PhraseIndex:
-    """Open the index in a folder; token vectors and their places stay on the disk.
+    """Open the index in a folder; its files are memory-mapped, so that nothing is read before it is needed.
 
     Args:
         folder: made by `python -m tour_pyserini.index --phrases`.
@@ -75,7 +75,8 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
         rows = np.memmap(place / "rows", dtype=ROW, mode="r", shape=(count,))
         vectors = np.memmap(place / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
         docids = (place / "docid").read_text(encoding="utf-8").splitlines()
-        index = faiss.read_index(str(place / "index"))
+        # Memory-mapped where this version of FAISS can: an inverted file then reads the lists it looks into alone.
+        index = faiss.read_index(str(place / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise TourError(f"the phrase index {place} is damaged ({error}); build it again.") from error
     if index.ntotal != count or len(docids) != settings["documents"]:

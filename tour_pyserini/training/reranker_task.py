@@ -69,24 +69,19 @@ class RerankerTask:
 
     def loss(self, batch: Sequence[Pair]) -> Any:
         """The mean loss of pairs."""
-        logits = self._logits(batch)
-        if self._pairwise:
-            right, wrong = logits[: len(batch), 0], logits[len(batch) :, 0]
-            return softplus(wrong - right).mean()
-        return cross_entropy(logits, self._classes(len(batch)))
+        return self._loss(self._logits(batch))
 
     def validate(self) -> Mapping[str, float]:
-        """How often a right phrase scores above a wrong one, or a phrase gets its class."""
-        right = []
+        """How often a right phrase scores above a wrong one, or a phrase gets its class; and how likely that was."""
+        right, losses = [], []
         with torch.inference_mode():
             for start in range(0, len(self._validation), VALIDATED_AT_ONCE):
                 batch = self._validation[start : start + VALIDATED_AT_ONCE]
                 logits = self._logits(batch)
-                if self._pairwise:
-                    right.append(logits[: len(batch), 0] > logits[len(batch) :, 0])
-                else:
-                    right.append(logits.argmax(1) == self._classes(len(batch)))
-        return {"accuracy": float(torch.cat(right).float().mean())}
+                right.append(self._is_right(logits))
+                losses.append(float(self._loss(logits)) * len(batch))
+        accuracy = float(torch.cat(right).float().mean())
+        return {"accuracy": accuracy, "log_likelihood": -sum(losses) / len(self._validation)}
 
     def save(self, folder: Path) -> None:
         """Write the re-ranker, and beside it what it reads of a phrase."""
@@ -111,6 +106,18 @@ class RerankerTask:
     def _passage(self, place: Any) -> str:
         title, text = title_and_text(self._texts, place)
         return self._shown(title, text, place.begin, place.end)
+
+    def _loss(self, logits: torch.Tensor) -> torch.Tensor:
+        if self._pairwise:
+            right, wrong = logits[:, 0].chunk(2)
+            return softplus(wrong - right).mean()
+        return cross_entropy(logits, self._classes(len(logits) // 2))
+
+    def _is_right(self, logits: torch.Tensor) -> torch.Tensor:
+        if self._pairwise:
+            right, wrong = logits[:, 0].chunk(2)
+            return right > wrong
+        return logits.argmax(1) == self._classes(len(logits) // 2)
 
     def _classes(self, count: int) -> torch.Tensor:
         return torch.tensor([1] * count + [0] * count, device=self._device)

@@ -45,7 +45,8 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
     if before := checkpoints.load():
         _restore(task.model, optimiser, before)
         state = {name: before[name] for name in state}
-    elif not state["history"]:
+    else:
+        task.model.eval()
         state["history"].append({"step": 0, "loss": None, **task.validate()})
     with tqdm(total=steps, initial=state["step"], unit="step", desc="training", disable=None) as bar:
         for step in range(state["step"], steps):
