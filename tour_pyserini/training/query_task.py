@@ -74,7 +74,8 @@ class QueryTask:
         vectors = self._searcher.finder.vectors(ids.reshape(-1)).reshape(*ids.shape, -1)
         chosen = torch.from_numpy(useful)
         logits = torch.einsum("qd,qkd->qk", queries[chosen], torch.from_numpy(vectors).to(queries))
-        return marginal(logits, torch.from_numpy(right[useful]), torch.from_numpy(there[useful])).mean()
+        masks = (torch.from_numpy(mask[useful]).to(logits.device) for mask in (right, there))
+        return marginal(logits, *masks).mean()
 
     def validate(self) -> Mapping[str, float]:
         """Exact match and F1 of the first phrase from the whole index."""
