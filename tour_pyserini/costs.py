@@ -16,7 +16,7 @@ class Costs:
         pairs: (query, passage) pairs labelled.
         reused: labels asked for again within a query and not paid again.
         scored: pairs that went through the re-ranker; `pairs - scored` came from the persistent cache.
-        seconds: wall-clock time by stage.
+        seconds: wall-clock time by stage; a stage within another counts for itself alone.
     """
 
     queries: int = 0
@@ -26,14 +26,20 @@ class Costs:
     scored: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._within = 0.0  # seconds of the stages inside the present one
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a stage."""
-        start = time.perf_counter()
+        """Add the time of the block to a stage, but for the stages within it."""
+        start, outside = time.perf_counter(), self._within
+        self._within = 0.0
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            passed = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + passed - self._within
+            self._within = outside + passed
 
     def __str__(self) -> str:
         by_stage = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items())

@@ -10,7 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tour_pyserini.command import run
+from tour_pyserini.errors import TourError
 from tour_pyserini.files import sha256
 from tour_pyserini.index_arguments import index_parser
 from tour_pyserini.index_inputs import findable, open_corpus
@@ -19,6 +22,7 @@ from tour_pyserini.plugs.encoders import encoder_fingerprint, load_document_enco
 from tour_pyserini.plugs.index_settings import FILE
 from tour_pyserini.record import version_of
 from tour_pyserini.retrieval.building import build_index, check_fit
+from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
 from tour_pyserini.retrieval.index_folder import check_place, folder_whole
 from tour_pyserini.retrieval.partial_vectors import PartialVectors
 from tour_pyserini.texts.beir import BeirTexts
@@ -62,7 +66,10 @@ def _index(args: argparse.Namespace) -> None:
         # Whoever worked here before may have finished the index since the first look.
         check_place(folder, overwrite=args.overwrite)
         there = partial.done
-        _encode(args, corpus, encoder, partial, max_length=settings["max_length"])
+        if args.vectors is None:
+            _encode(args, corpus, encoder, partial, max_length=settings["max_length"])
+        else:
+            _copy(args.vectors, corpus, settings, partial)
         with folder_whole(folder, overwrite=args.overwrite) as new:
             _write(new, partial, settings, kind, threads=args.threads)
         partial.discard()
@@ -114,6 +121,24 @@ def _encode(
             vectors = encode_documents(encoder, chunk, batch_size=args.batch_size, max_length=max_length)
             partial.append([document.docid for document in chunk], vectors)
             bar.update(len(chunk))
+
+
+def _copy(folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialVectors) -> None:
+    """Take the vectors of an index that was made with the same settings."""
+    path = folder / FILE
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise TourError(f"{folder} is not an index that this command made; choose other --vectors.") from None
+    if other := [name for name, value in settings.items() if stored.get(name) != value]:
+        raise TourError(
+            f"the vectors in {folder} were made with another {other[0]}; leave out --vectors, or change it."
+        )
+    docids = list(islice(corpus, partial.done, None))
+    vectors = EncodedCorpus.open(folder, docids=docids, dimension=settings["dimension"])
+    for start in range(0, len(docids), CHUNK):
+        part = docids[start : start + CHUNK]
+        partial.append(part, vectors(np.arange(start, start + len(part))))
 
 
 def _chunks(documents: Iterator[Document]) -> Iterator[list[Document]]:

@@ -23,6 +23,8 @@ def index_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--corpus", type=Path, required=True, help="a BEIR corpus.jsonl (_id, title, text), or a folder that holds one")
     add("--index", type=Path, required=True, help="the folder of the index, made when it is complete")
+    vectors = "an exact index of the same corpus and encoder, whose vectors are taken instead of encoding again"
+    add("--vectors", type=Path, metavar="DIR", help=vectors)
     add("--overwrite", action="store_true", help="replace an index that is there, once the new one is complete")
 
     group = parser.add_argument_group("encoder")

@@ -32,6 +32,7 @@ def write_record(
     config: Any,
     files: Mapping[str, str | os.PathLike[str] | None],
     models: Mapping[str, str | None],
+    found: Mapping[str, float],
     costs: Costs,
 ) -> None:
     """Write the record of a finished run.
@@ -42,6 +43,7 @@ def write_record(
         config: the settings that were used.
         files: the inputs by role; what is not a file on this machine (a prebuilt name) is kept as it is.
         models: fingerprints by role.
+        found: settings that were found on the way rather than given.
         costs: what it cost.
     """
     record = {
@@ -52,6 +54,7 @@ def write_record(
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}},
         "files": {role: _identity(path) for role, path in files.items() if path is not None},
         "models": {role: fingerprint for role, fingerprint in models.items() if fingerprint},
+        "found": dict(found),
         "run": {"sha256": sha256(run)},
         "costs": dataclasses.asdict(costs),
     }

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,21 @@ from tour_pyserini.record import write_record
 from tour_pyserini.search_arguments import search_parser
 from tour_pyserini.search_phrases import check_phrase_flags, phrase_searcher
 
+Opener = Callable[..., Any]
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command."""
+
+def _anew(make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    return make(*args, **options)
+
+
+def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
+    """Run the command.
+
+    Args:
+        argv: the command's words; those of this process if not given.
+        once: opens models, indexes and texts, as `once(make, *args, **options)`; a process that searches many times
+            gives one that opens each of them once.
+    """
     args = search_parser().parse_args(argv)
     config = config_from(args)
     if args.topics == "demo":
@@ -42,15 +54,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tour_pyserini.plugs.run import Batch, write_run
     from tour_pyserini.topics import judged_only, read_topics
 
-    topics = read_topics(args.topics, args.topics_format)
-    if args.qrels:
-        topics = judged_only(topics, {qrel.query_id for qrel in read_qrels(args.qrels)}, source=args.qrels)
-    reranker = _reranker(args) if METHODS[config.method].labels else None
+    judged = {qrel.query_id for qrel in read_qrels(args.qrels)} if args.qrels else None
+    topics = read_topics(args.topics, args.topics_format, only=judged)
+    if judged is not None:
+        topics = judged_only(topics, judged, source=args.qrels)
+    reranker = _reranker(args, once) if METHODS[config.method].labels else None
     with _open_whole(args.trace) as trace, _open_whole(args.predictions) as predictions:
         if phrases:
-            searcher = phrase_searcher(args, config, reranker, trace, predictions)
+            searcher = phrase_searcher(args, config, reranker, trace, predictions, once)
         else:
-            searcher = _searcher(args, config, reranker, trace)
+            searcher = _searcher(args, config, reranker, trace, once)
         kept: list[Batch] = []
         write_run(
             _batches(searcher, topics, args, kept),
@@ -73,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         config=config,
         files={"topics": args.topics, "index": args.index, "corpus": args.corpus, "qrels": args.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
+        found={"similarity_scale": searcher.similarity_scale},
         costs=searcher.costs,
     )
     sys.stderr.write(f"{output}: {searcher.costs}\n")
@@ -91,6 +105,8 @@ def _check_flags(args: argparse.Namespace) -> None:
         raise TourError("--cache and --no-cache contradict each other; give one of them.")
     if args.encoder and args.encoded_queries:
         raise TourError("--encoder and --encoded-queries both give the queries' vectors; give one of them.")
+    if args.trace_vectors and not args.trace:
+        raise TourError("--trace-vectors adds to the trace; give --trace FILE too.")
     if args.tag is not None and args.tag.split() != [args.tag]:
         raise TourError(f"--tag {args.tag!r} does not fit a run file: give one word.")
     if args.output_format == "kilt" and args.topics_format != "kilt":
@@ -123,37 +139,40 @@ def _use_demo(args: argparse.Namespace) -> None:
     args.index = args.index or str(collection.demo_index())
 
 
-def _reranker(args: argparse.Namespace) -> Any:
+def _reranker(args: argparse.Namespace, once: Opener) -> Any:
     from tour_pyserini.rerankers import CachedReranker, load_reranker
 
-    reranker = load_reranker(
-        args.reranker, max_length=args.reranker_max_length, device=args.device, threads=args.reranker_threads
-    )
+    options = {
+        "max_length": args.reranker_max_length,
+        "device": args.device,
+        "threads": args.reranker_threads,
+        "backend": args.backend,
+        "precision": args.precision,
+    }
+    reranker = once(load_reranker, args.reranker, **options)
     if args.no_cache:
         return reranker
-    return CachedReranker(reranker, args.cache or cache_home() / "scores.sqlite")
+    return once(CachedReranker, reranker, str(args.cache or cache_home() / "scores.sqlite"))
 
 
-def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace: Any) -> Any:
+def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace: Any, once: Opener) -> Any:
     from tour_pyserini.plugs.encoded_queries import load_encoded_queries
     from tour_pyserini.plugs.encoders import load_document_encoder, load_query_encoder
     from tour_pyserini.plugs.index_settings import check_vectors, encoder_options, read_index_settings
     from tour_pyserini.plugs.opening import open_searcher
     from tour_pyserini.plugs.passage_vectors import PassageVectors
     from tour_pyserini.plugs.searcher import TourSearcher
-    from tour_pyserini.plugs.trace import Trace
     from tour_pyserini.texts import open_texts
 
-    options = encoder_options(args.index, args.encoder, pooling=args.pooling, l2_norm=args.l2_norm)
-    options |= {"encoder_class": args.encoder_class, "device": args.device}
+    chosen = once(encoder_options, args.index, args.encoder, pooling=args.pooling, l2_norm=args.l2_norm)
+    options = {**chosen, "encoder_class": args.encoder_class, "device": args.device}
     if args.encoded_queries:
-        encoder = load_encoded_queries(args.encoded_queries)
+        encoder = once(load_encoded_queries, args.encoded_queries)
     else:
-        encoder = load_query_encoder(
-            query_prefix=args.query_prefix, max_length=args.max_length, tokenizer=args.tokenizer, **options
-        )
-    inner = open_searcher(args.index, encoder, ef_search=args.ef_search)
-    texts = open_texts(args.corpus) if args.corpus else None
+        options_of_queries = {"query_prefix": args.query_prefix, "max_length": args.max_length}
+        encoder = once(load_query_encoder, tokenizer=args.tokenizer, **options_of_queries, **options)
+    inner = once(open_searcher, args.index, encoder, ef_search=args.ef_search)
+    texts = once(open_texts, args.corpus) if args.corpus else None
     vectors = args.vectors
     if vectors == "encode":
         if texts is None:
@@ -171,8 +190,14 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
         config,
         vectors=vectors,
         remove_query=args.remove_query,
-        observe=Trace(trace, inner.docids, labelled=METHODS[config.method].labels) if trace else None,
+        observe=_observer(args, trace, inner.docids, labelled=METHODS[config.method].labels),
     )
+
+
+def _observer(args: argparse.Namespace, file: Any, docids: Sequence[str], *, labelled: bool) -> Any:
+    from tour_pyserini.plugs.trace import Trace
+
+    return Trace(file, docids, labelled=labelled, vectors=args.trace_vectors) if file else None
 
 
 def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[Any]) -> Iterator[Any]:
@@ -183,7 +208,8 @@ def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[An
 
     with tqdm(total=len(topics), unit="query", disable=None) as bar:
         for batch in search_topics(searcher, topics, hits=args.hits, batch_size=args.batch_size, threads=args.threads):
-            yield batch
+            with searcher.costs.stage("write"):  # until the writer comes back for more
+                yield batch
             if args.output_queries:
                 kept.append(batch._replace(hits={}))
             bar.update(len(batch.ids))

@@ -53,6 +53,11 @@ def search_parser() -> argparse.ArgumentParser:
     outputs.add_argument(
         "--trace", metavar="FILE", help="JSON lines: candidates, scores, labels of each query and iteration"
     )
+    outputs.add_argument(
+        "--trace-vectors",
+        action="store_true",
+        help="the trace holds query vectors too, for python -m tour_pyserini.page",
+    )
     outputs.add_argument("--hits", type=positive, default=1000, metavar="N", help="hits per topic")
     outputs.add_argument("--tag", help="the run's tag (default: Tour-METHOD)")
 
@@ -70,6 +75,12 @@ def search_parser() -> argparse.ArgumentParser:
     )
     labels.add_argument(
         "--reranker-max-length", type=positive, default=512, metavar="N", help="tokens of a query and a passage"
+    )
+    labels.add_argument(
+        "--backend", default="auto", choices=["auto", "onnx", "torch"], help="what runs a cross-encoder's checkpoint"
+    )
+    labels.add_argument(
+        "--precision", choices=["fp32", "int8"], help="int8 is faster and gives other scores (default: the model's own)"
     )
     labels.add_argument(
         "--cache", metavar="FILE", help="where scores are kept (default: scores.sqlite in the cache folder)"

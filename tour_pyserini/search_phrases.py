@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+from collections.abc import Callable
 from typing import IO, Any
 
 from tour_pyserini.arguments import positive
@@ -44,19 +45,23 @@ def check_phrase_flags(args: argparse.Namespace) -> bool:
 
 
 def phrase_searcher(
-    args: argparse.Namespace, config: TourConfig, reranker: Any, trace: IO[str] | None, predictions: IO[str]
+    args: argparse.Namespace,
+    config: TourConfig,
+    reranker: Any,
+    trace: IO[str] | None,
+    predictions: IO[str],
+    once: Callable[..., Any],
 ) -> Any:
-    """The searcher that the flags describe; it writes predictions as it goes."""
+    """The searcher that the flags describe; it writes predictions as it goes. `once` opens what can be shared."""
     from tour_pyserini.phrases.predictions import write_predictions
     from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.plugs.phrase_searcher import TourPhraseSearcher
-    from tour_pyserini.plugs.trace import Trace
     from tour_pyserini.texts import open_texts
 
     inner = PhraseSearcher(
-        open_phrase_index(args.index, nprobe=args.nprobe),
-        _encoder(args),
-        open_texts(args.corpus),
+        once(open_phrase_index, args.index, nprobe=args.nprobe),
+        _encoder(args, once),
+        once(open_texts, args.corpus),
         max_words=args.max_words or 10,
     )
     return TourPhraseSearcher(
@@ -65,20 +70,26 @@ def phrase_searcher(
         config,
         unit=args.unit or "phrase",
         shown=read_phrase_input(args.reranker, context=args.context, title=args.title, separator=args.separator),
-        observe=Trace(trace, inner.docids, labelled=METHODS[config.method].labels) if trace else None,  # type: ignore[arg-type]
+        observe=_observer(trace, inner.docids, config, vectors=args.trace_vectors) if trace else None,
         predict=lambda qid, hits: write_predictions(predictions, qid, hits),
     )
 
 
-def _encoder(args: argparse.Namespace) -> Any:
+def _observer(trace: IO[str], docids: Any, config: TourConfig, *, vectors: bool) -> Any:
+    from tour_pyserini.plugs.trace import Trace
+
+    return Trace(trace, docids, labelled=METHODS[config.method].labels, vectors=vectors)
+
+
+def _encoder(args: argparse.Namespace, once: Callable[..., Any]) -> Any:
     if args.encoded_queries:
         from tour_pyserini.plugs.encoded_queries import load_encoded_queries
 
-        return load_encoded_queries(args.encoded_queries)
+        return once(load_encoded_queries, args.encoded_queries)
     from tour_pyserini.phrase_encoders import load_phrase_encoder
 
     made = read_settings(args.index)
-    encoder = load_phrase_encoder(args.encoder or made["encoder"], device=args.device, tokenizer=args.tokenizer)
+    encoder = once(load_phrase_encoder, args.encoder or made["encoder"], device=args.device, tokenizer=args.tokenizer)
     if encoder.fingerprint() not in (None, made["encoder_fingerprint"]):
         log.warning("%s was built with %s and is searched with %s", args.index, made["encoder"], args.encoder)
     return encoder

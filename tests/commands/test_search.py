@@ -46,6 +46,7 @@ class Case:
             "corpus": self.corpus,
             "encoded-queries": self.path / "encoded",
             "reranker": self.reranker,
+            "backend": "torch",  # needs no export
             "output": self.output,
             "hits": 30,
         } | {name.replace("_", "-"): value for name, value in changes.items()}
@@ -125,6 +126,19 @@ def test_same_inputs_same_bytes_with_and_without_cache(case):
     assert record["costs"]["pairs"] > 7 * 5
 
 
+def test_back_ends_agree_and_share_no_score(case):
+    runs, prints, scored = {}, {}, {}
+    for backend, precision in (("torch", None), ("onnx", None), ("onnx", "int8"), ("auto", "int8")):
+        key = backend, precision
+        runs[key] = lines_of(case.run("--method", "rerank", backend=backend, precision=precision))
+        record = json.loads((case.output.parent / "a.trec.json").read_text())
+        prints[key], scored[key] = record["models"]["reranker"], record["costs"]["scored"]
+    torch, onnx = ({(row[0], row[2]): float(row[4]) for row in runs[backend, None]} for backend in ("torch", "onnx"))
+    assert onnx == pytest.approx(torch, abs=1e-3)
+    assert len(set(prints.values())) == 3
+    assert [bool(count) for count in scored.values()] == [True, True, True, False]  # "auto" is onnx for int8
+
+
 def test_record_says_how_the_run_was_made(case):
     case.run("--method", "soft", "--depth", "4")
     record = json.loads((case.output.parent / "a.trec.json").read_text())
@@ -140,7 +154,7 @@ def test_record_says_how_the_run_was_made(case):
 
 
 def test_trace_tells_the_path(case, tmp_path):
-    case.run(trace=tmp_path / "trace.jsonl", depth=5, learning_rate=0.5)
+    case.run(trace=tmp_path / "trace.jsonl", method="hard", depth=5, learning_rate=0.5)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert {step["qid"] for step in steps} == set(case.world.q_ids)
     for q_id in case.world.q_ids:
@@ -152,10 +166,25 @@ def test_trace_tells_the_path(case, tmp_path):
         for step in path:
             assert len(step["docids"]) == len(step["scores"]) == len(step["similarities"]) == 5
             assert sum(step["labels"]) == pytest.approx(1, abs=1e-4)
+            assert step["label_mean"] == pytest.approx(np.mean(step["scores"]), abs=1e-5)
+        assert path[0]["overlap"] is None
+        assert all(0 <= step["overlap"] <= 1 for step in path[1:])
+
+
+def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
+    case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_gain=0)
+    steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    for q_id in case.world.q_ids:
+        path = [step for step in steps if step["qid"] == q_id]
+        assert [len(step["docids"]) for step in path] == [5, 10, 10]
+        assert set(path[0]["docids"]) < set(path[1]["docids"]) == set(path[2]["docids"])
+        for step in path:
+            assert step["similarities"] == sorted(step["similarities"], reverse=True)
+        assert path[-1]["stopped"] == "iterations"
 
 
 def test_optimised_queries_serve_pyserinis_own_command(case, tmp_path):
-    ours = case.run(output_queries=tmp_path / "optimised", score_weight=0, depth=5, learning_rate=0.5)
+    ours = case.run(output_queries=tmp_path / "optimised", method="hard", score_weight=0, depth=5, learning_rate=0.5)
     theirs = tmp_path / "theirs.trec"
     flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", tmp_path / "optimised"]
     _pyserini([*flags, "--output", theirs, "--hits", "30"])
@@ -277,11 +306,13 @@ BAD = {
     "malformed qrels line": (write("qrels.txt", "q1 0 d1 1\nq1 d1\n"), ["qrels.txt", "line 2"]),
     "unreadable checkpoint": (damaged_checkpoint, ["damaged"]),
     "missing checkpoint": (lambda case: {"reranker": case.path / "none"}, ["none"]),
+    "8 bits by torch": (lambda case: {"precision": "int8"}, ["int8", "onnx"]),
+    "torch for a graph": (lambda case: {"reranker": "default"}, ["default", "torch", "onnx"]),
     "unknown method": (lambda case: {"method": "harder"}, ["harder"]),
     "bad setting": (lambda case: {"tau": "-1"}, ["tau"]),
     "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
-    "diverging step": (lambda case: {"learning_rate": 1e38}, ["diverged"]),
+    "diverging step": (lambda case: {"method": "hard", "learning_rate": 1e38}, ["diverged"]),
     "infinite step": (lambda case: {"learning_rate": "inf"}, ["learning_rate", "finite"]),
     "tag of two words": (lambda case: {"tag": "a b"}, ["'a b'"]),
     "two names of one setting": (lambda case: {"depth": 3, "prf_depth": 7}, ["--prf-depth"]),

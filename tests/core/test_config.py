@@ -45,7 +45,7 @@ def test_the_papers_table():
 
 
 def test_plain_constructor_is_the_default_preset():
-    assert TourConfig() == TourConfig.preset("default") == preset_for("hard")
+    assert TourConfig() == TourConfig.preset("default") == preset_for("anchored")
     assert preset_for("rerank").score_weight == 1.0
 
 

@@ -40,7 +40,7 @@ def loss(method, q, vectors, scores, config):
 def test_gradient_equals_autograd(method, seed, k, p, tau):
     config = TourConfig(method=method, p=p, tau=tau)
     query, candidates = random_candidates(seed, k=k)
-    ours = gradient(candidates, METHODS[method](config).target(candidates))
+    ours = gradient(candidates, METHODS[method](config, query).target(candidates))
     for row in range(len(query)):
         q = torch.tensor(query[row], requires_grad=True)
         loss(method, q, torch.tensor(candidates.vectors[row]), torch.tensor(candidates.scores[row]), config).backward()
@@ -51,7 +51,7 @@ def test_gradient_equals_autograd(method, seed, k, p, tau):
 def test_gradient_equals_finite_differences(method):
     config = TourConfig(method=method)
     query, candidates = random_candidates(5, n=1)
-    ours = gradient(candidates, METHODS[method](config).target(candidates))[0]
+    ours = gradient(candidates, METHODS[method](config, query).target(candidates))[0]
     vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.scores[0])
     for axis in range(query.shape[1]):
         step = np.eye(query.shape[1])[axis] * 1e-5
@@ -66,7 +66,7 @@ def test_gradient_is_largest_where_a_clamp_would_kill_it(method):
     # The pseudo-positive is e^-200 as probable as the first hit: its full vector remains in the gradient.
     vectors = np.array([[[1.0, 0.0], [0.0, 1.0]]])
     candidates = Candidates(np.array([[0, 1]]), vectors, np.array([[200.0, 0.0]]), np.array([[0.0, 50.0]]))
-    target = METHODS[method](TourConfig(method=method)).target(candidates)
+    target = METHODS[method](TourConfig(method=method), np.ones((1, 2))).target(candidates)
     assert gradient(candidates, target) == pytest.approx(np.array([[1.0, -1.0]]))
 
 
@@ -82,9 +82,14 @@ def test_scale_reads_as_both_encoders_multiplied_by_its_root(method):
         candidates.scores,
     )
     config = TourConfig(method=method, iterations=2, momentum=0.9)
-    rule, velocity = METHODS[method](config), np.zeros_like(query)
-    plain, _ = rule.update(query, velocity, candidates, rule.target(candidates), 0)
-    other, _ = rule.update(root * query, velocity, stretched, rule.target(stretched), 0)
+    rows = np.arange(len(query))
+    plain, other = (
+        rule.update(rows, rule.start, seen, rule.target(seen), 0)
+        for rule, seen in (
+            (METHODS[method](config, query), candidates),
+            (METHODS[method](config, root * query), stretched),
+        )
+    )
     assert root * plain == pytest.approx(other)
 
 
@@ -97,7 +102,7 @@ def test_sgd_equals_pytorch():
     q = torch.nn.Parameter(torch.tensor(query[0]))
     optimiser = torch.optim.SGD([q], lr=0.7, momentum=0.99, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: (3 - t) / 3)
-    rule, ours, velocity = METHODS["soft"](config), query, np.zeros_like(query)
+    rule, ours = METHODS["soft"](config, query), query
     for t in range(3):
         optimiser.zero_grad()
         loss("soft", q, vectors, scores, config).backward()
@@ -105,5 +110,5 @@ def test_sgd_equals_pytorch():
         optimiser.step()
         schedule.step()
         candidates = candidates._replace(similarities=np.einsum("nkd,nd->nk", candidates.vectors, ours))
-        ours, velocity = rule.update(ours, velocity, candidates, rule.target(candidates), t)
+        ours = rule.update(np.zeros(1, dtype=np.int64), ours, candidates, rule.target(candidates), t)
     assert ours[0] == pytest.approx(q.detach().numpy(), abs=1e-6)

@@ -95,7 +95,7 @@ def test_batched_loop_equals_the_plain_one(config, seed, size, hits, twins):
 
 def test_float32_stays_float32():
     world = World(np.eye(3, dtype=np.float32), np.array([[0.0, 5.0, 1.0]]), 3)
-    outcome = world.run(np.array([[3, 2, 1]], dtype=np.float32), TourConfig(similarity_scale=1.0))
+    outcome = world.run(np.array([[3, 2, 1]], dtype=np.float32), TourConfig(method="hard", similarity_scale=1.0))
     assert outcome.queries.dtype == np.float32
     assert outcome.updates.tolist() == [1] or outcome.updates[0] > 0
 
@@ -103,7 +103,9 @@ def test_float32_stays_float32():
 def test_one_step_by_hand():
     # z = (2, 1); H = {1}; P = softmax; T = (0, 1): grad = (P0, P1 - 1)
     world = World(np.eye(2), np.array([[0.0, 10.0]]), 2)
-    config = TourConfig(iterations=1, learning_rate=0.5, weight_decay=0.0, similarity_scale=1.0, score_weight=1.0)
+    config = TourConfig(
+        method="hard", iterations=1, learning_rate=0.5, weight_decay=0.0, similarity_scale=1.0, score_weight=1.0
+    )
     outcome = world.run(np.array([[2.0, 1.0]]), config)
     share = np.exp(2) / (np.exp(2) + np.exp(1))
     assert outcome.queries == pytest.approx(np.array([[2 - 0.5 * share, 1 + 0.5 * share]]))
@@ -115,7 +117,9 @@ def test_stopped_queries_are_not_searched_again_and_nothing_is_paid_twice():
     scores = np.array([[9.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
     world = World(np.eye(3), scores, 3)
     queries = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
-    outcome = world.run(queries, TourConfig(iterations=3, depth=2, learning_rate=0.1, similarity_scale=1.0))
+    outcome = world.run(
+        queries, TourConfig(method="hard", iterations=3, depth=2, learning_rate=0.1, similarity_scale=1.0)
+    )
     assert world.searched[0] == [0, 1]
     assert all(rows == [1] for rows in world.searched[1:])
     assert outcome.updates[0] == 0
@@ -169,7 +173,7 @@ def test_a_query_without_hits_changes_nothing_else(method):
 def test_observer_sees_every_iteration():
     steps = []
     world = World(np.eye(3), np.array([[0.0, 0.0, 9.0]]), 3)
-    config = TourConfig(iterations=2, learning_rate=0.3, similarity_scale=1.0, weight_decay=0.0)
+    config = TourConfig(method="hard", iterations=2, learning_rate=0.3, similarity_scale=1.0, weight_decay=0.0)
     world.run(np.array([[30.0, 2.0, 1.0]]), config, observe=steps.append)
     assert [step.t for step in steps] == [0, 1, 2]
     assert [step.step_size for step in steps] == [0.3, 0.15, None]

@@ -12,8 +12,8 @@ def step(config, query, vectors, scores=None):
     similarities = config.similarity_scale * np.einsum("nkd,nd->nk", vectors, query)
     ids = np.tile(np.arange(vectors.shape[1]), (len(query), 1))
     candidates = Candidates(ids, vectors, similarities, np.zeros(ids.shape) if scores is None else scores)
-    rule = METHODS[config.method](config)
-    return rule.update(query, np.zeros_like(query), candidates, rule.target(candidates), 0)[0]
+    rule = METHODS[config.method](config, query)
+    return rule.update(np.arange(len(query)), query, candidates, rule.target(candidates), 0)
 
 
 def test_rocchio_by_hand():

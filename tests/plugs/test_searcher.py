@@ -41,7 +41,7 @@ def test_one_query_and_a_batch_agree(world, config):
 
 
 def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(world):
-    searcher = tour(world, TourConfig(depth=5, learning_rate=0.5))
+    searcher = tour(world, TourConfig(method="hard", depth=5, learning_rate=0.5))
     vectors, hits = searcher.batch_search(world.queries, world.q_ids, k=12, return_vector=True)
     assert vectors.shape == (7, 8)
     first = np.stack([world.encoder.encode(query) for query in world.queries])
@@ -66,7 +66,9 @@ def test_any_number_of_hits(world, k, final_list):
 
 def test_no_pair_is_scored_twice(world):
     reranker = HashReranker()
-    searcher = TourSearcher(world.searcher(), reranker, world.texts, TourConfig(depth=5, learning_rate=0.5))
+    searcher = TourSearcher(
+        world.searcher(), reranker, world.texts, TourConfig(method="hard", depth=5, learning_rate=0.5)
+    )
     searcher.batch_search(world.queries, world.q_ids)
     assert len(reranker.asked) == len(set(reranker.asked)) == searcher.costs.pairs == searcher.costs.scored
     assert searcher.costs.queries == 7
@@ -110,7 +112,7 @@ def test_hybrid_searcher_takes_it(world):
 
 
 def test_stock_searcher_with_our_encoder_retrieves_what_tour_retrieves(world):
-    config = TourConfig(depth=5, learning_rate=0.5, score_weight=0.0)
+    config = TourConfig(method="hard", depth=5, learning_rate=0.5, score_weight=0.0)
     encoder = TourQueryEncoder(world.encoder, world.searcher(), HashReranker(), world.texts, config)
     stock = FaissSearcher(str(world.folder), encoder)
     ours = tour(world, config).batch_search(world.queries, world.q_ids, k=15)
@@ -193,3 +195,37 @@ def test_distance_indexes_are_refused(tmp_path):
     world = World(tmp_path, index=faiss.IndexFlatL2(8))
     with pytest.raises(TourError, match="inner product"):
         tour(world)
+
+
+def test_the_default_does_not_depend_on_who_is_searched_with_whom(world):
+    # The scale of similarities is found on the first queries; here it is given.
+    config = TourConfig(calibrate="never", similarity_scale=5.0, depth=4, iterations=3)
+    together = tour(world, config).batch_search(world.queries, world.q_ids, k=20)
+    searcher = tour(world, config)
+    for query, q_id in zip(world.queries, world.q_ids, strict=True):
+        alone = searcher.search(query, k=20)
+        assert [hit.docid for hit in alone] == [hit.docid for hit in together[q_id]]
+
+
+def test_the_scale_is_found_on_the_first_queries_and_kept(world, tmp_path):
+    from tour_pyserini.plugs.run import search_topics
+
+    def lists(batch_size):
+        searcher = tour(world, TourConfig(depth=4, iterations=2))
+        topics = list(zip(world.q_ids, world.queries, strict=True))
+        batches = list(search_topics(searcher, topics, hits=10, batch_size=batch_size, threads=1))
+        assert len(batches[0].ids) == len(topics)  # fewer than the scale is found on
+        return [[hit.docid for hit in batch.hits[q_id]] for batch in batches for q_id in batch.ids]
+
+    assert lists(1) == lists(64)
+
+
+def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(world, tmp_path):
+    coarse = world.write(faiss.IndexPQ(8, 2, 3, faiss.METRIC_INNER_PRODUCT), tmp_path / "pq")
+    config = TourConfig(depth=4, iterations=3)
+    exact = tour(world, config).batch_search(world.queries, world.q_ids, k=60)
+    inner = FaissSearcher(str(coarse), world.encoder)
+    refined = TourSearcher(inner, HashReranker(), world.texts, config, vectors=str(world.folder))
+    # Sixty documents are fewer than what is looked at: the order is that of the exact vectors throughout.
+    for q_id, hits in refined.batch_search(world.queries, world.q_ids, k=60).items():
+        assert [hit.docid for hit in hits] == [hit.docid for hit in exact[q_id]]

@@ -28,6 +28,14 @@ WORDS = [
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cache_folder(tmp_path_factory):
+    """A cache folder of the tests' own, for graphs that are exported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def word_ids() -> dict[str, int]:
     """[PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, then the words."""

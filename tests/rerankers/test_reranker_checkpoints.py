@@ -23,10 +23,11 @@ def one_at_a_time(folder, pairs, max_length=64):
     return np.array(rows)
 
 
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
 @pytest.mark.parametrize("size", [None, 1, 5])
-def test_one_logit_equals_a_plain_forward_pass(bert_folder, pairs, size):
+def test_one_logit_equals_a_plain_forward_pass(bert_folder, pairs, size, backend):
     folder = bert_folder()
-    scores = load_reranker(folder, batch_size=size).predict(pairs)
+    scores = load_reranker(folder, batch_size=size, backend=backend).predict(pairs)
     assert np.ptp(scores) > 0.1
     np.testing.assert_allclose(scores, one_at_a_time(folder, pairs)[:, 0], atol=1e-5)
 
@@ -61,7 +62,7 @@ def test_a_model_with_few_positions_cuts_there_and_says_so(bert_folder, pairs, c
 
 def test_threads_are_given_back(bert_folder):
     before = torch.get_num_threads()
-    load_reranker(bert_folder(), threads=before + 1).predict([("who", "cat")])
+    load_reranker(bert_folder(), threads=before + 1, backend="torch").predict([("who", "cat")])
     assert torch.get_num_threads() == before
 
 
@@ -118,8 +119,8 @@ def test_old_weights_give_the_same_scores(bert_folder, pairs):
 def test_half_precision_weights_are_run_in_single_precision(bert_folder, pairs):
     folder = bert_folder()
     transformers.AutoModelForSequenceClassification.from_pretrained(folder).half().save_pretrained(folder)
-    reranker = load_reranker(folder)
-    assert {weight.dtype for weight in reranker._model.parameters()} == {torch.float32}
+    reranker = load_reranker(folder, backend="torch")
+    assert {weight.dtype for weight in reranker._classifier.model.parameters()} == {torch.float32}
     assert np.isfinite(reranker.predict(pairs)).all()
 
 

@@ -1,9 +1,12 @@
+import time
+
 import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import default, load_reranker, onnx, verify_default_reranker
+from tour_pyserini.rerankers import default, load_reranker, verify_default_reranker
 from tour_pyserini.rerankers.batched import CHUNK
+from tour_pyserini.rerankers.quantise import dynamically_quantised
 
 
 def test_the_sum_of_ids_by_hand(onnx_folder, word_ids):
@@ -52,6 +55,20 @@ def test_order_batches_and_progress(onnx_folder, pairs):
         reranker.on_progress = seen.append
         assert reranker.predict(many).tolist() == np.tile(alone, len(many) // len(pairs)).tolist()
     assert sum(seen) == 3 * len(many)
+
+
+def test_an_interruption_does_not_wait_for_the_rest(onnx_folder, monkeypatch):
+    reranker = load_reranker(onnx_folder(), threads=2)
+    ran = []
+    monkeypatch.setattr(reranker, "_forward", lambda batch: ran.append(time.sleep(0.01)) or np.zeros(1))
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    reranker.on_progress = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        reranker.predict([("who", f"cat {number}") for number in range(500)])
+    assert len(ran) < 50
 
 
 def test_no_pairs(onnx_folder):
@@ -115,7 +132,7 @@ def test_the_default_knows_who_wrote_hamlet(default_reranker):
 
 
 def test_a_score_of_the_default_depends_on_its_pair_alone(default_reranker):
-    assert onnx._dynamically_quantised(verify_default_reranker() / "model.onnx")
+    assert dynamically_quantised(verify_default_reranker() / "model.onnx")
     together = default_reranker.predict(HAMLET)
     backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])
     assert together.tolist() == backwards[::-1].tolist()

@@ -122,7 +122,8 @@ def test_progress_counts_every_pair_once(tmp_path, onnx_folder):
         cached.predict(PAIRS[:30])
         cached.predict(PAIRS[:40] + PAIRS[:2])
         assert sum(seen) == 30 + 42
-        assert seen[-2:] == [32, 10]
+        assert seen[-1] == 10 or seen[-10:] == [1] * 10  # at once, or pair by pair
+        assert 32 in seen
 
 
 def test_a_cache_wraps_a_cache(tmp_path):
@@ -201,9 +202,9 @@ def test_another_layout_is_refused(tmp_path):
     path = filled(tmp_path / "scores")
     with sqlite3.connect(path) as later:
         assert later.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
-        later.execute("PRAGMA user_version = 2")
+        later.execute("PRAGMA user_version = 3")
     later.close()
-    with pytest.raises(TourError, match="layout 2 and not 1"):
+    with pytest.raises(TourError, match="layout 3 and not 2"):
         ScoreStore(path)
 
 

@@ -1,5 +1,6 @@
 """Several processes on one cache, and processes that die."""
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -8,8 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from score_files import layout_1
 
 from tour_pyserini.rerankers import CachedReranker
+from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers.score_export import export
+from tour_pyserini.rerankers.score_upkeep import survey, verify
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,6 +22,9 @@ WRITER = """
 import sys
 import numpy as np
 from tour_pyserini.rerankers import CachedReranker
+from tour_pyserini.rerankers.score_export import export
+from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers.score_upkeep import survey, verify
 
 class Lengths:
     fingerprint = "lengths"
@@ -78,3 +86,34 @@ def test_a_killed_process_leaves_what_it_was_told_is_kept(tmp_path, acknowledged
         assert writer.returncode == -signal.SIGKILL
         assert_whole(path, first, kept)
     assert_whole(path, 0, acknowledged * 50)
+
+
+def test_a_file_of_layout_1_survives_processes_that_open_it_at_once(tmp_path):
+    path = tmp_path / "scores"
+    layout_1(path, [(str(number), str(number % 7)) for number in range(3000)], "lengths")
+    writers = [start(path, first, first + 2000, 100) for first in (0, 1500, 2500)]
+    for writer in writers:
+        writer.communicate(timeout=120)
+        assert writer.returncode == 0
+    assert_whole(path, 0, 4500)
+    assert [use.scores for use in survey(path) if use.fingerprint == "lengths"] == [4500]
+
+
+def test_processes_killed_beside_one_that_goes_on(tmp_path):
+    path, output = tmp_path / "scores", tmp_path / "scores.jsonl"
+    steady = start(path, 0, 6000, 30)
+    for victim in range(1, 5):
+        doomed = start(path, victim * 10_000, victim * 10_000 + 10_000, 400)
+        doomed.stdout.readline()
+        doomed.send_signal(signal.SIGKILL)
+        doomed.communicate()
+        assert doomed.returncode == -signal.SIGKILL
+    steady.communicate(timeout=120)
+    assert steady.returncode == 0
+    assert_whole(path, 0, 6000)
+    # What the dead left unannounced is right as well, and comes in whole writes.
+    right = {pair_key("lengths", str(n), str(n % 7)).hex(): n * 1.5 + n % 7 for n in range(50_000)}
+    assert export(path, output) == verify(path)
+    stored = [json.loads(line) for line in output.read_text().splitlines()]
+    assert all(record["logit"] == right[record["key"]] for record in stored)
+    assert (len(stored) - 6000) % 400 == 0

@@ -21,21 +21,27 @@ class Hits(NamedTuple):
     ids: Ids
     similarities: Floats
 
+    def without(self, rows: Flags) -> "Hits":
+        """The same with no hit for the queries that are true in `rows` [n]."""
+        return Hits(np.where(rows[:, None], -1, self.ids), np.where(rows[:, None], -np.inf, self.similarities))
+
 
 class Candidates(NamedTuple):
-    """The first k hits of n queries, with what the update rules need.
+    """Candidates of n queries, with what the update rules need.
 
     Attributes:
-        ids: [n, k] positions in the index, -1 where a query has fewer than k hits.
+        ids: [n, k] positions in the index, -1 where a query has fewer than k candidates.
         vectors: [n, k, d] candidate vectors C, zero where there is no candidate.
         similarities: [n, k] scaled similarities z, minus infinity where there is no candidate.
         scores: [n, k] re-ranker logits s, minus infinity where there is no candidate.
+        scale: the factor in z, which puts similarities on the scale of the scores.
     """
 
     ids: Ids
     vectors: Floats
     similarities: Floats
     scores: Floats
+    scale: float = 1.0
 
     @property
     def mask(self) -> Flags:
@@ -44,4 +50,4 @@ class Candidates(NamedTuple):
 
     def only(self, rows: Flags) -> "Candidates":
         """The candidates of the queries that are true in `rows` [n]."""
-        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.scores[rows])
+        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.scores[rows], self.scale)

@@ -31,10 +31,21 @@ class TourConfig:
     """
 
     method: str = _option(
-        "hard", "update rule: hard or soft labels (TouR), top, interpolation, rocchio, average, rerank, dense"
+        "anchored",
+        "update rule: anchored, anchored-soft, anchored-hard; hard or soft (TouR), top, interpolation; rerank, dense, "
+        "rocchio, average, rocchio-rerank, average-rerank; refit, regression, graph",
     )
-    depth: int = _option(10, "candidates retrieved, labelled and learnt from in each iteration (k)")
+    depth: int = _option(10, "candidates retrieved and labelled in each iteration (k)")
     iterations: int = _option(3, "most updates of a query (T)")
+    budget: int = _option(
+        0, "most labels of a query; 0: as many as depth and iterations come to. Anchored rounds go on until it is spent"
+    )
+    anchor: float = _option(3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)")
+    least_gain: float = _option(
+        0.2,
+        "anchored: stop when the next candidates are expected to hold less than this share of the relevance that "
+        "the first ten have; 0: never",
+    )
     learning_rate: float = _option(0.2, "step size before its linear decay (eta)")
     momentum: float = _option(0.0, "momentum of gradient descent; the paper's is 0.99")
     weight_decay: float = _option(0.01, "weight decay of gradient descent (lambda_decay)")
@@ -45,6 +56,11 @@ class TourConfig:
     similarity_scale: float = _option(
         20.0,
         "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
+    )
+    calibrate: str = _option(
+        "method",
+        "find the scale of similarities on the first candidates; method: where the method keeps its labels",
+        ("method", "always", "never"),
     )
     final_list: str = _option(
         "last", "rank the last retrieval, or the union of all labelled candidates", ("last", "union")
@@ -74,6 +90,9 @@ class TourConfig:
         _require(self.method in METHODS, f"method {self.method!r} is unknown: choose one of {', '.join(METHODS)}")
         _require(self.depth >= 1, f"depth must be at least 1, not {self.depth}")
         _require(self.iterations >= 0, f"iterations cannot be negative: {self.iterations}")
+        _require(self.budget >= 0, f"budget cannot be negative: {self.budget}")
+        _require(self.anchor > 0, f"anchor must be above 0, not {self.anchor}")
+        _require(self.least_gain >= 0, f"least_gain cannot be negative: {self.least_gain}")
         _require(self.learning_rate >= 0, f"learning_rate cannot be negative: {self.learning_rate}")
         _require(0 <= self.momentum < 1, f"momentum must lie in [0, 1), not {self.momentum}")
         _require(self.weight_decay >= 0, f"weight_decay cannot be negative: {self.weight_decay}")
@@ -83,6 +102,25 @@ class TourConfig:
         _require(self.similarity_scale >= 0, f"similarity_scale cannot be negative: {self.similarity_scale}")
         _require(self.positives >= 1, f"positives must be at least 1, not {self.positives}")
         _require(self.gradient_clip > 0, f"gradient_clip must be above 0, not {self.gradient_clip}")
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the scale of similarities is found on the first candidates."""
+        from tour_pyserini.core.methods import METHODS
+
+        return self.calibrate == "always" or (self.calibrate == "method" and METHODS[self.method].keeps)
+
+    @property
+    def rounds(self) -> int:
+        """Most updates: the iterations or, for a method that buys new labels in each, what the budget allows."""
+        from tour_pyserini.core.methods import METHODS
+
+        return -(-self.budget // self.depth) if self.budget and METHODS[self.method].keeps else self.iterations
+
+    @property
+    def most_labels(self) -> int:
+        """Labels that a query may have in all."""
+        return self.budget or self.depth * (self.iterations + 1)
 
     def replace(self, **changes: Any) -> Self:
         """The same settings but for the named ones."""
@@ -150,7 +188,9 @@ def _as_type(item: dataclasses.Field[Any], value: Any) -> Any:
             result = kind(value)
     except (KeyError, ValueError, TypeError):
         raise TourError(f"{item.name} must be {_NAMES[kind]}, not {value!r}.") from None
-    if kind is float and not (math.isfinite(result) or (item.name == "gradient_clip" and result == math.inf)):
+    if kind is float and not (
+        math.isfinite(result) or (item.name in ("gradient_clip", "anchor") and result == math.inf)
+    ):
         raise TourError(f"{item.name} must be a finite number, not {value!r}.")
     choices = item.metadata["choices"]
     _require(not choices or result in choices, f"{item.name} must be one of {', '.join(choices)}, not {value!r}")

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
@@ -20,16 +21,18 @@ class Step(NamedTuple):
         t: how many updates the queries had seen.
         rows: [n] which queries of the batch these are.
         queries: [n, d] their vectors q_t.
-        candidates: their k candidates, labelled.
+        hits: [n, m] their retrieval.
+        candidates: what the update learns from, labelled.
         target: [n, k] the distribution T.
         step_size: eta_t of the update that follows; None where there is none or the rule has no steps.
-        stopped: [n] true for the queries that leave now because they agree with the labels.
+        stopped: [n] true for the queries that leave now because they agree with the labels, or need no more.
         last: whether this was the last iteration for all of them.
     """
 
     t: int
     rows: Ids
     queries: Floats
+    hits: Hits
     candidates: Candidates
     target: Floats
     step_size: float | None
@@ -41,12 +44,14 @@ class Outcome(NamedTuple):
     """What the loop leaves for n queries.
 
     Attributes:
+        start: [n, d] the encoder's vectors.
         queries: [n, d] the optimised vectors.
         hits: [n, m] each query's last retrieval.
         updates: [n] how often each was updated.
-        pool: all labels bought, and their vectors.
+        pool: all labels bought, and their vectors, with the scale of similarities.
     """
 
+    start: Floats
     queries: Floats
     hits: Hits
     updates: Ids
@@ -60,6 +65,7 @@ def optimise(
     search: Search,
     vectors: Vectors,
     score: Score,
+    calibration: Calibration | None = None,
     observe: Callable[[Step], None] | None = None,
 ) -> Outcome:
     """Optimise the query vectors at test time.
@@ -70,39 +76,39 @@ def optimise(
         search: hits [a, m], m >= depth where the index has as many, for the vectors [a, d] of the rows [a].
         vectors: vectors [p, d] of the candidates [p].
         score: re-ranker logits [p] of p pairs: rows [p] and candidates [p].
+        calibration: what earlier queries say of the scale of similarities, for a method that fits it; it learns from
+            these, too.
         observe: called after each iteration, for traces and progress.
     """
-    method = METHODS[config.method](config)
-    iterations = config.iterations if method.updates else 0
-    pool = Pool(
-        score=score if method.labels else None,
-        vectors=vectors if iterations else None,
-        similarity_scale=config.similarity_scale,
-    )
-    query, velocity = queries.copy(), np.zeros_like(queries)
+    method = METHODS[config.method](config, queries)
+    iterations = config.rounds if method.updates else 0
+    scale = (calibration or Calibration()) if config.calibrates else config.similarity_scale
+    pool = Pool(score=score, vectors=vectors if iterations else None, scale=scale)
+    query = queries.copy()
     updates = np.zeros(len(query), dtype=np.int64)
     active = np.arange(len(query))
     hits = search(active, query)
     final = Hits(hits.ids.copy(), hits.similarities.copy())
     for t in range(iterations + 1):
         last = t == iterations
-        if last and not method.labels and observe is None:
+        buys = method.buys(last=last)
+        if last and not buys and observe is None:
             break
-        candidates = pool.candidates(active, query[active], _first(hits, config.depth))
+        stopping = config.early_stopping and not last
+        offered = pool.offer(active, hits, config.depth, new=method.keeps, budget=config.most_labels)
+        enough = method.settled(active, offered) & stopping
+        pool.meet(active, offered.without(enough | (method.keeps and last)), label=buys)
+        candidates = pool.candidates(active, query[active], None if method.keeps else offered)
         target = method.target(candidates)
-        stopped = method.agrees(candidates) & (config.early_stopping and not last)
+        stopped = enough | (method.agrees(candidates) & stopping)
         if observe:
             step_size = None if last else method.step_size(t)
-            observe(Step(t, active, query[active], candidates, target, step_size, stopped, last))
+            observe(Step(t, active, query[active], hits, candidates, target, step_size, stopped, last))
         if last or stopped.all():
             break
         active, candidates, target = active[~stopped], candidates.only(~stopped), target[~stopped]
-        query[active], velocity[active] = method.update(query[active], velocity[active], candidates, target, t)
+        query[active] = method.update(active, query[active], candidates, target, t)
         updates[active] += 1
         hits = search(active, query[active])
         final.ids[active], final.similarities[active] = hits
-    return Outcome(query, final, updates, pool)
-
-
-def _first(hits: Hits, depth: int) -> Hits:
-    return Hits(hits.ids[:, :depth], hits.similarities[:, :depth])
+    return Outcome(queries, query, final, updates, pool)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from tour_pyserini.core.config import TourConfig
 
 # What all columns of the paper's hyper-parameter table share.
-_PAPER = TourConfig(momentum=0.99, weight_decay=0.01, p=0.5, tau=0.5, similarity_scale=1.0)
+_PAPER = TourConfig(method="hard", momentum=0.99, weight_decay=0.01, p=0.5, tau=0.5, similarity_scale=1.0)
 
 _PAPER_ODQA = _PAPER.replace(learning_rate=1.2, iterations=3, depth=10, score_weight=0.1)
 
@@ -22,6 +22,11 @@ PRESETS: Mapping[str, TourConfig] = MappingProxyType(
         "rerank": TourConfig(method="rerank", iterations=0, score_weight=1.0),
         "rocchio": TourConfig(method="rocchio", iterations=1),
         "average": TourConfig(method="average", iterations=1, depth=3),
+        # Peers, at 30 labels.
+        "rocchio-rerank": TourConfig(method="rocchio-rerank", iterations=1, depth=30, calibrate="always"),
+        "average-rerank": TourConfig(method="average-rerank", iterations=1, depth=30, calibrate="always"),
+        "refit": TourConfig(method="refit", iterations=1, depth=30),
+        "graph": TourConfig(method="graph", iterations=6, depth=5),
     }
 )
 

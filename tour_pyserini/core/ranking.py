@@ -6,6 +6,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.fusion import intercept, mixed
 from tour_pyserini.core.labels import softmax
 from tour_pyserini.core.loop import Outcome
 from tour_pyserini.core.methods import METHODS
@@ -29,7 +30,8 @@ class Ranking(NamedTuple):
 def rank(outcome: Outcome, row: int, config: TourConfig, *, hits: int) -> Ranking:
     """The list of the query in `row`, at most `hits` long.
 
-    Labelled candidates come first, by lambda s + (1 - lambda) z; they are those of the last retrieval or, with
+    A method that keeps its labels ranks everything by a score like the re-ranker's; see `_by_expected_score`. For the
+    others, labelled candidates come first, by lambda s + (1 - lambda) z; they are those of the last retrieval or, with
     `final_list="union"`, all that were labelled on the way, with z the similarity to the final query. The documents
     below follow in retrieval order: their similarities are moved, all alike, to where the labelled ones end.
     """
@@ -37,26 +39,51 @@ def rank(outcome: Outcome, row: int, config: TourConfig, *, hits: int) -> Rankin
     ids, similarities = outcome.hits.ids[row][found], outcome.hits.similarities[row][found].astype(np.float64)
     if not METHODS[config.method].labels:
         return Ranking(ids[:hits], similarities[:hits])
-    head = _labelled(outcome, row, ids, similarities, config)
+    scaled = outcome.pool.scale * similarities
+    if METHODS[config.method].keeps:
+        return _by_expected_score(outcome, row, ids, scaled, config, hits)
+    head = _labelled(outcome, row, ids, scaled, config)
     below = ~np.isin(ids, head.ids)
-    tail = config.similarity_scale * similarities[below]
+    tail = scaled[below]
     if len(tail) and len(head.ids):
         tail += min(0.0, head.scores[-1] - _GAP - tail.max())
     return Ranking(np.concatenate([head.ids, ids[below]])[:hits], np.concatenate([head.scores, tail])[:hits])
 
 
-def _labelled(outcome: Outcome, row: int, ids: Ids, similarities: Floats, config: TourConfig) -> Ranking:
+def _by_expected_score(outcome: Outcome, row: int, ids: Ids, scaled: Floats, config: TourConfig, hits: int) -> Ranking:
+    """Labelled and unlabelled documents in one list.
+
+    A labelled one has lambda s + (1 - lambda) (b_0 + a c q_0): its label, and the similarity that did not drift. One
+    without a label has the score that the optimised query predicts, b + a c q. Both are scores of the same scale.
+    """
+    known, scores, vectors = outcome.pool.labelled(row)
+    if vectors is None or not len(known):
+        return Ranking(ids[:hits], scaled[:hits])
+    first, now = (outcome.pool.scale * (vectors @ query)[None] for query in (outcome.start[row], outcome.queries[row]))
+    mask = np.ones(first.shape, dtype=bool)
+    rest = ~np.isin(ids, known)
+    expected = np.concatenate(
+        [
+            mixed(scores[None], first, mask, config.score_weight)[0],
+            intercept(scores[None], now, mask)[0] + scaled[rest],
+        ]
+    )
+    order = np.argsort(-expected, kind="stable")[:hits]
+    return Ranking(np.concatenate([np.array(known, dtype=np.int64), ids[rest]])[order], expected[order])
+
+
+def _labelled(outcome: Outcome, row: int, ids: Ids, scaled: Floats, config: TourConfig) -> Ranking:
     known, scores, vectors = outcome.pool.labelled(row)
     if vectors is not None:
-        similarity = (vectors @ outcome.queries[row]).astype(np.float64)
+        similarity = outcome.pool.scale * (vectors @ outcome.queries[row]).astype(np.float64)
     else:
         # No query was ever updated: what is known is the head of the only retrieval.
-        similarity = similarities[: len(known)]
+        similarity = scaled[: len(known)]
     chosen = np.arange(len(known))
     if config.final_list == "last":
         where = {id_: slot for slot, id_ in enumerate(known)}
-        chosen = np.array([where[id_] for id_ in ids[: config.depth].tolist()], dtype=np.int64)
-    fused = _combined(scores[chosen], config.similarity_scale * similarity[chosen], config)
+        chosen = np.array([where[id_] for id_ in ids[: config.depth].tolist() if id_ in where], dtype=np.int64)
+    fused = _combined(scores[chosen], similarity[chosen], config)
     order = np.argsort(-fused, kind="stable")
     return Ranking(np.array(known, dtype=np.int64)[chosen[order]], fused[order])
 

@@ -1,4 +1,4 @@
-"""Index the embedded collection, search it in five ways, measure, and show one question's path.
+"""Index the embedded collection, search it in six ways, measure, and show one question's path.
 
 Everything is done with the commands a user has; runs go to runs/, judgements to qrels/.
 """
@@ -15,9 +15,9 @@ from tour_pyserini.evaluation.files import read_qrels
 from tour_pyserini.experiments import path as paths
 from tour_pyserini.topics import read_topics
 
-METHODS = ("dense", "rerank", "rocchio", "hard", "soft")
+METHODS = ("dense", "rerank", "rocchio", "hard", "soft", "anchored")
 QRELS = "qrels/demo.trec"
-TRACE, PICTURE = "runs/demo.hard.trace.jsonl", "runs/demo.path.png"
+TRACE, PICTURE = "runs/demo.anchored.trace.jsonl", "runs/demo.path.png"
 MEASURES = ("nDCG@10", "Success@1", "R@10", "R@100")
 
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     qrels.main(["--input", str(collection.QRELS), "--output", QRELS])
     runs = [f"runs/demo.{method}.trec" for method in METHODS]
     for method, output in zip(METHODS, runs, strict=True):
-        trace = ["--trace", TRACE] if method == "hard" else []
+        trace = ["--trace", TRACE] if method == "anchored" else []
         search.main(["--topics", "demo", "--method", method, "--output", output, "--hits", "100", *trace])
     sys.stdout.write("\n")
     compare.main([QRELS, *runs, "--measures", *MEASURES])

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from tour_pyserini.evaluation.files import read_qrels, read_run
 from tour_pyserini.evaluation.scores import Scorer
 from tour_pyserini.evaluation.unjudged import Unjudged
 from tour_pyserini.record import read_costs
+
+if TYPE_CHECKING:
+    from ir_measures import ScoredDoc
 
 log = logging.getLogger(__name__)
 
@@ -67,15 +70,28 @@ def measured(
     rows = []
     for path, name in zip(map(Path, runs), _names(runs), strict=True):
         run = read_run(path)
-        hit = {each.query_id for each in run}
-        answered = np.array([query in hit for query in scorer.queries])
-        _check_answered(answered, path, qrels)
+        rows.append(row_of(scorer, run, name=name, path=path, costs=read_costs(path), qrels=qrels))
         if unjudged is not None:
             unjudged.check(run, path)
-        values = scorer.values(run)
-        means = {measure: scorer.aggregate(measure, each) for measure, each in values.items()}
-        rows.append(Row(name, path, values, means, answered, read_costs(path)))
     return rows
+
+
+def row_of(
+    scorer: Scorer,
+    run: Sequence["ScoredDoc"],
+    *,
+    name: str,
+    path: Path,
+    costs: Costs | None,
+    qrels: str | os.PathLike[str] = "the judgements",
+) -> Row:
+    """The row of a run that was read from `path`."""
+    hit = {each.query_id for each in run}
+    answered = np.array([query in hit for query in scorer.queries])
+    _check_answered(answered, path, qrels)
+    values = scorer.values(run)
+    means = {measure: scorer.aggregate(measure, each) for measure, each in values.items()}
+    return Row(name, path, values, means, answered, costs)
 
 
 def place_of(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:

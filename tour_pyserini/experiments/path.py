@@ -11,13 +11,17 @@ from tour_pyserini.topics.lines import read_lines
 
 
 class Stop(NamedTuple):
-    """One retrieval on a query's path: its candidates in order, their scores, and why it ended there."""
+    """One retrieval on a query's path: its candidates in order, their scores, and why it ended there.
+
+    A score is not a number where a candidate has none; `query` is the query's vector, where the trace has it.
+    """
 
     docids: list[str]
     scores: list[float]
     labels: list[float]
     cosine: float
     stopped: str | None
+    query: list[float] | None = None
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[Stop]]:
@@ -26,8 +30,10 @@ def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[Stop]]:
     for line in read_lines(trace):
         try:
             record = json.loads(line.text)
-            scores = record["scores"] or [float("nan")] * len(record["docids"])
-            stop = Stop(record["docids"], scores, record["labels"], record["cosine"], record["stopped"])
+            scores = record["scores"] or [None] * len(record["docids"])
+            scores = [float("nan") if score is None else float(score) for score in scores]
+            ended = (record["cosine"], record["stopped"], record.get("query"))
+            stop = Stop(record["docids"], scores, record["labels"], *ended)
             paths.setdefault(record["qid"], []).append(stop)
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")
@@ -68,14 +74,14 @@ def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.Path
     depth = max(len(stop.docids) for stop in path)
     figure, axes = pyplot.subplots(figsize=(2.5 + 1.9 * len(path), 1.2 + 0.36 * depth), layout="constrained")
     for docid in dict.fromkeys(docid for stop in path for docid in stop.docids):
-        _draw_line(axes, path, docid, docid in relevant, depth)
+        _draw_line(axes, path, docid, docid in relevant)
     axes.set_title("\n".join(_wrapped(query)), fontsize=10)
     axes.set_xticks(range(len(path)), [f"t = {t}" for t in range(len(path))])
     axes.set_xlim(-0.45, len(path) - 0.55)
     axes.set_yticks(range(1, depth + 1))
     axes.set_ylim(depth + 0.8, 0.3)
     axes.set_ylabel("rank")
-    axes.set_xlabel("retrieval; numbers are re-ranker scores, red is judged relevant, filled is a pseudo-positive")
+    axes.set_xlabel("numbers: re-ranker scores; red: judged relevant; filled: more than its share of the labels")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     with replaced_whole(output) as partial:
@@ -83,7 +89,7 @@ def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.Path
     pyplot.close(figure)
 
 
-def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool, depth: int) -> None:
+def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool) -> None:
     color = "#c0392b" if is_relevant else "#7f8c8d"
     ranks = [stop.docids.index(docid) + 1 if docid in stop.docids else None for stop in path]
     for t, rank in enumerate(ranks[:-1]):
@@ -94,7 +100,7 @@ def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool, depth
         if rank is None:
             continue
         score, label = path[t].scores[rank - 1], path[t].labels[rank - 1]
-        chosen = label >= 1 / (2 * depth)
+        chosen = label > 1 / len(path[t].docids)
         axes.annotate(
             f"{docid}  {score:.1f}",
             (t, rank),

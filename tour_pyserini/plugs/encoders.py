@@ -52,16 +52,18 @@ def load_query_encoder(
         load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
     """
     ensure_java()
-    from pyserini.encode import AutoQueryEncoder, query_encoder_class_map
+    from pyserini.encode import query_encoder_class_map
     from pyserini.search.faiss.__main__ import init_query_encoder
     from pyserini.util import resolve_device
+
+    from tour_pyserini.plugs.grouped_encoder import GroupedQueryEncoder
 
     encoder_class = _known(encoder_class, QUERY_NAMES, query_encoder_class_map)
     choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
     try:
         _hush()
         if choice.is_folder:
-            encoder = AutoQueryEncoder(
+            encoder = GroupedQueryEncoder(
                 encoder_dir=choice.name,
                 tokenizer_name=tokenizer,
                 device=resolve_device(device, backend="torch"),

@@ -81,7 +81,7 @@ class TourPhraseSearcher(TourSearcher):
 
     def _run(self, queries: Any, q_ids: list[str], k: int, threads: int) -> tuple[Floats, dict[str, list[PhraseHit]]]:
         # Room for the k best phrases and as many passages below them.
-        vectors, found = super().batch_run(queries, q_ids, 2 * max(k, self.config.depth), threads)
+        vectors, found = super().batch_run(queries, q_ids, 2 * max(k, self._least), threads)
         return vectors, {q_id: [self._hit(hit) for hit in hits] for q_id, hits in found.items()}
 
     def _hit(self, hit: Any) -> PhraseHit:
@@ -91,7 +91,7 @@ class TourPhraseSearcher(TourSearcher):
 
     def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
         with self.costs.stage("search"):
-            passages = max(k // 2, self.config.depth)
+            passages = max(k // 2, self._least)
             phrases = passages if self._unit == "phrase" else 0
             return self.searcher.finder.find(
                 np.asarray(vectors, dtype=np.float32), phrases=phrases, passages=passages, threads=threads

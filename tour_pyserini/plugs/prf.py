@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
@@ -44,12 +45,13 @@ class TourPrf(DenseVectorPrf):
         super().__init__()
         config = config or TourConfig()
         self.config = config.replace(iterations=max(config.iterations, 1))
-        self._method = METHODS[config.method](self.config)
-        if self._method.labels and texts is None:
+        method = METHODS[config.method]
+        if method.labels and texts is None:
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else {}
-        self._reranker = load_reranker(reranker) if self._method.labels else None
+        self._reranker = load_reranker(reranker) if method.labels else None
         self._topics = topics or {}
+        self._calibration = Calibration()
 
     def get_prf_q_emb(
         self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
@@ -65,12 +67,17 @@ class TourPrf(DenseVectorPrf):
         if self._reranker and query:
             scores[0] = checked(self._reranker, [(query, self._texts[hit.docid]) for hit in prf_candidates])
         # A hit's score may be anything by now; its similarity is its vector's with the query's.
-        similarities = self.config.similarity_scale * np.einsum("nkd,nd->nk", vectors, vector)
-        candidates = Candidates(np.arange(len(prf_candidates))[None], vectors, similarities, scores)
-        if self.config.early_stopping and self._method.agrees(candidates)[0]:
+        similarities = np.einsum("nkd,nd->nk", vectors, vector)
+        ids = np.arange(len(prf_candidates))[None]
+        method = METHODS[self.config.method](self.config, vector)
+        scale = self.config.similarity_scale
+        if self.config.calibrates:
+            self._calibration.add(similarities, scores, ids >= 0)
+            scale = self._calibration.scale
+        candidates = Candidates(ids, vectors, scale * similarities, scores, scale)
+        if self.config.early_stopping and method.agrees(candidates)[0]:
             return vector[0]
-        target = self._method.target(candidates)
-        return self._method.update(vector, np.zeros_like(vector), candidates, target, 0)[0][0]
+        return method.update(np.zeros(1, dtype=np.int64), vector, candidates, method.target(candidates), 0)[0]
 
     def get_batch_prf_q_emb(
         self, topic_ids: list[str], emb_qs: np.ndarray, prf_candidates: dict[str, list[PrfDenseSearchResult]]

@@ -28,7 +28,7 @@ def encode_queries(encoder: Any, queries: Any, q_ids: Sequence[str], dimension: 
     vectors: Any
     if isinstance(queries, np.ndarray):
         vectors = queries
-    elif hasattr(encoder, "encode_batch"):
+    elif hasattr(encoder, "encode_batch") and all(isinstance(query, str) for query in queries):
         vectors = encoder.encode_batch(queries)
     else:
         vectors = [_encode(encoder, query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]

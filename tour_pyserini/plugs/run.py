@@ -1,11 +1,13 @@
 """From topics to a run file."""
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tour_pyserini.core.calibration import ENOUGH
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.core.ranking import strictly_decreasing
 from tour_pyserini.errors import TourError
@@ -32,8 +34,11 @@ def search_topics(
         waiting = list(topics)
     except KeyError as error:
         raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
-    for start in range(0, len(waiting), batch_size):
-        ids, queries = zip(*waiting[start : start + batch_size], strict=True)
+    # Settings that are found on the first queries are found on the same ones whatever the size of a batch.
+    first = max(batch_size, ENOUGH if searcher.config.calibrates else 0)
+    starts = [0, *range(first, len(waiting), batch_size)] if waiting else []
+    for start, end in itertools.pairwise([*starts, len(waiting)]):
+        ids, queries = zip(*waiting[start:end], strict=True)
         yield _searched(searcher, ids, queries, hits, threads)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import Outcome, Step, optimise
@@ -19,7 +20,10 @@ from tour_pyserini.plugs.passage_vectors import PassageVectors
 from tour_pyserini.plugs.queries import encode_queries, text_of
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.base import checked
+from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
 from tour_pyserini.retrieval.faiss_index import FaissIndex
+from tour_pyserini.retrieval.index_vectors import IndexVectors
+from tour_pyserini.retrieval.refined_index import RefinedIndex
 from tour_pyserini.retrieval.vectors import open_vectors
 from tour_pyserini.texts import UnknownDocument, open_texts
 
@@ -92,16 +96,30 @@ class TourSearcher(FaissSearcher):
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else None
         self._reranker = load_reranker(reranker) if method.labels else None
-        self._index = FaissIndex(searcher.index)
-        updates = method.updates and self.config.iterations > 0
+        index = FaissIndex(searcher.index)
+        updates = method.updates and self.config.rounds > 0
         self._vectors = self._open_vectors(vectors) if updates else None
+        # Only exact vectors that are there already make an index better: passages are not encoded for that.
+        refined = method.keeps and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
+        self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
         self._places = {docid: place for place, docid in enumerate(searcher.docids)} if remove_query else {}
         self._observe = observe
+        self._calibration = Calibration()
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # not there yet: an object being copied or unpickled
             raise AttributeError(name)
         return getattr(self.searcher, name)
+
+    @property
+    def _least(self) -> int:
+        """Hits that a search has to give: a rule that buys new labels each time has to see beyond those it has."""
+        return self.config.most_labels if METHODS[self.config.method].keeps else self.config.depth
+
+    @property
+    def similarity_scale(self) -> float:
+        """The factor that puts similarities on the scale of the scores: the configuration's, or as found so far."""
+        return self._calibration.scale if self.config.calibrates else self.config.similarity_scale
 
     def search(
         self,
@@ -152,11 +170,13 @@ class TourSearcher(FaissSearcher):
             raise TourError(f"the number of hits must be at least 1, not {k}.")
         if not len(queries):
             return np.empty((0, self.searcher.dimension), dtype=np.float32), {}
-        outcome = self._optimise(queries, q_ids, k, threads)
+        with self.costs.stage("update"):
+            outcome = self._optimise(queries, q_ids, k, threads)
         config = TourConfig.preset("dense") if isinstance(queries, np.ndarray) else self.config
-        rankings = [rank(outcome, row, config, hits=k) for row in range(len(q_ids))]
         as_hits = self._with_vectors if hit_vectors else self._plain
-        return outcome.queries, {q_id: as_hits(ranking) for q_id, ranking in zip(q_ids, rankings, strict=True)}
+        with self.costs.stage("rank"):
+            results = {q_id: as_hits(rank(outcome, row, config, hits=k)) for row, q_id in enumerate(q_ids)}
+        return outcome.queries, results
 
     def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
         """The optimised vectors [n, d] of the queries."""
@@ -177,10 +197,11 @@ class TourSearcher(FaissSearcher):
             encoded,
             config,
             search=lambda rows, vectors: self._search(
-                _finite(vectors, [q_ids[row] for row in rows]), max(k, config.depth), own[rows], threads
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least), own[rows], threads
             ),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
+            calibration=self._calibration,
             observe=(lambda step: self._observe(step, q_ids)) if self._observe else None,  # type: ignore[misc]
         )
         self.costs.queries += len(q_ids)

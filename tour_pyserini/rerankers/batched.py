@@ -1,7 +1,7 @@
 """What re-rankers that run a model share: chunks, batches, and the caller's order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +10,7 @@ from tour_pyserini.rerankers.base import Pair
 from tour_pyserini.rerankers.batching import Row, length_sorted_batches, padded
 
 CHUNK = 1024
-"""Pairs tokenised at a time: enough to sort well, and the bound on memory."""
+"""Distinct pairs tokenised at a time: enough to sort well, and the bound on memory."""
 
 
 class BatchedReranker(ABC):
@@ -41,28 +41,43 @@ class BatchedReranker(ABC):
         self._workers = workers
 
     @abstractmethod
-    def _encode(self, pairs: Sequence[Pair]) -> Sequence[Row]:
-        """Tokenise pairs, cut to the maximum length."""
+    def _encode(self, chunks: Iterable[Sequence[Pair]]) -> Iterator[Sequence[Row]]:
+        """Tokenise the pairs of each chunk, cut to the maximum length."""
 
     @abstractmethod
     def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
         """Raw logits [n] of n padded rows."""
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Raw logits, float64 [len(pairs)]; higher is more relevant."""
+        """Raw logits, float64 [len(pairs)], of which repeated pairs share one; higher is more relevant."""
+        places: dict[Pair, list[int]] = {}
+        for place, (query, text) in enumerate(pairs):
+            places.setdefault((_sound(query), _sound(text)), []).append(place)
+        # The pairs of a passage stand together, so that it is tokenised once.
+        met: dict[str, int] = {}
+        distinct = sorted(places, key=lambda pair: met.setdefault(pair[1], len(met)))
+        chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
         scores = np.empty(len(pairs))
-        with ThreadPoolExecutor(self._workers) as pool:
-            for start in range(0, len(pairs), CHUNK):
-                rows = self._encode([(_sound(query), _sound(text)) for query, text in pairs[start : start + CHUNK]])
-                lengths = [len(row["input_ids"]) for row in rows]
-                batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
-                inputs = ([rows[index] for index in batch] for batch in batches)
-                results = pool.map(self._scores, inputs) if self._workers > 1 else map(self._scores, inputs)
-                for batch, result in zip(batches, results, strict=True):
-                    scores[start + batch] = result
+        pool = ThreadPoolExecutor(self._workers)
+        try:
+            for chunk, rows in zip(chunks, self._encode(chunks), strict=True):
+                for batch, result in self._batches(rows, pool):
+                    where = [places[chunk[index]] for index in batch]
+                    for same, score in zip(where, result, strict=True):
+                        scores[same] = score
                     if self.on_progress is not None:
-                        self.on_progress(len(batch))
+                        self.on_progress(sum(map(len, where)))
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interruption does not wait for the rest of the chunk
         return scores
+
+    def _batches(self, rows: Sequence[Row], pool: ThreadPoolExecutor) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The indexes and scores of rows, batch by batch."""
+        lengths = [len(row["input_ids"]) for row in rows]
+        batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
+        inputs = ([rows[index] for index in batch] for batch in batches)
+        results = pool.map(self._scores, inputs) if self._workers > 1 else map(self._scores, inputs)
+        return zip(batches, results, strict=True)
 
     def _scores(self, rows: Sequence[Row]) -> np.ndarray:
         return self._forward(padded(rows, self._fill, left=self._pad_left))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.base import Pair, Reranker, checked, name_of
+from tour_pyserini.rerankers.score_models import Model
 from tour_pyserini.rerankers.store import ScoreStore
 
 CHUNK = 512
@@ -51,7 +52,7 @@ class CachedReranker:
         self.name = name_of(reranker)
         self.hits = 0
         self.misses = 0
-        self._store = ScoreStore(path)
+        self._store = ScoreStore(path, Model(fingerprint, self.name))
         self._on_progress: Callable[[int], None] | None = None
 
     @property

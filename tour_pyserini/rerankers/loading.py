@@ -14,7 +14,9 @@ from tour_pyserini.rerankers.options import Options
 
 
 class Kind(Protocol):
-    """A module that knows one kind of model folder."""
+    """A module that knows one kind of model folder, and the back ends that run it."""
+
+    BACKENDS: tuple[str, ...]
 
     def accepts(self, folder: Path) -> bool:
         """Whether the folder looks like this kind."""
@@ -41,6 +43,8 @@ def load_reranker(
     batch_size: int | None = None,
     device: str = "cpu",
     threads: int | None = None,
+    backend: str = "auto",
+    precision: str | None = None,
 ) -> Reranker:
     """The re-ranker that `spec` names.
 
@@ -51,10 +55,14 @@ def load_reranker(
             checkpoint.
         max_length: tokens per pair, special ones included. The passage is cut and the query kept, unless the query
             alone does not fit; then the longer of the two is cut.
-        batch_size: pairs per batch at most; by default as many as fit 2,048 padded tokens on a CPU. Dynamically
-            quantised ONNX models, such as the default, always get one pair per call.
+        batch_size: pairs per batch at most; by default as many as fit a number of padded tokens. ONNX Runtime always
+            gets one pair per call on a CPU.
         device: "cpu", or what torch or ONNX Runtime call another one ("cuda").
         threads: CPU threads; by default all cores.
+        backend: what runs a checkpoint: "onnx" (from a graph that is made once and kept in the cache folder), "torch",
+            or "auto", the faster of the two here.
+        precision: "fp32", or "int8" for 8-bit weights: faster, with other scores. By default fp32 for checkpoints; ONNX
+            models are run as they are.
 
     Raises:
         TourError: when there is no such model, it is damaged, or it is no re-ranker.
@@ -64,7 +72,14 @@ def load_reranker(
         >>> reranker.predict([("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")])  # doctest: +SKIP
         array([9.1084156])
     """
-    options = Options(max_length=max_length, batch_size=batch_size, device=device, threads=threads)
+    options = Options(
+        max_length=max_length,
+        batch_size=batch_size,
+        device=device,
+        threads=threads,
+        backend=backend,
+        precision=precision,
+    )
     if hasattr(spec, "predict"):
         return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
     if not isinstance(spec, str | os.PathLike):
@@ -72,11 +87,19 @@ def load_reranker(
     folder = verify_default_reranker() if spec == "default" else _folder(spec)
     for kind in KINDS:
         if kind.accepts(folder):
+            _check_backend(kind, options, os.fspath(spec))
             return kind.load(folder, options, name=os.fspath(spec))
     raise TourError(
         f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), "
         "nor model.onnx with tokenizer.json."
     )
+
+
+def _check_backend(kind: Kind, options: Options, name: str) -> None:
+    wanted = "onnx" if options.precision == "int8" else options.backend
+    if wanted not in ("auto", *kind.BACKENDS):
+        told = " in int8" if options.precision == "int8" else ""
+        raise TourError(f"{name} cannot be run by {wanted}{told}, only by {' or '.join(kind.BACKENDS)}.")
 
 
 def _folder(spec: str | os.PathLike[str]) -> Path:

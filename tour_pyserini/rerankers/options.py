@@ -1,11 +1,13 @@
 """How a re-ranker is to be run."""
 
-import os
 from dataclasses import dataclass
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.machine import cores
 
 SHORTEST_INPUT = 8
+BACKENDS = ("auto", "onnx", "torch")
+PRECISIONS = ("fp32", "int8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,8 @@ class Options:
     batch_size: int | None = None
     device: str = "cpu"
     threads: int | None = None
+    backend: str = "auto"
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_length < SHORTEST_INPUT:
@@ -23,19 +27,25 @@ class Options:
         for what, value in (("batch size", self.batch_size), ("number of threads", self.threads)):
             if value is not None and value < 1:
                 raise TourError(f"the {what} is {value}; give 1 or more.")
+        if self.backend not in BACKENDS:
+            raise TourError(f"there is no back end {self.backend!r}; give one of {', '.join(BACKENDS)}.")
+        if self.precision not in (None, *PRECISIONS):
+            raise TourError(f"there is no precision {self.precision!r}; give one of {', '.join(PRECISIONS)}.")
+        if self.precision == "int8" and (self.backend == "torch" or self.device != "cpu"):
+            raise TourError("the precision int8 is for the back end onnx on a cpu; use fp32 elsewhere.")
 
     @property
     def cores(self) -> int:
         """Threads to use: what was asked for, or the cores this process may run on."""
-        if self.threads is not None:
-            return self.threads
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return self.threads or cores()
 
     @property
     def token_budget(self) -> int:
-        """Padded tokens per batch. Small batches of like lengths win on a CPU; a GPU wants to be filled."""
+        """Padded tokens per batch. Small batches of like lengths win on a CPU; a GPU wants to be filled.
+
+        Measured with torch on one AVX-512 core, MiniLM-L-12, 64 pairs of 40-250 tokens: 256, 1,024 and 4,096 tokens
+        take 5.05, 4.97 and 5.36 s.
+        """
         if self.batch_size is not None:
             return self.batch_size * self.max_length
-        return 2048 if self.device == "cpu" else 65536
+        return 1024 if self.device == "cpu" else 65536

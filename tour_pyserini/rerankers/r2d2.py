@@ -1,6 +1,6 @@
 """The passage re-ranker of R2-D2 (Fajcik et al., 2021), which labels passages in the TouR paper's experiments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ TITLE, TEXT = "madeupword0001", "madeupword0000"
 TEMPLATE = f"<s> question </s> </s> {TITLE} title {TEXT} text </s>, cut at the end"
 LONGEST = 256
 """Tokens of an input in the published re-ranker's training."""
+
+BACKENDS: tuple[str, ...] = ("torch",)
 
 
 def accepts(folder: Path) -> bool:
@@ -77,7 +79,10 @@ class R2D2Reranker(BatchedReranker):
         title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
         return f"{TITLE}{title}{TEXT}{text}"
 
-    def _encode(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+    def _encode(self, chunks: Iterable[Sequence[Pair]]) -> Iterator[Sequence[Row]]:
+        return map(self._rows, chunks)
+
+    def _rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
         parts = [passage.removeprefix(TITLE).partition(TEXT) for _, passage in pairs]
         questions = self._ids([query for query, _ in pairs])
         titles = self._ids([title for title, _, _ in parts])

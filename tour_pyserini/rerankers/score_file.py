@@ -3,6 +3,8 @@
 import logging
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
@@ -10,12 +12,13 @@ from tour_pyserini.errors import TourError
 logger = logging.getLogger(__name__)
 
 APPLICATION = 0x546F7552  # "TouR", so that nobody else's database is taken for a cache
-VERSION = 1
+VERSION = 2
+NOBODY = 0  # the model of scores whose model is not known
 PATIENCE = 60.0  # seconds to wait for another process
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file, made if need be, in write-ahead mode.
+    """Open the file in write-ahead mode; one that is not there is made, one of an earlier layout brought up to date.
 
     Raises:
         TourError: when it is the database of something else or of another version.
@@ -23,9 +26,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        _ensure_layout(connection, path)
-        connection.execute("COMMIT")
+        with transaction(connection):
+            _ensure_layout(connection, path)
         _write_ahead(connection)
         # A crash of the machine may lose the last writes; the file stays whole.
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -33,6 +35,18 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write everything in the block, or nothing where it fails."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def identity(path: Path) -> int | None:
@@ -68,6 +82,11 @@ def set_aside(path: Path, seen: int | None, error: sqlite3.Error) -> None:
     logger.warning("the score cache %s is damaged (%s): set aside as %s, starting anew", path, error, aside)
 
 
+def size_on_disk(path: Path) -> int:
+    """Bytes of the file and of what is not yet merged into it."""
+    return sum(file.stat().st_size for file in (path, beside(path, "-wal")) if file.exists())
+
+
 def beside(path: Path, suffix: str) -> Path:
     """The file whose name is longer by `suffix`."""
     return path.with_name(path.name + suffix)
@@ -79,11 +98,25 @@ def _ensure_layout(connection: sqlite3.Connection, path: Path) -> None:
     if not tables and (owner, version) == (0, 0):
         connection.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL) WITHOUT ROWID")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        _add_models(connection)
     elif owner != APPLICATION or "scores" not in tables:
         raise TourError(f"{path} is a database of something else; choose another place for the score cache.")
+    elif version == 1:
+        _add_models(connection)
     elif version != VERSION:
         raise TourError(f"the score cache {path} has layout {version} and not {VERSION}; choose another place.")
+
+
+def _add_models(connection: sqlite3.Connection) -> None:
+    """From layout 1, which did not say whose a score is, to layout 2; every score stays."""
+    connection.execute(
+        "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
+        "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL)"
+    )
+    now = int(time.time())
+    connection.execute("INSERT INTO models VALUES (?, '', '', ?, ?)", (NOBODY, now, now))
+    connection.execute(f"ALTER TABLE scores ADD COLUMN model INTEGER NOT NULL DEFAULT {NOBODY}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

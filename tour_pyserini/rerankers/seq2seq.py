@@ -1,6 +1,6 @@
 """Sequence-to-sequence re-rankers that answer "true" or "false", as monoT5 does (Nogueira et al., 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from tour_pyserini.rerankers.options import Options
 from tour_pyserini.threads import torch_threads
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
+
+BACKENDS: tuple[str, ...] = ("torch",)
 
 
 def accepts(folder: Path) -> bool:
@@ -72,7 +74,10 @@ class Seq2SeqReranker(BatchedReranker):
         with torch_threads(self._threads):
             return super().predict(pairs)
 
-    def _encode(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+    def _encode(self, chunks: Iterable[Sequence[Pair]]) -> Iterator[Sequence[Row]]:
+        return map(self._rows, chunks)
+
+    def _rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
         texts = [" ".join(TEMPLATE).format(query=query, passage=passage) for query, passage in pairs]
         rows = []
         for pair, ids in zip(pairs, self._ids(texts, end=True), strict=True):

@@ -9,6 +9,19 @@ POLICY = "pair, passage cut first"
 """Part of a fingerprint: other ways to cut a pair give other scores."""
 
 
+def strategy(query_length: int, room: int) -> str:
+    """How a pair is cut, by the name that tokenizers give it.
+
+    The passage is cut and the query kept (`only_second`), unless the query alone leaves no room for a passage: then
+    the longer of the two is cut, token by token (`longest_first`).
+
+    Args:
+        query_length: tokens of the query, without special tokens.
+        room: tokens for query and passage together, without special tokens.
+    """
+    return "only_second" if query_length < room else "longest_first"
+
+
 def encode_pairs(
     pairs: Sequence[Pair],
     *,
@@ -18,9 +31,6 @@ def encode_pairs(
 ) -> Sequence[Row]:
     """Tokenise pairs so that each fits the model.
 
-    The passage is cut and the query kept (`only_second`), unless the query alone leaves no room for a passage: then
-    the longer of the two is cut, token by token (`longest_first`).
-
     Args:
         pairs: (query, passage) texts.
         encode: tokenises pairs with the truncation strategy of that name.
@@ -28,10 +38,9 @@ def encode_pairs(
         room: tokens for query and passage together, without special tokens.
     """
     queries = list(dict.fromkeys(query for query, _ in pairs))
-    too_long = {query for query, length in zip(queries, query_lengths(queries), strict=True) if length >= room}
+    ways = {query: strategy(length, room) for query, length in zip(queries, query_lengths(queries), strict=True)}
     rows: dict[int, Row] = {}
-    for strategy, wanted in (("only_second", False), ("longest_first", True)):
-        indexes = [index for index, (query, _) in enumerate(pairs) if (query in too_long) is wanted]
-        if indexes:
-            rows.update(zip(indexes, encode([pairs[index] for index in indexes], strategy), strict=True))
+    for way in sorted(set(ways.values())):
+        indexes = [index for index, (query, _) in enumerate(pairs) if ways[query] == way]
+        rows.update(zip(indexes, encode([pairs[index] for index in indexes], way), strict=True))
     return [rows[index] for index in range(len(pairs))]

@@ -7,11 +7,13 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits
 from tour_pyserini.errors import TourError
+from tour_pyserini.retrieval.flat_search import FlatSearch
 
 log = logging.getLogger(__name__)
 
-# FAISS computes a flat search of more numbers than this by other means, which round differently: in blocks below it,
-# a query's hits do not depend on how many queries are searched with it.
+_FLAT = ("IndexFlat", "IndexFlatIP")
+# FAISS looks for the lists of an inverted file by other means above so many numbers, which round differently: in blocks
+# below it, a query's hits do not depend on how many queries are searched with it.
 _ONE_KERNEL = 127_999
 
 
@@ -30,6 +32,8 @@ class FaissIndex:
         if not index.ntotal:
             raise TourError("the index holds no vectors; build it again.")
         self._index = index
+        inner = faiss.downcast_index(index)
+        self._flat = FlatSearch(inner) if type(inner).__name__ in _FLAT else None
         self._warned = False
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
@@ -43,6 +47,8 @@ class FaissIndex:
         faiss.omp_set_num_threads(threads)
         vectors = np.ascontiguousarray(queries, dtype=np.float32)
         wanted = min(k, self._index.ntotal)
+        if self._flat is not None:
+            return self._flat.search(vectors, wanted)
         block = max(1, _ONE_KERNEL // self._index.d)
         parts = [self._index.search(vectors[at : at + block], wanted) for at in range(0, len(vectors), block)]
         similarities, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))

@@ -1,7 +1,7 @@
 """Topics in files on this machine, read without Java."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tour_pyserini.topics.lines import Line, read_lines
 from tour_pyserini.topics.place import Place
 from tour_pyserini.topics.retrieval_json import retrieval_json_topics
 from tour_pyserini.topics.squad import looks_like_squad, squad_topics
-from tour_pyserini.topics.topic import Topic
+from tour_pyserini.topics.topic import Topic, with_text
 from tour_pyserini.topics.tsv import tsv_topic
 
 LINES = {".tsv", ".txt", ".csv", ".jsonl"}  # DPR names its tab-separated questions .csv
@@ -24,43 +24,47 @@ CANONICAL_INTEGER = re.compile("0|[1-9][0-9]{0,17}")  # longer ones need not fit
 Topics = dict[int | str, dict[str, Any]]
 
 
-def local_topics(path: Path) -> Topics | None:
+def local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
     """Topics by id, as Pyserini has them: `{id: {"title": text, "answers": [...]}}`.
+
+    Args:
+        path: the file.
+        only: ids of the topics that are wanted, all if not given; of others not even a text is asked.
 
     Returns:
         None for what only Pyserini reads: its own `.json`, its names for topics, other endings.
     """
     kind = _kind(path)
     if kind == ".json":
-        return _from_json(path)
-    return _from_lines(path) if kind in LINES else None
+        return _from_json(path, only)
+    return _from_lines(path, only) if kind in LINES else None
 
 
 def _kind(path: Path) -> str:
     return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
 
 
-def _from_json(path: Path) -> Topics | None:
+def _from_json(path: Path, only: Set[str] | None) -> Topics | None:
     value = load_json(path)
     if looks_like_squad(value):
-        return _by_id(path, squad_topics(path, value), integers=False)
+        return _by_id(path, squad_topics(path, value), only, integers=False)
     if isinstance(value, list):
-        return _by_id(path, dpr_json_topics(path, value), integers=not has_ids(value))
+        return _by_id(path, dpr_json_topics(path, value), only, integers=not has_ids(value))
     if isinstance(value, dict) and value and all(isinstance(topic, dict) for topic in value.values()):
         if all(isinstance(topic.get("title"), str) for topic in value.values()):
             return None
-        return _by_id(path, retrieval_json_topics(path, value), integers=False)
+        return _by_id(path, retrieval_json_topics(path, value), only, integers=False)
     raise TourError(f"{path} is neither a list of questions with answers, nor in SQuAD's layout, nor Pyserini's.")
 
 
-def _from_lines(path: Path) -> Topics:
+def _from_lines(path: Path, only: Set[str] | None) -> Topics:
     lines = read_lines(path)
     first = next(lines, None)
     if first is None:
         raise TourError(f"the topics file {path} is empty.")
     parse = _format(first)
     # Pyserini has integers where ids are integers ("007" is not one); JSON says itself what is a string.
-    return _by_id(path, _parsed(parse, chain([first], lines)), integers=parse is not json_topic)
+    return _by_id(path, _parsed(parse, chain([first], lines)), only, integers=parse is not json_topic)
 
 
 def _parsed(parse: Callable[[Line, int], Topic], lines: Iterable[Line]) -> Iterator[tuple[Place, Topic]]:
@@ -74,12 +78,12 @@ def _format(first: Line) -> Callable[[Line, int], Topic]:
     return dpr_topic if looks_like_dpr(first) else tsv_topic
 
 
-def _by_id(path: Path, topics: Iterable[tuple[Place, Topic]], *, integers: bool) -> Topics:
+def _by_id(path: Path, topics: Iterable[tuple[Place, Topic]], only: Set[str] | None, *, integers: bool) -> Topics:
     found: dict[str, Topic] = {}
     for place, topic in topics:
         if topic.qid in found:
             place.refuse(f"repeats the query id {topic.qid!r}")
-        found[topic.qid] = topic
+        found[topic.qid] = topic if only is not None and topic.qid not in only else with_text(place, topic)
     if not found:
         raise TourError(f"the topics file {path} holds no topic.")
     integers = integers and all(map(CANONICAL_INTEGER.fullmatch, found))

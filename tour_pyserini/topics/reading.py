@@ -1,6 +1,7 @@
 """Topics from whatever names them."""
 
 import os
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,13 +9,15 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.plugs.java import ensure_java
 from tour_pyserini.topics.local import local_topics
 from tour_pyserini.topics.place import Entry
-from tour_pyserini.topics.topic import checked_answers, checked_topic, parse_answers
+from tour_pyserini.topics.topic import checked_answers, checked_topic, parse_answers, with_text
 
 if TYPE_CHECKING:
     from pyserini.query_iterator import QueryIterator
 
 
-def read_topics(spec: str | os.PathLike[str], topics_format: str = "default") -> "QueryIterator":
+def read_topics(
+    spec: str | os.PathLike[str], topics_format: str = "default", *, only: Set[str] | None = None
+) -> "QueryIterator":
     """Read queries into one of Pyserini's query iterators, in Pyserini's order.
 
     Args:
@@ -24,6 +27,7 @@ def read_topics(spec: str | os.PathLike[str], topics_format: str = "default") ->
             else is left to Pyserini: its other formats and its names for topics.
         topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); all but the default are left
             to Pyserini.
+        only: ids of the topics that will be used: a file on this machine may have others without a text, as CACM's.
 
     Returns:
         An iterator over (id, text); `topics[id]["answers"]` is a list of strings where the file has answers.
@@ -32,7 +36,7 @@ def read_topics(spec: str | os.PathLike[str], topics_format: str = "default") ->
         for qid, text in read_topics("scifact/queries.jsonl"):
             ...
     """
-    topics = local_topics(Path(spec)) if topics_format == "default" else None
+    topics = local_topics(Path(spec), only) if topics_format == "default" else None
     if topics is None:
         return _from_pyserini(str(spec), topics_format)
     ensure_java()
@@ -64,7 +68,8 @@ def _from_pyserini(name: str, topics_format: str) -> "QueryIterator":
 def _check_texts(name: str, topics: dict[int | str, Any]) -> None:
     for qid, topic in topics.items():
         title = topic.get("title")
-        checked_topic(Entry(name, f"query {qid!r}"), str(qid), title if isinstance(title, str) else "")
+        place = Entry(name, f"query {qid!r}")
+        with_text(place, checked_topic(place, str(qid), title if isinstance(title, str) else ""))
 
 
 def _with_answers(name: str, qid: int | str, topic: Any) -> Any:

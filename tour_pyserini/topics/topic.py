@@ -16,16 +16,21 @@ class Topic(NamedTuple):
 
 
 def checked_topic(place: Place, qid: str, text: str, answers: list[str] | None = None) -> Topic:
-    """A topic that a run file can hold: an id in UTF-8 without white space, and a text that is not empty."""
+    """A topic that a run file can hold: an id in UTF-8 without white space."""
     if not qid:
         place.refuse("has an empty query id")
     if qid.split() != [qid]:
         place.refuse(f"has white space in the query id {qid!r}, which no run file can hold")
     if any("\ud800" <= character <= "\udfff" for character in qid):
         place.refuse(f"has half a surrogate pair in the query id {qid!r}, which no UTF-8 file can hold")
-    if not text.strip():
-        place.refuse(f"has no text for the query {qid!r}")
     return Topic(qid, text.strip(), answers)
+
+
+def with_text(place: Place, topic: Topic) -> Topic:
+    """The topic, if its text is not empty."""
+    if not topic.text:
+        place.refuse(f"has no text for the query {topic.qid!r}")
+    return topic
 
 
 def parse_answers(place: Place, written: str) -> list[str]:

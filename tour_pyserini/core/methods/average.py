@@ -1,6 +1,8 @@
 """Average pseudo-relevance feedback, as Pyserini has it."""
 
-from tour_pyserini.core.candidates import Candidates, Floats
+import numpy as np
+
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Ids
 from tour_pyserini.core.methods.base import Method, uniform
 
 
@@ -11,11 +13,26 @@ class Average(Method):
 
     def target(self, candidates: Candidates) -> Floats:
         """Uniform over the candidates."""
-        return uniform(candidates.mask)
+        return uniform(self._members(candidates))
 
-    def update(
-        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
-    ) -> tuple[Floats, Floats]:
+    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """One round of feedback."""
-        count = candidates.mask.sum(axis=-1, keepdims=True).astype(query.dtype)
-        return (query + candidates.vectors.sum(axis=1)) / (count + 1), velocity
+        members = self._members(candidates)
+        count = members.sum(axis=-1, keepdims=True).astype(query.dtype)
+        return (query + candidates.vectors.sum(axis=1, where=members[..., None])) / (count + 1)
+
+    def _members(self, candidates: Candidates) -> Flags:
+        return candidates.mask
+
+
+class AverageRerank(Average):
+    """Average feedback from the first k' candidates, without labels, and then the last retrieval re-ranked."""
+
+    labels = True
+
+    def buys(self, *, last: bool) -> bool:
+        """Only the last."""
+        return last
+
+    def _members(self, candidates: Candidates) -> Flags:
+        return candidates.mask & (np.arange(candidates.ids.shape[1]) < self.config.positives)

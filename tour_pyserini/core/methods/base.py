@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Candidates, Flags, Floats
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.labels import nucleus
 
 if TYPE_CHECKING:
@@ -13,25 +13,38 @@ if TYPE_CHECKING:
 
 
 class Method(ABC):
-    """An update rule q_{t+1} = g(q_t, C_{1:k}).
+    """An update rule q_{t+1} = g(q_t, C_{1:k}), and what it remembers of n queries from one update to the next.
 
     Attributes:
         labels: whether the rule, or the final list, needs the re-ranker's scores.
         updates: whether the query changes at all.
+        keeps: whether the rule learns from everything labelled so far and buys labels for new candidates only; if not,
+            it learns from the first k of the last retrieval.
     """
 
     labels: ClassVar[bool] = True
     updates: ClassVar[bool] = True
+    keeps: ClassVar[bool] = False
 
-    def __init__(self, config: "TourConfig") -> None:
+    def __init__(self, config: "TourConfig", queries: Floats) -> None:
+        """Begin with the encoder's vectors [n, d]."""
         self.config = config
+        self.start = queries
+
+    def buys(self, *, last: bool) -> bool:
+        """Whether this retrieval is labelled; a rule that keeps its labels has no use for those of the last one."""
+        return self.labels and not (last and self.keeps)
 
     @abstractmethod
     def target(self, candidates: Candidates) -> Floats:
-        """The distribution T, [n, k], that the rule moves the query towards."""
+        """The distribution T, [a, k], that the rule moves the queries towards."""
+
+    def settled(self, rows: Ids, offered: Hits) -> Flags:
+        """[a] true where labels for what is offered are not expected to change the list: they are not bought."""
+        return np.zeros(len(rows), dtype=bool)
 
     def agrees(self, candidates: Candidates) -> Flags:
-        """[n] true where the first hit already agrees with the labels, so that the query may stay."""
+        """[a] true where the first hit already agrees with the labels, so that the query may stay."""
         return np.zeros(len(candidates.ids), dtype=bool)
 
     def step_size(self, t: int) -> float | None:
@@ -39,10 +52,8 @@ class Method(ABC):
         return None
 
     @abstractmethod
-    def update(
-        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
-    ) -> tuple[Floats, Floats]:
-        """The next query and velocity, each [n, d]. Rules without momentum give the velocity back as it came."""
+    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
+        """The next vectors [a, d] of the queries in `rows` [a], whose vectors are `query` [a, d]."""
 
     def _nucleus(self, candidates: Candidates) -> Flags:
         return nucleus(candidates.scores, tau=self.config.tau, p=self.config.p)

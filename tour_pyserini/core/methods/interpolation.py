@@ -1,6 +1,6 @@
 """The paper's ablation: interpolation in place of gradient descent (Table 5)."""
 
-from tour_pyserini.core.candidates import Candidates, Floats
+from tour_pyserini.core.candidates import Candidates, Floats, Ids
 from tour_pyserini.core.methods.base import mean_of, uniform
 from tour_pyserini.core.methods.hard import Hard
 
@@ -19,9 +19,7 @@ class Interpolation(Hard):
         """No schedule."""
         return None
 
-    def update(
-        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
-    ) -> tuple[Floats, Floats]:
+    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """One step towards the pseudo-positives; no schedule, no momentum."""
         positives = mean_of(candidates.vectors, self._nucleus(candidates))
-        return query + self.config.interpolation_beta * positives, velocity
+        return query + self.config.interpolation_beta * positives

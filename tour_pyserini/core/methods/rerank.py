@@ -1,6 +1,6 @@
 """The baseline that only re-ranks: the loop with no update."""
 
-from tour_pyserini.core.candidates import Candidates, Floats
+from tour_pyserini.core.candidates import Candidates, Floats, Ids
 from tour_pyserini.core.methods.base import Method
 
 
@@ -13,8 +13,6 @@ class Rerank(Method):
         """No target: zero everywhere."""
         return 0 * candidates.mask.astype(float)
 
-    def update(
-        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
-    ) -> tuple[Floats, Floats]:
+    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The query as it is."""
-        return query, velocity
+        return query

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Candidates, Flags, Floats
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Ids
 from tour_pyserini.core.methods.base import Method, mean_of, uniform
 
 
@@ -15,9 +15,7 @@ class Rocchio(Method):
         """Uniform over the first k'."""
         return uniform(self._positives(candidates))
 
-    def update(
-        self, query: Floats, velocity: Floats, candidates: Candidates, target: Floats, t: int
-    ) -> tuple[Floats, Floats]:
+    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """One round of feedback; no schedule, no momentum."""
         positives = self._positives(candidates)
         query = (
@@ -25,7 +23,17 @@ class Rocchio(Method):
             + self.config.rocchio_beta * mean_of(candidates.vectors, positives)
             - self.config.rocchio_gamma * mean_of(candidates.vectors, candidates.mask & ~positives)
         )
-        return query, velocity
+        return query
 
     def _positives(self, candidates: Candidates) -> Flags:
         return candidates.mask & (np.arange(candidates.ids.shape[1]) < self.config.positives)
+
+
+class RocchioRerank(Rocchio):
+    """Rocchio's feedback without labels, and then the last retrieval re-ranked."""
+
+    labels = True
+
+    def buys(self, *, last: bool) -> bool:
+        """Only the last."""
+        return last

@@ -1,0 +1,37 @@
+"""One point of (e), in a process of its own: search with stand-ins for both models, and write the run."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.world import ChecksumReranker, NamedTexts, NumberEncoder
+from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
+from tour_pyserini.plugs.run import search_topics, write_run
+
+HITS = 100
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the seconds of the search and the bytes of its run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth_point", description=__doc__)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--queries", type=int, required=True)
+    parser.add_argument("--depth", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    args = parser.parse_args(argv)
+    config = TourConfig(method="hard", depth=args.depth, iterations=3)
+    searcher = TourSearcher(FaissSearcher(args.index, NumberEncoder()), ChecksumReranker(), NamedTexts(), config)
+    topics = ((str(number), str(number)) for number in range(args.queries))
+    start = time.perf_counter()
+    batches = search_topics(searcher, topics, hits=max(HITS, args.depth), batch_size=64, threads=1)
+    write_run(batches, args.output, hits=max(HITS, args.depth))
+    told = {"seconds": time.perf_counter() - start, "bytes": args.output.stat().st_size}
+    args.output.unlink()
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()

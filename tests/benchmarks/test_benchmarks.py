@@ -1,0 +1,83 @@
+"""Every measurement at a tiny size: it runs, and fills the document."""
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import MEASUREMENTS, main
+from benchmarks.document import check, fill
+from benchmarks.flops import flops, token_counts
+from benchmarks.pairs import mixed_pairs
+from benchmarks.process import spent
+from benchmarks.report import Report
+from benchmarks.setting import Setting
+from benchmarks.turns import Turns
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.table import Table
+
+
+def test_every_measurement_runs_and_fills_the_document(small, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    page = tmp_path / "performance.md"
+    page.write_text("".join(f"# {name}\n<!-- {name} -->\nbefore\n<!-- end of {name} -->\n" for name in MEASUREMENTS))
+    flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
+    main([str(flag) for flag in ("--quick", *flags, "--work", tmp_path / "work", "--output", page)])
+    said, text = capsys.readouterr().out, page.read_text()
+    assert "before" not in text
+    for name in MEASUREMENTS:
+        assert f"\n({name}) " in said
+        assert text.split(f"<!-- {name} -->\n")[1].startswith("| ")
+    assert (tmp_path / "performance.png").read_bytes().startswith(b"\x89PNG")
+    assert "both runs are the same byte for byte" in text
+
+
+def test_work_is_counted_as_published(tmp_path):
+    """MiniLM-L6: 6 (3.54e6 L + 1536 L^2)."""
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 6, "hidden_size": 384, "intermediate_size": 1536}')
+    expected = sum(6 * (3_538_944 * length + 1536 * length**2) for length in (128, 40))
+    assert flops(tmp_path, [128, 40]) == expected
+
+
+def test_tokens_are_those_the_model_reads(small):
+    assert token_counts(small / "reranker", [("a b", "c d e"), ("a", " ".join("b" * 600))]) == [8, 512]
+
+
+def test_pairs_spread_over_lengths(small, tmp_path):
+    setting = Setting(collections=small / "collections", model=small / "reranker", work=tmp_path, pairs=14)
+    pairs = mixed_pairs(setting)
+    assert len(pairs.texts) == len(set(pairs.texts)) == 14
+    assert pairs.lengths == token_counts(small / "reranker", pairs.texts)
+    assert np.histogram(pairs.lengths, bins=7, range=(40, 251))[0].max() <= 3
+    assert min(pairs.lengths) >= 40 and max(pairs.lengths) <= 250
+
+
+def test_ratios_are_taken_within_a_round():
+    turns = Turns({"slow": np.array([2.0, 20.0, 3.0]), "fast": np.array([1.0, 10.0, 1.0])}, {})
+    assert turns.ratio("slow", "fast") == 2.0
+    assert turns.best("fast") == 1.0
+
+
+def test_a_program_is_timed_and_its_failure_told():
+    used = spent("timeit", ["-n1", "-r1", "bytearray(300_000_000)"])
+    assert used.memory > 300_000_000
+    assert used.seconds > 0
+    assert "loop" in used.said
+    with pytest.raises(TourError, match="no_such_module"):
+        spent("no_such_module", [])
+
+
+def test_a_document_without_a_place_is_refused_and_one_with_it_keeps_the_rest(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- a -->\nold | \\1 text\n<!-- end of a -->\nafter\n")
+    with pytest.raises(TourError, match=r"no place for \(b\)"):
+        check(page, ["a", "b"])
+    fill(page, [Report("a", "title", Table([["x", "y"], ["1", "2\\1"]]), "Note.")], about="Here.")
+    assert page.read_text() == (
+        "before\n<!-- a -->\n| x | y |\n| --- | ---: |\n| 1 | 2\\1 |\n\nNote. Here.\n<!-- end of a -->\nafter\n"
+    )
+
+
+def test_missing_collections_and_models_are_named(small, tmp_path):
+    with pytest.raises(TourError, match="--collections"):
+        main(["--collections", str(tmp_path / "nowhere")])
+    with pytest.raises(TourError, match="--model"):
+        main(["--collections", str(small / "collections"), "--model", str(tmp_path)])

@@ -1,0 +1,176 @@
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tour_pyserini.cache import main
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import CachedReranker, ScoreStore
+from tour_pyserini.rerankers.cache import pair_key
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Named:
+    def __init__(self, name):
+        self.name, self.fingerprint = name, f"kind:{name}0123456789"
+
+    def predict(self, pairs):
+        return np.array([float(passage) / 3 for _, passage in pairs])
+
+
+PAIRS = [("q", str(number)) for number in range(3000)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """3,000 scores of model a, used 100 days ago, and 10 of model b."""
+    for name, pairs in (("a", PAIRS), ("b", PAIRS[:10])):
+        with CachedReranker(Named(name), tmp_path / "scores.sqlite") as cached:
+            cached.predict(pairs)
+    execute(tmp_path / "scores.sqlite", "UPDATE models SET last_used = ? WHERE name = 'a'", int(time.time()) - 8640000)
+    return tmp_path / "scores.sqlite"
+
+
+def execute(path, statement, *values):
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def said(capsys, *arguments):
+    main([str(argument) for argument in arguments])
+    return capsys.readouterr().out
+
+
+def test_stats_by_model(path, capsys):
+    headline, _, *models = said(capsys, "stats", "--cache", path).splitlines()
+    assert headline.startswith(f"{path}: 3,010 scores, 0.")
+    assert [line.split()[:3] for line in models] == [
+        ["a", "kind:a0123456789", "3,000"],
+        ["b", "kind:b0123456789", "10"],
+    ]
+
+
+def test_the_default_place(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path))
+    ScoreStore(tmp_path / "scores.sqlite").close()
+    assert "0 scores" in said(capsys, "stats")
+
+
+def test_what_is_sound_is_called_so(path, capsys):
+    assert said(capsys, "verify", "--cache", path) == f"{path}: 3,010 scores, every one sound\n"
+
+
+def infinite(path):
+    execute(path, "UPDATE scores SET logit = 9e999 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
+
+
+def words(path):
+    execute(path, "UPDATE scores SET logit = 'high' WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
+
+
+def short_key(path):
+    execute(path, "INSERT INTO scores VALUES (x'0102', 1.0, 1)")
+
+
+def nobodys(path):
+    execute(path, "UPDATE scores SET model = 77 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
+
+
+def zeroed(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:8192] + bytes(4096) + content[12288:])
+
+
+def halved(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def no_database(path):
+    path.write_bytes(b"no database " * 1000)
+
+
+@pytest.mark.parametrize("damage", [infinite, words, short_key, nobodys, zeroed, halved, no_database])
+def test_damage_is_found_and_the_file_left_as_it_is(path, damage):
+    damage(path)
+    before = path.read_bytes()
+    with pytest.raises(TourError, match=r"is damaged \(.*\); move it away"):
+        main(["verify", "--cache", str(path)])
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.glob("*damaged*")] == []
+
+
+def test_damage_is_one_sentence_and_exit_code_2(path):
+    halved(path)
+    command = [sys.executable, "-m", "tour_pyserini.cache", "verify", "--cache", str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: the score cache {path} is damaged") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("which", [["--model", "a"], ["--model", "kind:a"], ["--unused-for", "90"]])
+def test_prune_removes_what_was_named_and_gives_the_space_back(path, which, capsys):
+    size = path.stat().st_size
+    assert "3,000 scores would go" in said(capsys, "prune", "--cache", path, *which, "--dry-run")
+    assert "3,010 scores" in said(capsys, "stats", "--cache", path)
+    assert "3,000 scores removed" in said(capsys, "prune", "--cache", path, *which)
+    assert path.stat().st_size < size / 2
+    assert "10 scores, every one sound" in said(capsys, "verify", "--cache", path)
+    with CachedReranker(Named("b"), path) as cached:
+        assert cached.predict(PAIRS[:10]).tolist() == Named("b").predict(PAIRS[:10]).tolist()
+        assert cached.misses == 0
+
+
+def test_prune_narrows_by_all_that_is_given(path, capsys):
+    assert "\n" in said(capsys, "prune", "--cache", path, "--model", "b", "--unused-for", "90")
+    assert "3,010 scores" in said(capsys, "stats", "--cache", path)
+    with pytest.raises(TourError, match="which scores may go"):
+        main(["prune", "--cache", str(path)])
+    for nobody in ("c", "", "unknown"):
+        with pytest.raises(TourError, match="no scores of a model"):
+            main(["prune", "--cache", str(path), "--model", nobody])
+
+
+def test_a_reranker_goes_on_after_its_model_was_pruned(path, capsys):
+    with CachedReranker(Named("a"), path) as cached:
+        said(capsys, "prune", "--cache", path, "--model", "a")
+        cached.predict(PAIRS[:5])
+        assert cached.misses == 5
+    assert "a      kind:a0123456789       5" in said(capsys, "stats", "--cache", path)
+
+
+def test_export_has_every_score(path, tmp_path, capsys):
+    output = tmp_path / "scores.jsonl"
+    assert "3,010 scores" in said(capsys, "export", "--cache", path, "--output", output)
+    records = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [record["key"] for record in records] == sorted(record["key"] for record in records)
+    expected = {
+        (Named(name).fingerprint, pair_key(Named(name).fingerprint, *pair).hex(), float(pair[1]) / 3)
+        for name, pairs in (("a", PAIRS), ("b", PAIRS[:10]))
+        for pair in pairs
+    }
+    assert {(record["model"], record["key"], record["logit"]) for record in records} == expected
+
+
+def test_a_failed_export_leaves_what_was_there(path, tmp_path):
+    output = tmp_path / "scores.jsonl"
+    output.write_text("before")
+    zeroed(path)
+    with pytest.raises(TourError, match="damaged"):
+        main(["export", "--cache", str(path), "--output", str(output)])
+    assert output.read_text() == "before"
+    with pytest.raises(TourError, match="written over the input"):
+        main(["export", "--cache", str(path), "--output", str(path)])
+
+
+@pytest.mark.parametrize("action", ["stats", "verify", "prune --model a", "export --output out.jsonl"])
+def test_a_file_that_is_not_there_is_not_made(tmp_path, action):
+    with pytest.raises(TourError, match="there is no score cache"):
+        main([*action.split(), "--cache", str(tmp_path / "scores.sqlite")])
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,69 @@
+"""Runs in one small file."""
+
+import json
+import lzma
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.ranking import read_rankings
+from tour_pyserini.experiments.archive import read_archive, read_records, write_archive
+from tour_pyserini.experiments.packing import read_record, write_packed
+
+NAMES = st.text("abc019é-", min_size=1, max_size=4)
+LISTS = st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=6, unique=True), min_size=1, max_size=4)
+
+
+def packed(folder, name, lists):
+    lines = [
+        f"{query} Q0 {docid} {rank} {-0.25 * rank:.6f} t\n"
+        for query, docids in lists.items()
+        for rank, docid in enumerate(docids, start=1)
+    ]
+    write_packed("".join(lines).encode(), folder / f"{name}.trec.gz", {"settings": name, "costs": {"pairs": 3}})
+    return folder / f"{name}.trec.gz"
+
+
+@settings(max_examples=40, deadline=None)
+@given(runs=st.dictionaries(st.sampled_from(["dense", "mix-30", "hard"]), LISTS, min_size=1))
+def test_orders_and_records_come_back(tmp_path_factory, runs):
+    folder = tmp_path_factory.mktemp("archive")
+    paths = {name: packed(folder, name, lists) for name, lists in runs.items()}
+    write_archive(paths, folder / "a.runs.xz")
+    archive = read_archive(folder / "a.runs.xz")
+    assert archive.docids == runs
+    assert archive.records == {name: {"settings": name, "costs": {"pairs": 3}} for name in runs}
+    assert read_records(folder / "a.runs.xz") == archive.records
+    before = (folder / "a.runs.xz").read_bytes()
+    write_archive(paths, folder / "a.runs.xz")
+    assert (folder / "a.runs.xz").read_bytes() == before
+    for name, lists in runs.items():
+        scores: dict[str, list[float]] = {}
+        for hit in archive.run(name):
+            scores.setdefault(hit.query_id, []).append(hit.score)
+        assert all(sorted(set(each), reverse=True) == each for each in scores.values())
+        assert read_rankings(paths[name], set(lists)) == lists
+
+
+def test_damaged_runs_and_archives_are_refused(tmp_path):
+    run = packed(tmp_path, "dense", {"q": ["a"]})
+    run.with_name("dense.trec.gz.json").write_text(json.dumps({"run": {"sha256": "0"}}))
+    assert read_record(run) is None
+    with pytest.raises(TourError, match="not what its record says"):
+        write_archive({"dense": run}, tmp_path / "a.runs.xz")
+    assert not (tmp_path / "a.runs.xz").exists()
+    for text, message in (
+        ("q1\tdense\ta b\n", "not an archive of runs"),
+        ('{"dense": {}}\nq1\tdense\n', "line 2 is not a query"),
+        ('{"dense": {}}\nq1\tmix\ta\n', "line 2 is of the condition 'mix'"),
+    ):
+        with lzma.open(tmp_path / "a.runs.xz", "wt") as file:
+            file.write(text)
+        with pytest.raises(TourError, match=message):
+            read_archive(tmp_path / "a.runs.xz")
+    (tmp_path / "a.runs.xz").write_bytes(b"no xz")
+    with pytest.raises(TourError, match="cannot read"):
+        read_archive(tmp_path / "a.runs.xz")
+    assert read_records(tmp_path / "nothing.xz") == {}

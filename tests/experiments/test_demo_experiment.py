@@ -1,0 +1,17 @@
+"""The packaged experiment on the embedded collection, with the default models."""
+
+import pytest
+
+from tour_pyserini.demo.collection import demo_index
+from tour_pyserini.experiment import main
+
+
+@pytest.mark.slow
+def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys):
+    (tmp_path / "indexes").mkdir()
+    (tmp_path / "indexes" / "demo.minilm.flat").symlink_to(demo_index())  # built on first use and kept
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    flags = ["--runs", str(tmp_path / "runs"), "--indexes", str(tmp_path / "indexes")]
+    chosen = ["--index", "flat", "--condition", "dense", "rerank-5", "rocchio"]
+    assert main(["demo", *flags, *chosen]) == 0
+    assert "scores as expected: 9 ok, 0 okish, 0 FAIL, 0 new" in capsys.readouterr().out

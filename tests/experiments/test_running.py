@@ -1,0 +1,198 @@
+"""The experiment command on a small experiment."""
+
+import gzip
+import json
+import os
+
+import pytest
+from small_experiment import definition
+
+from tour_pyserini import search
+from tour_pyserini.errors import TourError
+from tour_pyserini.experiments.reading import read_experiment
+from tour_pyserini.record import read_costs
+
+RUNS = [f"letters.tiny.{run}" for run in ("flat.dense", "flat.rerank-3", "flat.rerank-6", "flat.hard")] + [
+    f"letters.tiny.pq.{run}" for run in ("dense", "rerank-3", "rerank-6")
+]
+
+
+def kept(small):
+    return {path.name: path.stat().st_mtime_ns for path in small.runs.glob("*.trec.gz")}
+
+
+def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
+    assert small.command() == 0
+    assert sorted(kept(small)) == sorted(f"{run}.trec.gz" for run in RUNS)
+    assert {path.name for path in (small.folder / "indexes").iterdir()} == {"letters.tiny.flat", "letters.tiny.pq"}
+    told = capsys.readouterr()
+    assert "7 runs made, 0 were there" in told.err
+    # Four of the six judged topics, evenly spaced.
+    judged = [line.split()[0] for line in (small.runs / "letters.qrels").read_text().splitlines()]
+    assert list(dict.fromkeys(judged)) == ["q0", "q1", "q3", "q4"]
+    assert "main: letters, tiny, exact" in told.out
+
+    # What is there is not made again, and what is asked for of it is measured all the same.
+    before = kept(small)
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "main", None)
+        assert small.command() == 0
+    assert kept(small) == before
+    again = capsys.readouterr()
+    assert "0 runs made, 7 were there" in again.err
+    assert again.out == told.out
+
+    # The same run as the command itself makes, from freshly opened models.
+    index, settings = small.folder / "indexes" / "letters.tiny.flat", definition()["rerankers"]["tiny"]["flags"]
+    flags = ["--topics", small.folder / "topics.tsv", "--corpus", small.folder / "corpus.jsonl", "--index", index]
+    flags += ["--reranker", settings["reranker"].replace("${MODELS}", os.environ["MODELS"])]
+    flags += ["--qrels", small.runs / "letters.qrels", "--method", "hard", "--depth", 5, "--hits", 20]
+    search.main([*map(str, flags), "--no-cache", "--output", str(small.folder / "a.trec")])
+    packed = gzip.decompress((small.runs / "letters.tiny.flat.hard.trec.gz").read_bytes())
+    assert packed == (small.folder / "a.trec").read_bytes()
+    costs = read_costs(small.runs / "letters.tiny.flat.hard.trec.gz")
+    assert costs is not None and costs.queries == 4  # of the six topics
+
+    # Nothing of this machine is in the record.
+    record = (small.runs / "letters.tiny.pq.rerank-3.trec.gz.json").read_text()
+    assert str(small.folder) not in record
+    assert json.loads(record)["settings"].endswith("--method rerank --depth 3 --hits 20")
+
+    _made_again_when_something_changes(small, before, capsys)
+
+
+def _made_again_when_something_changes(small, before, capsys):
+    changed = definition()
+    changed["conditions"]["hard"]["flags"]["depth"] = 4
+    small.write(changed)
+    damaged = small.runs / "letters.tiny.pq.dense.trec.gz"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    small.command()
+    after = kept(small)
+    assert [name for name in before if after[name] != before[name]] == [
+        name for name in before if name in (damaged.name, "letters.tiny.flat.hard.trec.gz")
+    ]
+    (small.folder / "topics.tsv").write_text((small.folder / "topics.tsv").read_text().replace("q0\t", "q0\tj "))
+    capsys.readouterr()
+    small.command("--condition", "dense", "--index", "flat")
+    assert "1 runs made, 0 were there" in capsys.readouterr().err
+    corpus = small.folder / "corpus.jsonl"
+    corpus.write_text(corpus.read_text() + '{"_id": "new", "title": "", "text": "a"}\n')
+    with pytest.raises(TourError, match="built from another corpus"):
+        small.command("--condition", "dense")
+
+
+def test_an_interrupted_experiment_goes_on(small, capsys, monkeypatch):
+    real, calls = search.main, []
+
+    def interrupted(argv, **options):
+        calls.append(argv)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(argv, **options)
+
+    monkeypatch.setattr(search, "main", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small.command("--index", "flat")
+    assert list(kept(small)) == ["letters.tiny.flat.dense.trec.gz"]
+    small.command("--index", "flat")
+    assert "3 runs made, 1 were there" in capsys.readouterr().err
+
+
+def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
+    assert small.command("--dry-run", "--condition", "rerank", "--index", "pq") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in lines] == ["tour_pyserini.index"] * 2 + ["tour_pyserini.search"] * 2
+    assert f"--pq --pq-m 4 --pq-nbits 4 --vectors {small.folder}/indexes/letters.tiny.flat" in lines[1]
+    assert lines[2].endswith(f"--output {small.runs}/letters.tiny.pq.rerank-3.trec")
+    assert not (small.folder / "runs").exists() and not (small.folder / "indexes").exists()
+
+
+def test_listing(small, capsys):
+    from tour_pyserini.experiment import main
+
+    small.command("--list")
+    assert "conditions (7 runs):\n  dense: dense\n  rerank-3: re-rank, depth 3" in capsys.readouterr().out
+    main(["--list"])
+    assert "demo\n" in capsys.readouterr().out
+    with pytest.raises(TourError, match="no experiment is given"):
+        main([])
+
+
+def test_mistakes_in_conditions_show_before_the_first_search(small, monkeypatch):
+    monkeypatch.setattr(search, "main", None)
+    for flags, message in (
+        ({"methd": "x"}, "the condition hard has --methd"),
+        ({"tau": -1}, "the condition hard: tau"),
+    ):
+        values = definition()
+        values["conditions"]["hard"]["flags"] = flags
+        small.write(values)
+        with pytest.raises(TourError, match=message):
+            small.command()
+    assert not (small.folder / "indexes").exists()
+
+
+def test_report_expected_scores_archives_and_time(small, capsys):
+    with pytest.raises(TourError, match="no runs that could be measured"):
+        small.command("--report")
+    small.command("--index", "flat")
+    small.command("--time-labels", "--index", "flat")
+    assert "letters, tiny: 0." in capsys.readouterr().err
+    small.file.write_text("# a comment that stays\n" + small.file.read_text())
+    small.command("--write-expected")
+    text = small.file.read_text()
+    assert text.startswith("# a comment that stays\n")
+    small.command("--write-expected")
+    assert small.file.read_text() == text
+
+    capsys.readouterr()
+    report = small.folder / "report"
+    assert small.command("--report", "--output", str(report)) == 0
+    told = capsys.readouterr()
+    assert "scores as expected: 8 ok, 0 okish, 0 FAIL, 0 new" in told.out
+    assert {path.name for path in report.iterdir()} == {"tables.txt", "tables.md", "tables.tex", "labels.png"}
+    assert (report / "labels.png").read_bytes().startswith(b"\x89PNG")
+    before = {path.name: path.read_bytes() for path in report.iterdir()}
+
+    # The same report from archives alone.
+    small.command("--pack")
+    for path in small.runs.glob("*.trec.gz*"):
+        path.unlink()
+    assert small.command("--report", "--output", str(report)) == 0
+    assert {path.name: path.read_bytes() for path in report.iterdir()} == before
+    capsys.readouterr()
+    small.command("--index", "flat")
+    assert "0 runs made, 4 were there" in capsys.readouterr().err
+    small.command("--unpack")
+    assert small.command("--report", "--output", str(report)) == 0
+    assert {path.name: path.read_bytes() for path in report.iterdir()} == before
+
+    expected = read_experiment(small.file).expected["letters.tiny.flat"]["hard"]["nDCG@10"]
+    small.file.write_text(
+        text.replace(f'hard: {{"nDCG@10": {expected:.4f}', f'hard: {{"nDCG@10": {expected - 0.01:.4f}')
+    )
+    capsys.readouterr()
+    assert small.command("--report") == 1
+    assert (
+        f"letters.tiny.flat hard nDCG@10: {expected:.4f} [FAIL] expected {expected - 0.01:.4f}"
+        in capsys.readouterr().out
+    )
+
+
+def test_passages_are_judged_by_their_answers_where_there_are_no_qrels(small, capsys):
+    values = definition()
+    del values["collections"]["letters"]["qrels"], values["collections"]["letters"]["limit"]
+    values["collections"]["letters"]["topics"] = "${DATA}/questions.jsonl"
+    values |= {
+        "measures": ["Success@20"],
+        "indexes": {"flat": {}},
+        "conditions": {"dense": {"flags": {"method": "dense"}}},
+    }
+    values |= {"tables": {}, "figures": {}}
+    small.write(values)
+    questions = [{"_id": "q1", "text": "a b", "answers": ["a"]}, {"_id": "q2", "text": "c d", "answers": ["nowhere"]}]
+    (small.folder / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions))
+    assert small.command() == 0
+    dense = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("dense"))
+    assert dense.split()[1] == "0.5000"

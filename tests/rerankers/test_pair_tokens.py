@@ -1,0 +1,131 @@
+"""A pair made of two texts tokenised apart is the pair that the tokenizer makes of them together."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tour_pyserini.rerankers.batched import CHUNK
+from tour_pyserini.rerankers.pair_tokens import FastPairTokens, SlowPairTokens, pair_tokens
+from tour_pyserini.rerankers.truncation import strategy
+
+tokenizers = pytest.importorskip("tokenizers")
+transformers = pytest.importorskip("transformers")
+processors = tokenizers.processors
+
+SEP, CLS = ("[SEP]", 3), ("[CLS]", 2)
+PROCESSORS = {
+    "none": None,
+    "bert": processors.BertProcessing(SEP, CLS),
+    "roberta": processors.RobertaProcessing(SEP, CLS),
+    "template": processors.TemplateProcessing(
+        single="[CLS] $A", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[SEP, CLS]
+    ),
+}
+# Words, emoji, characters of other scripts, marks that are special tokens, nothing at all; long ones too.
+TEXTS = st.one_of(
+    st.text(max_size=30),
+    st.lists(st.sampled_from(["who", "wrote", "😀", "日本", "é", "[SEP]", "🤷🏽"]), max_size=40).map(" ".join),
+    st.integers(0, 60).map(lambda count: "cat " * count),
+)
+PAIRS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8)
+LENGTHS = st.integers(8, 40)
+
+
+def byte_tokenizer(processor):
+    """One token per byte, so that no text is unknown."""
+    vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}
+    vocabulary |= {
+        letter: number for number, letter in enumerate(sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), 4)
+    }
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if processor is not None:
+        tokenizer.post_processor = processor
+    tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+    return tokenizer
+
+
+def together(tokenizer, pair, length):
+    """The tokenizer's own way, one pair at a time."""
+    room = length - tokenizer.num_special_tokens_to_add(is_pair=True)
+    tokenizer.no_truncation()
+    query = len(tokenizer.encode(pair[0], add_special_tokens=False))
+    tokenizer.enable_truncation(length, strategy=strategy(query, room))
+    coded = tokenizer.encode(*pair)
+    return {"input_ids": coded.ids, "attention_mask": coded.attention_mask, "token_type_ids": coded.type_ids}
+
+
+def listed(rows):
+    return [{name: np.asarray(values).tolist() for name, values in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("processor", PROCESSORS.values(), ids=PROCESSORS)
+@settings(max_examples=40, deadline=None)
+@given(pairs=PAIRS, length=LENGTHS)
+def test_apart_is_together(processor, pairs, length):
+    (rows,) = FastPairTokens(byte_tokenizer(processor), max_length=length).rows([pairs])
+    other = byte_tokenizer(processor)
+    assert listed(rows) == [together(other, pair, length) for pair in pairs]
+    assert max(len(row["input_ids"]) for row in rows) <= length
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs=PAIRS, length=LENGTHS, side=st.sampled_from(["right", "left"]))
+def test_a_fast_tokenizer_of_transformers_gives_what_it_gives_when_called(pairs, length, side):
+    def make():
+        names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=byte_tokenizer(PROCESSORS["bert"]), truncation_side=side, **names
+        )
+
+    (fast,) = pair_tokens(make(), max_length=length).rows([pairs])
+    (called,) = SlowPairTokens(make(), max_length=length).rows([pairs])
+    assert listed(fast) == listed(called)
+
+
+def test_real_texts_with_a_real_tokenizer(shared):
+    folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
+    corpus = (shared / "collections" / "scifact" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()[:60]
+    pairs = [("do statins prevent stroke?" * times, text) for times in (1, 40, 200) for text in corpus]
+    (fast,) = pair_tokens(transformers.AutoTokenizer.from_pretrained(folder), max_length=256).rows([pairs])
+    (called,) = SlowPairTokens(transformers.AutoTokenizer.from_pretrained(folder), max_length=256).rows([pairs])
+    assert listed(fast) == listed(called)
+
+
+def test_a_tokenizer_without_a_fast_part_is_called():
+    assert isinstance(
+        pair_tokens(SimpleNamespace(num_special_tokens_to_add=lambda pair: 3), max_length=9), SlowPairTokens
+    )
+
+
+class Counting:
+    """A tokenizer that remembers the texts it was given."""
+
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+        self.texts = []
+
+    def __getattr__(self, name):
+        return getattr(self._tokenizer, name)
+
+    def encode_batch(self, texts, **options):
+        self.texts += texts
+        return self._tokenizer.encode_batch(texts, **options)
+
+
+def test_each_text_is_tokenised_once_in_a_call(onnx_folder, monkeypatch):
+    from tour_pyserini.rerankers import load_reranker
+
+    reranker = load_reranker(onnx_folder())
+    counting = Counting(reranker._tokens._tokenizer)
+    monkeypatch.setattr(reranker._tokens, "_tokenizer", counting)
+    queries, passages = [f"who {number}" for number in range(5)], [f"cat {number}" for number in range(CHUNK // 2)]
+    pairs = [(query, passage) for query in queries for passage in passages]  # more than two chunks
+    forward = []
+    monkeypatch.setattr(reranker, "_scores", lambda rows, run=reranker._scores: forward.append(len(rows)) or run(rows))
+    reranker.predict(pairs + pairs[::7])
+    assert sorted(counting.texts) == sorted(queries + passages)
+    assert sum(forward) == len(pairs)

@@ -1,0 +1,79 @@
+"""Whose scores a file holds, and files from before that was noted down."""
+
+import numpy as np
+from score_files import layout_1
+
+from tour_pyserini.rerankers import CachedReranker, ScoreStore
+from tour_pyserini.rerankers.score_upkeep import survey, verify
+
+PAIRS = [("who", f"passage {number}") for number in range(2000)]
+
+
+class Named:
+    def __init__(self, name, fingerprint=None):
+        self.name, self.fingerprint = name, fingerprint or f"print of {name}"
+
+    def predict(self, pairs):
+        return np.array([len(passage) + 0.25 for _, passage in pairs])
+
+
+class Raises(Named):
+    def predict(self, pairs):
+        raise AssertionError(f"asked for {len(pairs)}")
+
+
+def held(path):
+    return {use.name: use.scores for use in survey(path)}
+
+
+def test_scores_are_counted_by_model(tmp_path):
+    path = tmp_path / "scores"
+    with CachedReranker(Named("a"), path) as a, CachedReranker(Named("b"), path) as b:
+        a.predict(PAIRS[:30])
+        b.predict(PAIRS[:20])
+        a.predict(PAIRS[:40])
+    assert held(path) == {"a": 40, "b": 20}
+    with CachedReranker(Named("renamed", "print of a"), path) as renamed:
+        renamed.predict(PAIRS[:5])
+    assert held(path) == {"renamed": 40, "b": 20}
+    assert {use.fingerprint for use in survey(path)} == {"print of a", "print of b"}
+
+
+def test_a_file_of_layout_1_keeps_every_score(tmp_path):
+    path = tmp_path / "scores"
+    expected = layout_1(path, PAIRS, "print of a")
+    with CachedReranker(Raises("a"), path) as cached:
+        assert cached.stats().scores == len(PAIRS)
+        assert held(path) == {"": 2000, "a": 0}
+        # Whoever asks for a score tells whose it is.
+        assert cached.predict(PAIRS[:1500]).tolist() == expected[:1500]
+        assert held(path) == {"": 500, "a": 1500}
+        assert cached.predict(PAIRS).tolist() == expected
+    assert held(path) == {"a": 2000}
+    assert verify(path) == 2000
+
+
+def test_an_upgraded_file_takes_new_scores_beside_old_ones(tmp_path):
+    path = tmp_path / "scores"
+    layout_1(path, PAIRS[:10], "print of a")
+    with CachedReranker(Named("b"), path) as cached:
+        cached.predict(PAIRS[:10])
+    assert held(path) == {"": 10, "b": 10}
+
+
+def test_a_score_belongs_to_nobody_where_no_model_is_named(tmp_path):
+    with ScoreStore(tmp_path / "scores") as store:
+        store.put({b"k" * 16: 1.0})
+        assert store.get([b"k" * 16]) == {b"k" * 16: 1.0}
+    assert held(tmp_path / "scores") == {"": 1}
+
+
+def test_a_new_file_in_place_of_a_damaged_one_knows_the_model(tmp_path):
+    path = tmp_path / "scores"
+    with CachedReranker(Named("a"), path) as cached:
+        cached.predict(PAIRS)
+    with CachedReranker(Named("a"), path) as cached:
+        content = path.read_bytes()
+        path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+        cached.predict(PAIRS[:7])
+    assert held(path) == {"a": 7}

@@ -1,0 +1,109 @@
+"""Look after the kept scores: how many there are, whether they are sound, which may go, a copy to read elsewhere."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tour_pyserini.arguments import Help
+from tour_pyserini.command import run
+from tour_pyserini.evaluation.formats import FORMATS
+from tour_pyserini.evaluation.table import Table
+from tour_pyserini.files import cache_home
+from tour_pyserini.rerankers import score_upkeep
+from tour_pyserini.rerankers.score_export import export
+from tour_pyserini.rerankers.score_file import size_on_disk
+from tour_pyserini.rerankers.score_models import ModelUse
+
+EXAMPLES = """examples:
+  python -m tour_pyserini.cache stats
+  python -m tour_pyserini.cache prune --unused-for 90 --dry-run
+  python -m tour_pyserini.cache export --output scores.jsonl"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    args = _parser().parse_args(argv)
+    args.cache = Path(args.cache) if args.cache else cache_home() / "scores.sqlite"
+    _ACTIONS[args.action](args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tour_pyserini.cache", description=__doc__, epilog=EXAMPLES, formatter_class=Help
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
+    commands = {
+        name: actions.add_parser(name, help=text, description=text, allow_abbrev=False)
+        for name, text in (
+            ("stats", "scores, bytes, and how much of it belongs to which model"),
+            ("verify", "check the file and every score in it; exit code 2 if it is damaged"),
+            ("prune", "remove scores of models that are no longer used, and give the space back"),
+            ("export", "write every score as a JSON line"),
+        )
+    }
+    for command in commands.values():
+        command.add_argument("--cache", metavar="FILE", help="the file (default: scores.sqlite in the cache folder)")
+    prune = commands["prune"]
+    prune.add_argument(
+        "--model", action="append", default=[], help="a name, the beginning of a fingerprint, or `unknown`; repeatable"
+    )
+    prune.add_argument("--unused-for", type=_days, metavar="DAYS", help="only models not used for so long")
+    prune.add_argument("--dry-run", action="store_true", help="say what would be removed and remove nothing")
+    commands["export"].add_argument("--output", required=True, metavar="FILE", help="the JSON lines")
+    return parser
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 <= days < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return days
+
+
+def _stats(args: argparse.Namespace) -> None:
+    found = score_upkeep.survey(args.cache)
+    size = size_on_disk(args.cache)
+    _say(f"{args.cache}: {sum(use.scores for use in found):,} scores, {size / 2**20:.1f} MiB", found)
+
+
+def _verify(args: argparse.Namespace) -> None:
+    _say(f"{args.cache}: {score_upkeep.verify(args.cache):,} scores, every one sound")
+
+
+def _prune(args: argparse.Namespace) -> None:
+    gone = score_upkeep.prune(args.cache, models=args.model, unused_for=args.unused_for, dry_run=args.dry_run)
+    verb = "would go" if args.dry_run else "removed"
+    _say(f"{args.cache}: {sum(use.scores for use in gone):,} scores {verb}", gone)
+
+
+def _export(args: argparse.Namespace) -> None:
+    _say(f"{args.output}: {export(args.cache, args.output):,} scores")
+
+
+_ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "stats": _stats,
+    "verify": _verify,
+    "prune": _prune,
+    "export": _export,
+}
+
+
+def _say(headline: str, models: Sequence[ModelUse] = ()) -> None:
+    sys.stdout.write(headline + "\n")
+    if models:
+        head = ["model", "fingerprint", "scores", "first used", "last used"]
+        sys.stdout.write(FORMATS["text"](Table([head, *map(_cells, models)], words=2)) + "\n")
+
+
+def _cells(use: ModelUse) -> list[str]:
+    dates = (datetime.fromtimestamp(when).strftime("%Y-%m-%d") for when in (use.first_used, use.last_used))
+    return [use.name or score_upkeep.UNKNOWN, use.fingerprint[:24] or "-", f"{use.scores:,}", *dates]
+
+
+if __name__ == "__main__":
+    run(main)

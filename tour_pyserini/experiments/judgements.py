@@ -1,0 +1,63 @@
+"""The judgements of an experiment's collections."""
+
+from pathlib import Path
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.files import read_qrels, write_qrels
+from tour_pyserini.experiments.cells import cells, conditions_of
+from tour_pyserini.experiments.definition import Experiment
+from tour_pyserini.experiments.flags import expanded
+from tour_pyserini.experiments.places import Places
+
+
+def searched_qrels(experiment: Experiment, name: str, places: Places, *, write: bool = True) -> Path | None:
+    """The judgements whose topics are searched; None where all topics are.
+
+    With a limit, that is a file of so many judged topics, evenly spaced in the order of the judgements.
+    """
+    collection = experiment.collections[name]
+    if collection.qrels is None:
+        return None
+    path = Path(expanded(collection.qrels, places.variables))
+    if collection.limit is None:
+        return path
+    if not write:
+        return places.qrels(name)
+    qrels = read_qrels(path)
+    topics = list(dict.fromkeys(qrel.query_id for qrel in qrels))
+    count = min(collection.limit, len(topics))
+    chosen = {topics[at * len(topics) // count] for at in range(count)}
+    write_qrels([qrel for qrel in qrels if qrel.query_id in chosen], places.qrels(name))
+    return places.qrels(name)
+
+
+def measured_qrels(experiment: Experiment, name: str, places: Places) -> Path | None:
+    """The judgements that runs are measured with; None where they are not on this machine.
+
+    Where passages are judged by their answers, all runs there are of the collection are judged together.
+    """
+    collection = experiment.collections[name]
+    if collection.qrels is None:
+        return _by_answers(experiment, name, places)
+    try:
+        path = searched_qrels(experiment, name, places)
+    except TourError:
+        return None
+    return path if path is not None and path.is_file() else None
+
+
+def _by_answers(experiment: Experiment, name: str, places: Places) -> Path | None:
+    from tour_pyserini.answers import main as judge
+
+    runs = [
+        places.run(cell, condition)
+        for cell in cells(experiment, {"collections": [name]})
+        for condition in conditions_of(experiment, cell)
+    ]
+    runs = [run for run in runs if run.is_file()]
+    if not runs:
+        return None
+    collection, output = experiment.collections[name], places.qrels(name)
+    topics, corpus = (expanded(text, places.variables) for text in (collection.topics, collection.corpus))
+    judge(["--topics", topics, "--corpus", corpus, "--output", str(output), "--runs", *map(str, runs)])
+    return output

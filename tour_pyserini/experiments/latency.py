@@ -1,0 +1,110 @@
+"""Seconds per query as they would be without kept scores."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tour_pyserini.costs import Costs
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.comparison import Row
+from tour_pyserini.evaluation.files import read_run
+from tour_pyserini.experiments.cells import Cell, conditions_of
+from tour_pyserini.experiments.definition import Experiment
+from tour_pyserini.experiments.flags import expanded
+from tour_pyserini.experiments.places import Places
+from tour_pyserini.files import written_whole
+
+TOPICS, HITS, WARM_UP = 8, 10, 10
+
+
+class LabelTime(NamedTuple):
+    """What a label costs: pairs that were scored, and the seconds they took."""
+
+    pairs: int
+    seconds: float
+
+
+def seconds_per_query(costs: Costs, label: float, encoding: float, *, labels: int | None = None) -> float:
+    """What a query takes where every label is paid for.
+
+    An experiment takes labels from the cache and encodes a query once for all conditions. What remains in a run's
+    costs is search and update; labels and encoding are added at what they were measured to cost.
+
+    Args:
+        costs: what the run cost.
+        label: seconds per label.
+        encoding: seconds per query.
+        labels: labels paid for by all queries; what the run paid, if not given.
+    """
+    own = sum(seconds for stage, seconds in costs.seconds.items() if stage not in ("label", "encode"))
+    paid = costs.pairs if labels is None else labels
+    return (own + paid * label) / max(costs.queries, 1) + encoding
+
+
+def encoding_seconds(rows: Sequence[Row]) -> float:
+    """Seconds per query of the run that encoded the queries: others of the same collection and encoder found them."""
+    runs = [row.costs for row in rows if row.costs is not None]
+    return max((costs.seconds.get("encode", 0.0) / max(costs.queries, 1) for costs in runs), default=0.0)
+
+
+def read_label_time(cell: Cell, places: Places) -> LabelTime | None:
+    """What was measured for the collection and re-ranker of a cell; None where nothing was."""
+    path = _path(cell, places)
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return LabelTime(int(value["pairs"]), float(value["seconds"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise TourError(
+            f"{path} does not say what a label costs ({error}); remove it, and use --time-labels."
+        ) from error
+
+
+def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime:
+    """Score the first hits of some topics, without a cache, and keep what a label cost.
+
+    Raises:
+        TourError: if the cell has no run whose hits could be scored.
+    """
+    from tour_pyserini.rerankers import load_reranker
+    from tour_pyserini.search_arguments import search_parser
+
+    flags = [word for name, value in experiment.rerankers[cell.reranker].flags.items() for word in (f"--{name}", value)]
+    words = [expanded(str(word), places.variables) for word in flags]
+    args = search_parser().parse_args(["--topics", "demo", *words])
+    pairs = _pairs(experiment, cell, places)
+    reranker: Any = load_reranker(
+        args.reranker, max_length=args.reranker_max_length, device=args.device, threads=args.reranker_threads
+    )
+    reranker.predict(pairs[:WARM_UP])
+    started = time.perf_counter()
+    reranker.predict(pairs)
+    measured = LabelTime(len(pairs), time.perf_counter() - started)
+    with written_whole(_path(cell, places)) as file:
+        file.write(json.dumps({"pairs": measured.pairs, "seconds": round(measured.seconds, 3)}) + "\n")
+    return measured
+
+
+def _pairs(experiment: Experiment, cell: Cell, places: Places) -> list[tuple[str, str]]:
+    from tour_pyserini.texts import open_texts
+    from tour_pyserini.topics import read_topics
+
+    runs = [places.run(cell, name) for name in conditions_of(experiment, cell)]
+    run = next((run for run in runs if run.is_file()), None)
+    if run is None:
+        raise TourError(f"{cell.name} has no run yet; make one before --time-labels.")
+    collection = experiment.collections[cell.collection]
+    topics, corpus = (expanded(text, places.variables) for text in (collection.topics, collection.corpus))
+    hits: dict[str, list[str]] = {}
+    for hit in read_run(run):
+        hits.setdefault(hit.query_id, []).append(hit.doc_id)
+    every = list(hits)[:: max(1, len(hits) // TOPICS)][:TOPICS]
+    texts, queries = open_texts(corpus), {str(qid): text for qid, text in read_topics(topics, only=set(every))}
+    return [(queries[qid], texts[docid]) for qid in every for docid in hits[qid][:HITS]]
+
+
+def _path(cell: Cell, places: Places) -> Path:
+    return places.runs / f"{cell.collection}.{cell.reranker}.seconds.json"
