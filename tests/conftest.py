@@ -8,6 +8,17 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # tests share worlds.py
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Torch on one thread: models as small as the tests' only wait for a second one."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real collections and models beside the project, or a skip."""

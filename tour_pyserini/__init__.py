@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.errors import TourError
+    from tour_pyserini.phrase_encoders import load_phrase_encoder
+    from tour_pyserini.phrases.index import open_phrase_index
+    from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.plugs.encoders import load_query_encoder
+    from tour_pyserini.plugs.phrase_searcher import TourPhraseSearcher
     from tour_pyserini.plugs.prf import TourPrf
     from tour_pyserini.plugs.query_encoder import TourQueryEncoder
     from tour_pyserini.plugs.searcher import FaissSearcher, TourSearcher
@@ -18,28 +22,36 @@ if TYPE_CHECKING:
     from tour_pyserini.texts import open_texts
 
 _HOMES = {
+    "PhraseSearcher": "phrases.searcher",
     "TourConfig": "core.config",
     "TourError": "errors",
+    "TourPhraseSearcher": "plugs.phrase_searcher",
     "TourPrf": "plugs.prf",
     "TourQueryEncoder": "plugs.query_encoder",
     "TourSearcher": "plugs.searcher",
     "FaissSearcher": "plugs.searcher",
     "CachedReranker": "rerankers",
+    "load_phrase_encoder": "phrase_encoders",
     "load_query_encoder": "plugs.encoders",
     "load_reranker": "rerankers",
+    "open_phrase_index": "phrases.index",
     "open_texts": "texts",
 }
 
 __all__ = [
     "CachedReranker",
     "FaissSearcher",
+    "PhraseSearcher",
     "TourConfig",
     "TourError",
+    "TourPhraseSearcher",
     "TourPrf",
     "TourQueryEncoder",
     "TourSearcher",
+    "load_phrase_encoder",
     "load_query_encoder",
     "load_reranker",
+    "open_phrase_index",
     "open_texts",
 ]
 

@@ -16,8 +16,8 @@ from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import sha256
 from tour_pyserini.index_arguments import index_parser
+from tour_pyserini.index_inputs import findable, open_corpus
 from tour_pyserini.plugs.encode_documents import encode_documents, fitting_length, only_fields
-from tour_pyserini.plugs.encoder_choice import DEFAULT
 from tour_pyserini.plugs.encoders import encoder_fingerprint, load_document_encoder
 from tour_pyserini.plugs.index_settings import FILE
 from tour_pyserini.record import version_of
@@ -25,7 +25,7 @@ from tour_pyserini.retrieval.building import build_index, check_fit
 from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
 from tour_pyserini.retrieval.index_folder import check_place, folder_whole
 from tour_pyserini.retrieval.partial_vectors import PartialVectors
-from tour_pyserini.texts.beir import BeirTexts, corpus_file
+from tour_pyserini.texts.beir import BeirTexts
 from tour_pyserini.texts.document import Document
 from tour_pyserini.threads import torch_threads
 
@@ -37,7 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = index_parser().parse_args(argv)
     with torch_threads(args.threads):
-        _index(args)
+        if args.phrases:
+            from tour_pyserini.index_phrases import index_phrases
+
+            index_phrases(args)
+        else:
+            _index(args)
 
 
 def _index(args: argparse.Namespace) -> None:
@@ -45,7 +50,7 @@ def _index(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     folder: Path = args.index
     check_place(folder, overwrite=args.overwrite)
-    corpus = _open_corpus(args.corpus)
+    corpus = open_corpus(args.corpus)
     encoder = load_document_encoder(
         args.encoder,
         encoder_class=args.encoder_class,
@@ -75,17 +80,6 @@ def _index(args: argparse.Namespace) -> None:
     )
 
 
-def _open_corpus(path: Path) -> BeirTexts:
-    file = corpus_file(path)
-    if file is None:
-        raise TourError(f"there is no corpus {path}; give a corpus.jsonl, or a folder that holds one.")
-    corpus = BeirTexts(file)
-    for docid in corpus:
-        if docid.split() != [docid]:
-            raise TourError(f"{file} has white space in the document id {docid!r}, which no run file can hold.")
-    return corpus
-
-
 def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
     """All that the vectors depend on."""
     max_length = fitting_length(encoder, args.max_length)
@@ -94,7 +88,7 @@ def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: Any) -> dict
         "corpus_sha256": sha256(corpus.path),
         "documents": len(corpus),
         "fields": sorted(set(args.fields)),
-        "encoder": _findable(args.encoder),
+        "encoder": findable(args.encoder),
         "encoder_fingerprint": encoder_fingerprint(args.encoder),
         "encoder_class": type(encoder).__name__,
         "pooling": getattr(encoder, "pooling", None),
@@ -104,12 +98,6 @@ def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: Any) -> dict
         "dimension": probe.shape[1],
         "chunk": CHUNK,
     }
-
-
-def _findable(encoder: str) -> str:
-    """A folder by its absolute path, which holds wherever the index is searched from; a name as it is."""
-    folder = Path(encoder)
-    return str(folder.resolve()) if encoder != DEFAULT and folder.is_dir() else encoder
 
 
 def _kind(args: argparse.Namespace) -> dict[str, Any]:

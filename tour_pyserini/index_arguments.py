@@ -51,7 +51,21 @@ def index_parser() -> argparse.ArgumentParser:
     add("--efC", type=_positive, default=256, help="HNSW: candidates considered for them (default: 256)")
     add("--pq-m", type=_positive, default=192, help="PQ: parts of a vector (default: 192)")
     add("--pq-nbits", type=_positive, default=8, help="PQ: bits of a part (default: 8)")
+    _add_phrase_flags(parser)
     return parser
+
+
+def _add_phrase_flags(parser: argparse.ArgumentParser) -> None:
+    about = "One vector per token, for answers straight from the index; --encoder is then a phrase encoder's folder."
+    add = parser.add_argument_group("phrases", about).add_argument
+    add("--phrases", action="store_true", help="index phrases")
+    kinds = "flat is exact; ivf looks into some lists alone; ivfpq keeps codes (--pq-m, --pq-nbits)"
+    add("--kind", choices=["flat", "ivf", "ivfpq"], default="flat", help=f"{kinds} (default: flat)")
+    add("--nlist", type=_positive, default=256, help="lists of an inverted file (default: 256)")
+    add("--nprobe", type=_positive, default=16, help="lists that a search looks into (default: 16)")
+    add("--dtype", choices=["float16", "float32"], default="float16", help="of token vectors (default: float16)")
+    threshold = "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)"
+    add("--filter-threshold", type=float, metavar="X", help=threshold)
 
 
 def _positive(written: str) -> int:

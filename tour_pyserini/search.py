@@ -17,6 +17,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.files import cache_home, check_output, written_whole
 from tour_pyserini.record import write_record
 from tour_pyserini.search_arguments import search_parser
+from tour_pyserini.search_phrases import check_phrase_flags, phrase_searcher
 
 Opener = Callable[..., Any]
 
@@ -40,9 +41,12 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
     _check_flags(args)
     if not args.index:
         raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index.")
+    phrases = check_phrase_flags(args)
     if METHODS[config.method].labels and not args.corpus:
         raise TourError(f"--corpus is missing: the method {config.method} reads the passages it labels.")
     output = args.output or f"runs/{_name(args.topics)}.{config.method}.trec"
+    if phrases:
+        args.predictions = args.predictions or f"{output}.answers.jsonl"
     _check_outputs(args, output)
 
     from tour_pyserini.evaluation.files import read_qrels
@@ -55,8 +59,11 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
     if judged is not None:
         topics = judged_only(topics, judged, source=args.qrels)
     reranker = _reranker(args, once) if METHODS[config.method].labels else None
-    with _open_trace(args.trace) as trace:
-        searcher = _searcher(args, config, reranker, trace, once)
+    with _open_whole(args.trace) as trace, _open_whole(args.predictions) as predictions:
+        if phrases:
+            searcher = phrase_searcher(args, config, reranker, trace, predictions, once)
+        else:
+            searcher = _searcher(args, config, reranker, trace, once)
         kept: list[Batch] = []
         write_run(
             _batches(searcher, topics, args, kept),
@@ -108,10 +115,16 @@ def _check_flags(args: argparse.Namespace) -> None:
 
 def _check_outputs(args: argparse.Namespace, output: str) -> None:
     """Find out before the search, not after it, that everything can be written."""
-    places = [output, args.trace, f"{args.output_queries}/embedding.pkl" if args.output_queries else None]
+    places = [
+        output,
+        args.trace,
+        args.predictions,
+        f"{args.output_queries}/embedding.pkl" if args.output_queries else None,
+    ]
     given = [Path(place).resolve() for place in places if place]
-    if len(set(given)) != len(given):
-        raise TourError(f"the run and the trace cannot both be {args.trace}; give them two names.")
+    for number, place in enumerate(given):
+        if place in given[:number]:
+            raise TourError(f"the run, the trace and the predictions cannot share {place.name}; give each a name.")
     for place in given:
         check_output(place, [args.topics, args.corpus, args.qrels, args.config])
 
@@ -203,7 +216,7 @@ def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[An
 
 
 @contextlib.contextmanager
-def _open_trace(path: str | None) -> Iterator[Any]:
+def _open_whole(path: str | None) -> Iterator[Any]:
     if path is None:
         yield None
     else:

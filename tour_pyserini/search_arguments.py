@@ -3,6 +3,7 @@
 import argparse
 
 from tour_pyserini.arguments import Help, add_config_flags, add_encoder_flags, positive
+from tour_pyserini.search_phrases import add_phrase_flags
 
 ABOUT = """\
 Search topics and write a run, with Pyserini's own flags and one for each setting of TouR. Scores of the re-ranker are
@@ -86,5 +87,6 @@ def search_parser() -> argparse.ArgumentParser:
     )
     labels.add_argument("--no-cache", action="store_true", help="keep no scores")
 
+    add_phrase_flags(result.add_argument_group("phrases", "For an index made with --phrases, which is recognised."))
     add_config_flags(result.add_argument_group("settings of TouR"))
     return result

@@ -81,7 +81,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
 def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
     (tmp_path / "default").mkdir()  # the word wins over a folder
     monkeypatch.chdir(tmp_path)
-    assert index._findable(name) == name
+    assert index.findable(name) == name
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,11 @@ class TourSearcher(FaissSearcher):
         return getattr(self.searcher, name)
 
     @property
+    def _least(self) -> int:
+        """Hits that a search has to give: a rule that buys new labels each time has to see beyond those it has."""
+        return self.config.most_labels if METHODS[self.config.method].keeps else self.config.depth
+
+    @property
     def similarity_scale(self) -> float:
         """The factor that puts similarities on the scale of the scores: the configuration's, or as found so far."""
         return self._calibration.scale if self.config.calibrates else self.config.similarity_scale
@@ -187,14 +192,12 @@ class TourSearcher(FaissSearcher):
             config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
         with self.costs.stage("encode"):
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
-        # A rule that buys new labels each time has to see beyond those it has.
-        least = config.most_labels if METHODS[config.method].keeps else config.depth
         own = np.array([self._places.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
         outcome = optimise(
             encoded,
             config,
             search=lambda rows, vectors: self._search(
-                _finite(vectors, [q_ids[row] for row in rows]), max(k, least), own[rows], threads
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least), own[rows], threads
             ),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),

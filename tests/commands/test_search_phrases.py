@@ -1,0 +1,151 @@
+"""The search command on a phrase index: a run over passages, answers beside it, measures of both."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tiny_phrases import DOCUMENTS, configuration, save_encoder, save_tokenizer, write_corpus
+
+from tour_pyserini import answers, compare
+from tour_pyserini.errors import TourError
+from tour_pyserini.index import main as index
+from tour_pyserini.phrases.marking import PhraseInput
+from tour_pyserini.plugs.encoded_queries import write_encoded_queries
+from tour_pyserini.search import main as search
+
+QUESTIONS = [("q1", "who got the first prize", ["Wilhelm Röntgen"]), ("q2", "which river", ["Rhine", "the Rhine"])]
+TEXTS = {one["_id"]: one["text"] for one in DOCUMENTS}
+
+
+class Case:
+    def __init__(self, folder):
+        from transformers import BertForSequenceClassification
+
+        self.folder = folder
+        self.encoder = save_encoder(folder / "encoder", pooling="mean")
+        self.corpus = write_corpus(folder / "corpus.jsonl")
+        self.index = folder / "index"
+        paths = ["--corpus", self.corpus, "--encoder", self.encoder, "--index", self.index, "--threads", 1]
+        index([str(word) for word in ["--phrases", *paths]])
+        lines = [{"_id": qid, "text": text, "answers": gold} for qid, text, gold in QUESTIONS]
+        self.topics = folder / "topics.jsonl"
+        self.topics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        torch.manual_seed(1)
+        save_tokenizer(folder / "reranker")
+        config = configuration()
+        config.num_labels = 1
+        BertForSequenceClassification(config).save_pretrained(folder / "reranker")
+        PhraseInput(context="1").save(folder / "reranker")
+
+    def search(self, output, *more):
+        words = ["--topics", self.topics, "--index", self.index, "--corpus", self.corpus, "--output", output]
+        words += ["--reranker", self.folder / "reranker", "--hits", 6, "--no-cache", "--reranker-threads", 1]
+        search([str(word) for word in [*words, *more]])
+        return output
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory, one_thread):
+    return Case(tmp_path_factory.mktemp("search-phrases"))
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("method", ["dense", "rocchio", "rerank", "hard", "soft"])
+def test_every_method_gives_a_run_and_answers(case, tmp_path, method):
+    run = case.search(tmp_path / "a.trec", "--method", method, "--depth", 4)
+    rows = [line.split() for line in run.read_text().splitlines()]
+    predicted = read(tmp_path / "a.trec.answers.jsonl")
+    for qid, _, _ in QUESTIONS:
+        passages = [row[2] for row in rows if row[0] == qid]
+        assert sorted(passages) == ["a", "b", "c", "d"]  # the empty one has no phrase
+        own = [line for line in predicted if line["qid"] == qid]
+        assert len(own) == 6
+        assert passages[0] == own[0]["passage"]
+        assert [line["score"] for line in own] == sorted((line["score"] for line in own), reverse=True)
+        for line in own:
+            begin, end = line["span"]
+            assert TEXTS[line["passage"]][begin:end] == line["answer"] != ""
+    record = json.loads((tmp_path / "a.trec.json").read_text())
+    assert record["costs"]["queries"] == 2
+    assert (record["costs"]["pairs"] > 0) == (method in ("rerank", "hard", "soft"))
+
+
+def test_same_inputs_same_bytes_and_a_trace_of_phrases(case, tmp_path):
+    first = case.search(tmp_path / "a.trec", "--method", "hard", "--trace", tmp_path / "trace.jsonl")
+    second = case.search(tmp_path / "b.trec", "--method", "hard", "--predictions", tmp_path / "b.jsonl")
+    assert first.read_bytes() == second.read_bytes()
+    assert (tmp_path / "a.trec.answers.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert not (tmp_path / "b.trec.answers.jsonl").exists()
+    dense = [case.search(tmp_path / size, "--method", "dense", "--batch-size", size).read_text() for size in "12"]
+    assert dense[0] == dense[1]
+    docid, span = read(tmp_path / "trace.jsonl")[0]["docids"][0].split(":")
+    begin, end = map(int, span.split("-"))
+    assert TEXTS[docid][begin:end]
+
+
+def test_context_and_unit_are_what_was_said(case, tmp_path):
+    outputs = {
+        name: case.search(tmp_path / name, "--method", "rerank", *more).read_text()
+        for name, more in {
+            "trained": [],
+            "1": ["--context", "1"],
+            "paragraph": ["--context", "paragraph"],
+            "no-title": ["--no-title"],
+            "passages": ["--unit", "passage", "--context", "passage"],
+        }.items()
+    }
+    assert outputs["trained"] == outputs["1"]
+    assert len({*outputs.values()}) == 4
+    short = case.search(tmp_path / "short", "--method", "dense", "--max-words", 1)
+    assert all(" " not in line["answer"] for line in read(tmp_path / "short.answers.jsonl"))
+    assert short.exists()
+    assert len({line["passage"] for line in read(tmp_path / "passages.answers.jsonl") if line["qid"] == "q1"}) == 4
+
+
+def test_answers_are_measured_beside_the_run(case, tmp_path, capsys):
+    run = case.search(tmp_path / "a.trec", "--method", "dense", "--hits", 40)
+    predicted = read(tmp_path / "a.trec.answers.jsonl")
+    gold = {qid: texts for qid, _, texts in QUESTIONS}
+    hit = np.mean([any(line["answer"] in gold[qid] for line in predicted if line["qid"] == qid) for qid in gold])
+    qrels = tmp_path / "qrels.trec"
+    answers.main([str(w) for w in ["--topics", case.topics, "--corpus", case.corpus, "--output", qrels]])
+    capsys.readouterr()
+    flags = [qrels, run, "--topics", case.topics, "--predictions", tmp_path / "a.trec.answers.jsonl"]
+    compare.main([str(w) for w in [*flags, "--measures", "Success@4", "EM@1", "EM@40", "F1@40", "--format", "csv"]])
+    header, values = capsys.readouterr().out.splitlines()[:2]
+    row = dict(zip(header.split(","), values.split(","), strict=True))
+    assert float(row["Success@4"]) == 1.0
+    assert float(row["EM@40"]) >= hit
+    assert float(row["F1@40"]) >= float(row["EM@40"]) >= float(row["EM@1"])
+
+
+def test_encoded_queries_search_phrases_too(case, tmp_path):
+    from tour_pyserini.phrase_encoders import load_phrase_encoder
+
+    vectors = load_phrase_encoder(case.encoder).encode_batch([text for _, text, _ in QUESTIONS])
+    write_encoded_queries(tmp_path / "vectors", ["q1", "q2"], [text for _, text, _ in QUESTIONS], vectors)
+    first = case.search(tmp_path / "a", "--method", "dense").read_text()
+    assert (
+        case.search(tmp_path / "b", "--method", "dense", "--encoded-queries", tmp_path / "vectors").read_text() == first
+    )
+
+
+def test_what_does_not_fit_is_refused(case, tmp_path):
+    for more, message in [
+        (["--vectors", "encode"], "--vectors cannot be used: .* is a phrase index"),
+        (["--remove-query"], "--remove-query cannot be used"),
+        (["--nprobe", 2], "--nprobe is for inverted files"),
+        (["--predictions", tmp_path / "a.trec"], "cannot share a.trec"),
+        (["--predictions", case.topics], "would be written over the input"),
+    ]:
+        with pytest.raises(TourError, match=message):
+            case.search(tmp_path / "a.trec", *more)
+    with pytest.raises(TourError, match="--corpus is missing: an index of phrases"):
+        search([str(w) for w in ["--topics", case.topics, "--index", case.index, "--method", "dense"]])
+    with pytest.raises(TourError, match=r"--unit cannot be used: .* is no phrase index"):
+        search([str(w) for w in ["--topics", case.topics, "--index", tmp_path, "--unit", "phrase"]])
+    assert not list(tmp_path.iterdir())

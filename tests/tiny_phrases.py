@@ -1,0 +1,56 @@
+"""A small phrase encoder in DensePhrases' layout, with random weights, and a corpus for it."""
+
+import json
+
+import torch
+from transformers import BertConfig, BertTokenizerFast
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *LETTERS.upper(), *"0123456789.,:;!?'()-é"]
+WORDS += [f"##{one}" for one in WORDS[5:]] + ["the", "prize", "first", "king", "river", "moon", "##ing", "##ed"]
+
+DOCUMENTS = [
+    {"_id": "a", "title": "Nobel Prize", "text": "The first prize in physics went to Wilhelm Röntgen. It was 1901."},
+    {"_id": "b", "title": "Rivers", "text": "A river runs to the sea: the Rhine, the Seine and the Thames."},
+    {"_id": "empty", "title": "Nothing", "text": ""},
+    {"_id": "c", "title": "", "text": "no sentence boundary, a king under the moon, an e\u0301tude 👩‍👩‍👧 of light"},
+    {"_id": "d", "title": "Kings", "text": "The king of the river was crowned in 1066. His moon was red. Nobody came."},
+]
+
+
+def configuration(hidden=16, spread=0.4):
+    return BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=hidden,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=128,
+        initializer_range=spread,
+    )
+
+
+def save_tokenizer(folder, *, lower=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    tokenizer = BertTokenizerFast(vocab=str(folder / "vocab.txt"), do_lower_case=lower)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def save_encoder(folder, *, seed=0, **settings):
+    """A folder as `train phrase-encoder` writes one; without settings as DensePhrases publishes them."""
+    from tour_pyserini.phrase_encoders.model import PhraseModel
+    from tour_pyserini.phrase_encoders.settings import EncoderSettings
+
+    torch.manual_seed(seed)
+    save_tokenizer(folder)
+    PhraseModel(configuration()).save(folder)
+    if settings:
+        EncoderSettings(**{"max_length": 64, "stride": 16, "filter_threshold": float("-inf"), **settings}).save(folder)
+    return folder
+
+
+def write_corpus(path, documents=DOCUMENTS):
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return path

@@ -1,0 +1,164 @@
+"""The train command for re-rankers, on a tiny retriever and a tiny base."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tiny_phrases import configuration, save_encoder, save_tokenizer
+
+from tour_pyserini import index, train
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.exact_match import normalise
+from tour_pyserini.phrase_encoders import load_phrase_encoder
+from tour_pyserini.phrases.index import open_phrase_index
+from tour_pyserini.phrases.marking import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.sentences import around
+from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.texts import open_texts
+from tour_pyserini.topics.questions import read_questions
+from tour_pyserini.training import candidates as candidates_module
+from tour_pyserini.training.candidates import find_candidates
+from tour_pyserini.training.reranker_model import marked_classifier
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def phrases(place):
+    """A phrase index of everything, by an encoder with random weights."""
+    encoder = save_encoder(place / "retriever", pooling="mean")
+    paths = ["--corpus", place / "corpus.jsonl", "--encoder", encoder, "--index", place / "phrases"]
+    index.main([str(word) for word in ["--phrases", *paths, "--threads", 1]])
+    return place / "phrases"
+
+
+@pytest.fixture(scope="module")
+def searcher(place, phrases):
+    encoder = load_phrase_encoder(place / "retriever")
+    return PhraseSearcher(open_phrase_index(phrases), encoder, open_texts(place / "corpus.jsonl"))
+
+
+def flags(place, phrases, output, *more):
+    words = ["phrase-reranker", "--base", place / "base", "--index", phrases, "--corpus", place / "corpus.jsonl"]
+    words += ["--data", place / "questions.jsonl", "--validation", place / "questions.jsonl", "--output", output]
+    words += ["--depth", 60, "--threads", 1, "--max-length", 100, "--batch-size", 4, "--learning-rate", 3e-3]
+    return [str(word) for word in [*words, *more]]
+
+
+@pytest.mark.parametrize(("positive", "context"), [("context", "1"), ("phrase", "3")])
+def test_candidates_are_sorted_out_by_their_answers(place, searcher, tmp_path, positive, context):
+    questions = read_questions(place / "questions.jsonl")
+    how = {"depth": 60, "positive": positive, "file": tmp_path / "kept.jsonl"}
+    found = find_candidates(questions, searcher, PhraseInput(context=context), **how)
+    by_question = {question.text: question.answers for question in questions}
+    assert {one.question for one in found} <= by_question.keys()
+    assert "nothing to be found" not in {one.question for one in found}
+    assert len(found) >= 3
+    for one in found:
+        answers = [normalise(answer) for answer in by_question[one.question]]
+        for places, wanted in ((one.right, True), (one.wrong, False)):
+            for docid, begin, end in places:
+                text = searcher.texts[docid].parts[1]
+                if positive == "context":
+                    first, last = around(text, begin, end, sides=0)
+                    literal = [answer.lower() for answer in by_question[one.question]]
+                    assert any(answer in text[first:last].lower() for answer in literal) is wanted
+                else:
+                    assert (normalise(text[begin:end]) in answers) is wanted
+
+
+def test_candidates_are_not_searched_twice(place, searcher, tmp_path, monkeypatch):
+    monkeypatch.setattr(candidates_module, "AT_ONCE", 3)
+    questions = read_questions(place / "questions.jsonl")
+    how = {"depth": 60, "positive": "context", "file": tmp_path / "kept.jsonl"}
+    whole = find_candidates(questions, searcher, PhraseInput(), **how)
+    kept = (tmp_path / "kept.jsonl").read_bytes()
+    (tmp_path / "kept.jsonl").write_bytes(kept[: len(kept) // 2])  # in the middle of a line
+    asked = []
+    search = PhraseSearcher.batch_search
+    monkeypatch.setattr(PhraseSearcher, "batch_search", lambda s, q, *a, **k: asked.extend(q) or search(s, q, *a, **k))
+    assert find_candidates(questions, searcher, PhraseInput(), **how) == whole
+    assert 0 < len(asked) < len(questions)
+    assert (tmp_path / "kept.jsonl").read_bytes() == kept
+    with pytest.raises(TourError, match="not by its 'title'"):
+        find_candidates(questions, searcher, PhraseInput(), **{**how, "positive": "title"})
+
+
+def test_marks_become_tokens(place):
+    torch.manual_seed(0)
+    model, tokenizer = marked_classifier(place / "base", labels=2)
+    ids = tokenizer("the [S] moon [E].")["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(ids)[2:5:2] == ["[S]", "[E]"]
+    assert model.get_input_embeddings().weight.shape[0] == len(tokenizer) > max(ids)
+    assert model(**tokenizer("the [S] moon", return_tensors="pt")).logits.shape == (1, 2)
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+def test_it_learns_and_loads_as_a_reranker(place, phrases, tmp_path, loss):
+    train.main(flags(place, phrases, tmp_path / "model", "--loss", loss, "--epochs", 24, "--validate-every", 16))
+    record = json.loads((tmp_path / "model" / "training.json").read_text())
+    best = max(entry["accuracy"] for entry in record["history"])
+    assert best >= 0.8
+    assert record["history"][-1]["loss"] < record["history"][1]["loss"]
+    shown = read_phrase_input(tmp_path / "model")
+    assert shown == PhraseInput(context="3", title=True, separator=" [SEP] ")
+    reranker = load_reranker(tmp_path / "model", max_length=100)
+    passage = shown("Kings", "The king of the river was crowned in 1066. His moon was red.", 37, 41)
+    assert "[S] 1066 [E]" in passage
+    scores = reranker.predict([("when was the king crowned", passage)])
+    assert np.isfinite(scores).all()
+    logits = {"pairwise": 1, "pointwise": 2}[loss]
+    assert json.loads((tmp_path / "model" / "config.json").read_text()).get("num_labels", logits) == logits
+
+
+def test_an_interrupted_training_goes_on_with_its_candidates(place, phrases, tmp_path, monkeypatch):
+    from tour_pyserini.training.reranker_task import RerankerTask
+
+    short = ["--max-steps", 5, "--save-every", 2, "--context", "1", "--no-title"]
+    train.main(flags(place, phrases, tmp_path / "whole", *short))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(RerankerTask, "validate", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        train.main(flags(place, phrases, tmp_path / "cut", *short))
+    assert (tmp_path / "cut.partial" / "candidates.jsonl").exists()
+    monkeypatch.setattr(PhraseSearcher, "batch_search", None)  # nothing is searched again
+    train.main(flags(place, phrases, tmp_path / "cut", *short))
+    for name in ("model.safetensors", "training.json", "tour-phrase-input.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "cut.partial").exists()
+    with pytest.raises(TourError, match="there is no model"):
+        arguments = flags(place, phrases, tmp_path / "x")
+        arguments[arguments.index("--base") + 1] = str(tmp_path / "nowhere")
+        train.main(arguments)
+
+
+def test_a_published_reranker_loads_with_its_two_logits(tmp_path):
+    """RoBERTa with two classes and the marks among its tokens, as the paper's authors publish them."""
+    from transformers import BertForSequenceClassification
+
+    torch.manual_seed(2)
+    tokenizer = save_tokenizer(tmp_path)
+    tokenizer.add_tokens(["[S]", "[E]"], special_tokens=True)
+    tokenizer.save_pretrained(tmp_path)
+    config = configuration()
+    config.num_labels, config.vocab_size = 2, len(tokenizer)
+    model = BertForSequenceClassification(config).eval()
+    model.save_pretrained(tmp_path)
+    pair = ("who is king", "Kings [SEP] The [S] king [E] of the river")
+    with torch.no_grad():
+        logits = model(**tokenizer(*pair, return_tensors="pt")).logits[0]
+    assert load_reranker(tmp_path).predict([pair])[0] == pytest.approx(float(logits[1] - logits[0]), abs=1e-5)
+
+
+def test_reading_comprehension_is_a_base(place, phrases, tmp_path):
+    data = [place / "questions.jsonl", place / "corpus.jsonl"]
+    words = ["reading-comprehension", "--base", place / "base", "--output", tmp_path / "reader", "--data", *data]
+    words += ["--validation", *data, "--epochs", 30, "--learning-rate", 3e-3, "--validate-every", 20, "--threads", 1]
+    train.main([str(word) for word in [*words, "--max-length", 100, "--batch-size", 4]])
+    history = json.loads((tmp_path / "reader" / "training.json").read_text())["history"]
+    assert max(entry["EM"] for entry in history) >= 0.7 > history[0]["EM"]
+    arguments = flags(place, phrases, tmp_path / "model", "--max-steps", 2)
+    arguments[arguments.index("--base") + 1] = str(tmp_path / "reader")
+    train.main(arguments)
+    assert load_reranker(tmp_path / "model").predict([("who", "[S] me [E]")]).shape == (1,)

@@ -1,0 +1,121 @@
+"""The loop: schedule, best model, and the same result after an interruption."""
+
+import json
+
+import pytest
+import torch
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.training.run import run_training
+from tour_pyserini.training.settings import TrainSettings
+
+
+class Toy:
+    """Learns a number by gradient descent, with noise that depends on the seed of the step."""
+
+    def __init__(self, measures=None, stop_at=None):
+        self.model = torch.nn.Linear(1, 1)
+        torch.nn.init.zeros_(self.model.weight)
+        torch.nn.init.zeros_(self.model.bias)
+        self.measures, self.stop_at, self.steps = list(measures or []), stop_at, 0
+
+    def batches(self, epoch):
+        return [(epoch, number) for number in range(4)]
+
+    def loss(self, batch):
+        if self.steps == self.stop_at:
+            raise KeyboardInterrupt
+        self.steps += 1
+        return ((self.model(torch.ones(1)) - 3 + 0.1 * torch.randn(1)) ** 2).sum()
+
+    def validate(self):
+        return {
+            "accuracy": self.measures.pop(0) if self.measures else -float(abs(self.model(torch.ones(1)).detach() - 3))
+        }
+
+    def save(self, folder):
+        (folder / "weights.json").write_text(json.dumps([float(v.detach()) for v in self.model.parameters()]))
+
+
+SETTINGS = TrainSettings(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2)
+
+
+def run(tmp_path, name, task, settings=SETTINGS, told=None):
+    return run_training(lambda _: task, settings, told or {}, output=tmp_path / name)
+
+
+def test_it_learns_and_records_every_validation(tmp_path):
+    record = run(tmp_path, "model", Toy(), told={"data": "x"})
+    assert [entry["step"] for entry in record["history"]] == [0, 4, 8, 12, 16, 20]
+    assert record["history"][-1]["loss"] < record["history"][1]["loss"]
+    assert record["settings"]["data"] == "x"
+    assert json.loads((tmp_path / "model" / "training.json").read_text()) == record
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_best_is_kept_not_the_last(tmp_path):
+    record = run(tmp_path, "model", Toy([0.9, 0.1, 0.7, 0.7, 0.2, 0.3]))
+    assert record["best_step"] == 8  # the first of two equals; what was before training is not a candidate
+    weights = json.loads((tmp_path / "model" / "weights.json").read_text())
+    full = Toy()
+    run(tmp_path, "short", full, TrainSettings(epochs=5, max_steps=8, learning_rate=0.3, warmup=0.2, save_every=3))
+    assert weights[0] != json.loads((tmp_path / "short" / "weights.json").read_text())[0]  # another schedule
+
+
+@pytest.mark.parametrize("stop_at", [0, 2, 3, 4, 7, 19])
+def test_after_an_interruption_it_ends_where_it_would_have_ended(tmp_path, stop_at):
+    whole = run(tmp_path, "whole", Toy())
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "cut", Toy(stop_at=stop_at))
+    assert not (tmp_path / "cut").exists()
+    assert (tmp_path / "cut.partial").exists() == (stop_at >= 3)
+    task = Toy()
+    again = run(tmp_path, "cut", task)
+    assert task.steps == 20 - max([step for step in (3, 4, 6, 8, 9, 12, 15, 16, 18) if step <= stop_at], default=0)
+    assert again == whole
+    for name in ("weights.json", "training.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "cut"}
+
+
+def test_other_settings_do_not_go_on_and_two_do_not_work_at_once(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "model", Toy(stop_at=6))
+    with pytest.raises(TourError, match="seed was 42, now 1"):
+        run(tmp_path, "model", Toy(), TrainSettings(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2, seed=1))
+
+    class Nested(Toy):
+        def validate(self):
+            run(tmp_path, "model", Toy())
+
+    with pytest.raises(TourError, match="another process is at work"):
+        run(tmp_path, "model", Nested())
+    run(tmp_path, "model", Toy())
+    with pytest.raises(TourError, match="is there already"):
+        run(tmp_path, "model", Toy())
+
+
+def test_the_rate_rises_and_falls():
+    settings = TrainSettings(learning_rate=1.0, warmup=0.2)
+    assert [settings.rate(step, 10) for step in range(10)] == pytest.approx(
+        [0.5, 1.0, *[(10 - s) / 8 for s in range(2, 10)]]
+    )
+    assert TrainSettings(learning_rate=1.0, warmup=0.0).rate(0, 1) == 1.0
+
+
+def test_a_loss_that_explodes_is_named(tmp_path):
+    class Exploding(Toy):
+        def loss(self, batch):
+            return super().loss(batch) * float("inf")
+
+    with pytest.raises(TourError, match="the loss is inf at step 0; lower --learning-rate"):
+        run(tmp_path, "model", Exploding())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"epochs": 0}, "--epochs must be"), ({"seed": -1}, "--seed cannot"), ({"warmup": 1.0}, "--warmup must lie")],
+)
+def test_settings_are_checked(options, message):
+    with pytest.raises(TourError, match=message):
+        TrainSettings(**options)

@@ -1,0 +1,116 @@
+"""Encode a corpus into a phrase index: `python -m tour_pyserini.index --phrases`."""
+
+import argparse
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.files import sha256
+from tour_pyserini.index_inputs import findable, open_corpus
+from tour_pyserini.phrase_encoders import load_phrase_encoder
+from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
+from tour_pyserini.phrases.building import check_fit
+from tour_pyserini.phrases.partial_tokens import PartialTokens
+from tour_pyserini.phrases.writing import write_phrase_index
+from tour_pyserini.retrieval.index_folder import check_place, folder_whole
+from tour_pyserini.texts.beir import BeirTexts
+from tour_pyserini.texts.document import Document
+
+CHUNK = 64  # passages that are encoded and saved together
+
+
+def index_phrases(args: argparse.Namespace) -> None:
+    """Encode, build, report."""
+    started = time.perf_counter()
+    folder: Path = args.index
+    _check_flags(args)
+    check_place(folder, overwrite=args.overwrite)
+    corpus = open_corpus(args.corpus)
+    encoder = _encoder(args)
+    settings, kind = _settings(args, corpus, encoder), _kind(args)
+    check_fit(None, encoder.dimension, **kind)
+    with PartialTokens(folder.with_name(f"{folder.name}.partial"), settings) as partial:
+        # Whoever worked here before may have finished the index since the first look.
+        check_place(folder, overwrite=args.overwrite)
+        there = partial.done
+        _encode(args, corpus, encoder, partial)
+        if not partial.count:
+            raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
+        with folder_whole(folder, overwrite=args.overwrite) as new:
+            write_phrase_index(new, partial, settings, kind)
+        count = partial.count
+        partial.discard()
+    seconds = time.perf_counter() - started
+    sys.stderr.write(
+        f"{folder}: {count} token vectors of {len(corpus)} passages ({there} were encoded before) in {seconds:.1f} s, "
+        f"{(len(corpus) - there) / seconds:.1f} passages per second\n"
+    )
+
+
+_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
+
+
+def _check_flags(args: argparse.Namespace) -> None:
+    if args.hnsw or args.pq:
+        raise TourError("--hnsw and --pq are kinds of passage indexes; choose one of phrases with --kind.")
+    for name in ("encoder_class", "pooling", "l2_norm", "prefix"):
+        if getattr(args, name) is not None:
+            raise TourError(f"--{name.replace('_', '-')} is not for --phrases: a phrase encoder's folder says it all.")
+
+
+def _encoder(args: argparse.Namespace) -> PhraseEncoder:
+    encoder = load_phrase_encoder(args.encoder, device=args.device)
+    if args.max_length is not None:
+        encoder.settings = dataclasses.replace(encoder.settings, max_length=args.max_length)
+    if args.filter_threshold is not None:
+        encoder.settings = dataclasses.replace(encoder.settings, filter_threshold=args.filter_threshold)
+    return encoder
+
+
+def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncoder) -> dict[str, Any]:
+    """All that the vectors depend on."""
+    threshold = encoder.settings.filter_threshold
+    return {
+        "corpus_sha256": sha256(corpus.path),
+        "documents": len(corpus),
+        "encoder": findable(args.encoder),
+        "encoder_fingerprint": encoder.fingerprint(),
+        "titles": "title" in args.fields,
+        "max_length": encoder.settings.max_length,
+        "stride": encoder.settings.stride,
+        "filter_threshold": None if math.isinf(threshold) else threshold,
+        "dimension": encoder.dimension,
+        "dtype": args.dtype,
+        "itemsize": np.dtype(args.dtype).itemsize,
+        "chunk": CHUNK,
+    }
+
+
+def _kind(args: argparse.Namespace) -> dict[str, Any]:
+    """The kind of index with its settings, as `build_token_index` takes them."""
+    names = {"flat": _KIND[:1], "ivf": _KIND[:3], "ivfpq": _KIND}[args.kind]
+    return {name: getattr(args, name) for name in names}
+
+
+def _encode(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncoder, partial: PartialTokens) -> None:
+    from tqdm import tqdm
+
+    documents: Iterable[Document] = islice(corpus.records(), partial.done, None)
+    if "title" not in args.fields:
+        documents = (document._replace(title="") for document in documents)
+    # disable=None: a bar on a terminal alone.
+    with tqdm(total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=None) as bar:
+        waiting = iter(documents)
+        while chunk := list(islice(waiting, CHUNK)):
+            tokens = encoder.passages(chunk, first=partial.done, dtype=args.dtype)
+            rows, vectors = (np.concatenate(arrays) for arrays in zip(*tokens, strict=True))
+            partial.append([document.docid for document in chunk], rows, vectors)
+            bar.update(len(chunk))

@@ -1,0 +1,89 @@
+"""Three transformers and a filter, as in DensePhrases (Lee et al., 2021)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.phrase_encoders.weights import SAFE, read_parts
+from tour_pyserini.rerankers.checkpoint import read_config
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+Inputs = dict[str, Tensor]
+
+
+class PhraseModel(nn.Module):
+    """One transformer gives every token of a passage its vector, two give a question its [start; end].
+
+    A linear filter says of every token how likely an answer begins and ends with it. A checkpoint of query encoders
+    alone has no phrase encoder and no filter.
+    """
+
+    def __init__(self, config: "PretrainedConfig", *, phrases: bool = True, filter_: bool = True) -> None:
+        """Build the architecture of a configuration, with random weights."""
+        from transformers import AutoModel
+
+        super().__init__()
+        self.config = config
+        self.phrase_encoder = AutoModel.from_config(config) if phrases else None
+        self.query_start_encoder = AutoModel.from_config(config)
+        self.query_end_encoder = AutoModel.from_config(config)
+        self.filter_linear = nn.Linear(config.hidden_size, 2) if filter_ else None
+
+    def tokens(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2] if there is a filter."""
+        assert self.phrase_encoder is not None
+        hidden = self.phrase_encoder(**inputs).last_hidden_state
+        return hidden, self.filter_linear(hidden) if self.filter_linear is not None else None
+
+    def questions(self, inputs: Inputs, pooling: str) -> tuple[Tensor, Tensor]:
+        """Vectors [b, d] of questions for starts and for ends."""
+        mask = inputs["attention_mask"].unsqueeze(-1)
+        hidden = [one(**inputs).last_hidden_state for one in (self.query_start_encoder, self.query_end_encoder)]
+        if pooling == "cls":
+            return hidden[0][:, 0], hidden[1][:, 0]
+        start, end = ((each * mask).sum(dim=1) / mask.sum(dim=1) for each in hidden)
+        return start, end
+
+    def save(self, folder: Path) -> None:
+        """Write configuration and weights as DensePhrases names them."""
+        from safetensors.torch import save_file
+
+        self.config.save_pretrained(folder)
+        state = {name: value.detach().cpu().contiguous().clone() for name, value in self.state_dict().items()}
+        save_file(state, folder / SAFE, metadata={"format": "pt"})
+
+
+def read_phrase_model(folder: Path) -> PhraseModel:
+    """The model in a folder, every weight from its checkpoint.
+
+    Raises:
+        TourError: if weights are missing that would be made up at random.
+    """
+    parts = read_parts(folder)
+    model = PhraseModel(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
+    for part, weights in parts.items():
+        try:
+            missing, _ = getattr(model, part).load_state_dict(weights, strict=False)
+        except RuntimeError as error:
+            raise TourError(f"the {part} in {folder} does not fit its config.json; fetch the folder again.") from error
+        # Poolers are not used, and some checkpoints lack them.
+        if lost := [name for name in missing if not name.startswith("pooler.")]:
+            raise TourError(f"the {part} in {folder} lacks {len(lost)} weights, such as {lost[0]}; fetch it again.")
+    return model.eval()
+
+
+def model_from_base(folder: Path) -> PhraseModel:
+    """A model to be trained: three copies of the transformer in a folder, and a filter with random weights."""
+    from transformers import AutoModel
+
+    config = read_config(folder)
+    model = PhraseModel(config)
+    base = AutoModel.from_pretrained(str(folder), config=config, weights_only=True, trust_remote_code=False)
+    for part in (model.phrase_encoder, model.query_start_encoder, model.query_end_encoder):
+        assert part is not None
+        part.load_state_dict(base.state_dict())
+    return model.float()

@@ -1,0 +1,1 @@
+"""Training phrase encoders and phrase re-rankers."""

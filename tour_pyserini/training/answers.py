@@ -1,0 +1,31 @@
+"""Where answers stand in a text."""
+
+import unicodedata
+from collections.abc import Sequence
+
+from tour_pyserini.phrases.words import word_offsets
+
+
+def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
+    """Where answers stand in a text, word by word and without regard to case: (begin, end) in characters, in order.
+
+    Example:
+        >>> answer_spans("Linda Davis sang; LINDA  DAVIS won.", ["linda davis"])
+        [(0, 11), (18, 30)]
+    """
+    words = word_offsets(text).tolist()
+    plain = [_plain(text[begin:end]) for begin, end in words]
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(plain):
+        places.setdefault(word, []).append(place)
+    found = set()
+    for answer in answers:
+        wanted = [_plain(answer[begin:end]) for begin, end in word_offsets(answer).tolist()]
+        for place in places.get(wanted[0], []) if wanted else []:
+            if plain[place : place + len(wanted)] == wanted:
+                found.add((words[place][0], words[place + len(wanted) - 1][1]))
+    return sorted(found)
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFD", word).casefold()

@@ -1,0 +1,124 @@
+"""Reading comprehension: where in a passage the answer to a question stands. A start for phrase re-rankers."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tour_pyserini.phrases.rows import ENDS, STARTS, token_rows
+from tour_pyserini.texts.passage import passage
+from tour_pyserini.training.answers import answer_spans
+from tour_pyserini.training.data import Example
+from tour_pyserini.training.measures import answer_means
+from tour_pyserini.training.phrase_loss import marginal
+from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.training.trainer import shuffled
+
+LONGEST = 30  # tokens of a predicted answer
+VALIDATED_AT_ONCE = 16
+
+
+class ReadingTask:
+    """An extractive reader: question and passage in, the first and the last token of the answer out."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        examples: Sequence[Example],
+        validation: Sequence[Example],
+        settings: TrainSettings,
+        *,
+        max_length: int = 384,
+        device: str = "cpu",
+    ) -> None:
+        """Prepare the data.
+
+        Args:
+            model: a Hugging Face model for question answering, trained in place.
+            tokenizer: a fast one.
+            examples: to learn from.
+            validation: to choose the best model by.
+            settings: `batch_size` counts questions.
+            max_length: tokens of a question and a passage; answers beyond it teach nothing.
+            device: of the model.
+        """
+        self.model, self._tokenizer, self._device = model.to(device), tokenizer, device
+        self._examples, self._validation, self._settings = examples, validation, settings
+        self._max_length = max_length
+        self.batches = lru_cache(maxsize=2)(self._batches)
+
+    def loss(self, batch: Sequence[Example]) -> Any:
+        """- log of the probability of an answer's first and of its last token, wherever it stands."""
+        logits, masks, _ = self._run(batch)
+        useful = torch.from_numpy(masks["gold"].any(2).all(0))
+        if not useful.any():
+            return None
+        sides = [
+            marginal(logits[side][useful], torch.from_numpy(masks["gold"][side])[useful], able[useful])
+            for side, able in enumerate(torch.from_numpy(masks["able"]))
+        ]
+        return torch.cat(sides).mean()
+
+    def validate(self) -> Mapping[str, float]:
+        """Exact match and F1 of the likeliest answer in each passage."""
+        best = []
+        with torch.inference_mode():
+            for start in range(0, len(self._validation), VALIDATED_AT_ONCE):
+                batch = self._validation[start : start + VALIDATED_AT_ONCE]
+                logits, masks, offsets = self._run(batch)
+                for row, example in enumerate(batch):
+                    first, last = _likeliest(logits[:, row].numpy(), masks["able"][:, row])
+                    text = _shown(example)
+                    best.append(text[offsets[row, first, 0] : offsets[row, last, 1]])
+        return answer_means(best, [one.answers for one in self._validation])
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer."""
+        self.model.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+
+    def _run(self, batch: Sequence[Example]) -> tuple[torch.Tensor, dict[str, np.ndarray], np.ndarray]:
+        """Logits [2, b, t]; where tokens can begin and end answers, and where they do, [2, b, t]; offsets [b, t, 2]."""
+        texts = [_shown(one) for one in batch]
+        coded = self._tokenizer(
+            [one.question for one in batch],
+            texts,
+            truncation="only_second",
+            max_length=self._max_length,
+            padding=True,
+            return_offsets_mapping=True,
+            return_tensors="pt",
+        )
+        offsets = coded.pop("offset_mapping").numpy()
+        masks = {name: np.zeros((2, *offsets.shape[:2]), dtype=bool) for name in ("able", "gold")}
+        for row, (one, text) in enumerate(zip(batch, texts, strict=True)):
+            ours = np.array([sequence == 1 for sequence in coded.sequence_ids(row)])
+            rows, tokens = token_rows(text, np.where(ours[:, None], offsets[row], 0))
+            spans = answer_spans(text, one.answers)
+            for side, (edge, role) in enumerate((("begin", STARTS), ("end", ENDS))):
+                able = tokens[rows["roles"] & role > 0]
+                masks["able"][side, row, able] = True
+                right = np.isin(rows[edge][rows["roles"] & role > 0], [span[side] for span in spans])
+                masks["gold"][side, row, able[right]] = True
+        output = self.model(**coded.to(self._device))
+        return torch.stack([output.start_logits, output.end_logits]).cpu(), masks, offsets
+
+    def _batches(self, epoch: int) -> Sequence[Sequence[Example]]:
+        order = shuffled(len(self._examples), self._settings.batch_size, [self._settings.seed, epoch])
+        return [[self._examples[place] for place in group] for group in order]
+
+
+def _shown(example: Example) -> str:
+    return passage(example.title, example.text)
+
+
+def _likeliest(logits: np.ndarray, able: np.ndarray) -> tuple[int, int]:
+    """The first and last token of the best span."""
+    scores = np.add.outer(np.where(able[0], logits[0], -np.inf), np.where(able[1], logits[1], -np.inf))
+    allowed = np.triu(np.ones_like(scores, dtype=bool)) & ~np.triu(np.ones_like(scores, dtype=bool), LONGEST)
+    best = int(np.where(allowed, scores, -np.inf).argmax())
+    return best // scores.shape[1], best % scores.shape[1]

@@ -1,0 +1,135 @@
+"""The loop that trains: the same for every task, and the same after an interruption."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.training.checkpoints import Checkpoints
+from tour_pyserini.training.settings import TrainSettings
+
+
+class Task(Protocol):
+    """What is learnt."""
+
+    model: Any
+    """A torch module; what does not require gradients stays as it is."""
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch, the same ones every time they are asked for."""
+
+    def loss(self, batch: Any) -> Any:
+        """A scalar to be made smaller, or None where a batch has nothing to teach."""
+
+    def validate(self) -> Mapping[str, float]:
+        """Measures on data that is not trained on; the first decides, the others break ties, higher is better."""
+
+    def save(self, folder: Path) -> None:
+        """Write the model as it is now."""
+
+
+def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict[str, Any]:
+    """Train, and keep the best model by validation among the checkpoints.
+
+    Returns:
+        The record: every validation with its step and the mean loss since the last one, and which was the best.
+    """
+    import torch
+    from tqdm import tqdm
+
+    per_epoch = -(-len(task.batches(0)) // settings.accumulate)
+    steps = min(settings.max_steps or sys.maxsize, settings.epochs * per_epoch)
+    optimiser = _optimiser(task.model, settings)
+    state: dict[str, Any] = {"step": 0, "best": "", "best_step": 0, "history": [], "losses": [0.0, 0]}
+    if before := checkpoints.load():
+        _restore(task.model, optimiser, before)
+        state = {name: before[name] for name in state}
+    else:
+        task.model.eval()
+        state["history"].append({"step": 0, "loss": None, **task.validate()})
+    with tqdm(total=steps, initial=state["step"], unit="step", desc="training", disable=None) as bar:
+        for step in range(state["step"], steps):
+            # Everything random depends on the seed and the step: a resumed training draws what it would have drawn.
+            torch.manual_seed(settings.seed * 1_000_003 + step)
+            loss = _step(task, optimiser, settings, step, steps, per_epoch)
+            state["losses"] = [state["losses"][0] + loss, state["losses"][1] + 1]
+            state["step"] = step + 1
+            bar.update()
+            due = (step + 1) % (settings.validate_every or per_epoch) == 0 or step + 1 == steps
+            if due:
+                _validate(task, checkpoints, state)
+            if due or (step + 1) % settings.save_every == 0:
+                checkpoints.save({**state, "model": _trained(task.model), "optimiser": optimiser.state_dict()})
+    return {"steps": state["step"], "best_step": state["best_step"], "history": state["history"]}
+
+
+def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps: int, per_epoch: int) -> float:
+    """One update; the mean loss of its batches."""
+    import torch
+
+    batches = task.batches(step // per_epoch)
+    first = (step % per_epoch) * settings.accumulate
+    total, count = 0.0, 0
+    task.model.train()
+    for batch in batches[first : first + settings.accumulate]:
+        loss = task.loss(batch)
+        if loss is None:
+            continue
+        if not torch.isfinite(loss):
+            raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower --learning-rate.")
+        (loss / settings.accumulate).backward()
+        total, count = total + float(loss.detach()), count + 1
+    torch.nn.utils.clip_grad_norm_(task.model.parameters(), settings.clip)
+    for group in optimiser.param_groups:
+        group["lr"] = settings.rate(step, steps)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return total / max(1, count)
+
+
+def _validate(task: Task, checkpoints: Checkpoints, state: dict[str, Any]) -> None:
+    task.model.eval()
+    measures = task.validate()
+    total, count = state["losses"]
+    state["losses"] = [0.0, 0]
+    now = {"step": state["step"], "loss": total / max(1, count), **measures}
+    past = [entry for entry in state["history"] if entry["step"] == state["best_step"] and state["best"]]
+    if not past or _key(now) > _key(past[0]):
+        state["best"], state["best_step"] = checkpoints.save_best(state["step"], task.save), state["step"]
+    state["history"].append(now)
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step")
+    sys.stderr.write(f"step {state['step']}: {shown}{' (best)' if state['best_step'] == state['step'] else ''}\n")
+
+
+def _key(entry: Mapping[str, Any]) -> tuple[float, ...]:
+    return tuple(value for name, value in entry.items() if name not in ("step", "loss"))
+
+
+def _optimiser(model: Any, settings: TrainSettings) -> Any:
+    import torch
+
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [one for one in learnt if one.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [one for one in learnt if one.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+
+
+def _trained(model: Any) -> dict[str, Any]:
+    """The weights that training changes."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _restore(model: Any, optimiser: Any, state: Mapping[str, Any]) -> None:
+    model.load_state_dict(state["model"], strict=False)
+    optimiser.load_state_dict(state["optimiser"])
+
+
+def shuffled(count: int, size: int, seed: Sequence[int]) -> Iterator[list[int]]:
+    """The numbers below `count` in random order, in groups of `size`."""
+    import numpy as np
+
+    order = np.random.default_rng(list(seed)).permutation(count).tolist()
+    return (order[start : start + size] for start in range(0, count, size))
