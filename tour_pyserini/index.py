@@ -60,7 +60,7 @@ def _index(args: argparse.Namespace) -> None:
         device=args.device,
     )
     settings = _settings(args, corpus, encoder)
-    kind = _kind(args)
+    kind = index_kind(args)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Whoever worked here before may have finished the index since the first look.
@@ -100,7 +100,7 @@ def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: Any) -> dict
     }
 
 
-def _kind(args: argparse.Namespace) -> dict[str, Any]:
+def index_kind(args: argparse.Namespace) -> dict[str, Any]:
     """The kind of index with its settings, as `build_index` takes them."""
     if args.hnsw:
         return {"kind": "hnsw", "hnsw_m": args.M, "ef_construction": args.efC}

@@ -171,6 +171,17 @@ def test_trace_tells_the_path(case, tmp_path):
         assert all(0 <= step["overlap"] <= 1 for step in path[1:])
 
 
+def test_trace_is_json_where_candidates_have_no_label(case, tmp_path):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    case.run(trace=tmp_path / "trace.jsonl", method="rocchio-rerank", depth=5)
+    lines = (tmp_path / "trace.jsonl").read_text().splitlines()
+    first, last, *_ = (json.loads(line, parse_constant=refuse) for line in lines if '"qid": "q1"' in line)
+    assert first["scores"] == [None] * 5 and first["label_mean"] is None
+    assert None not in last["scores"]
+
+
 def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
     case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_gain=0)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_loop import World
 
-from tour_pyserini.core.candidates import Candidates
+from tour_pyserini.core.candidates import Candidates, Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.core.posterior import stiffness
@@ -161,9 +161,10 @@ def test_graph_goes_to_the_best_candidates_neighbours_and_back():
 
 
 @pytest.mark.parametrize("method", ["rocchio-rerank", "average-rerank"])
-def test_feedback_then_reranking_labels_the_last_retrieval_alone(method):
+@pytest.mark.parametrize("budget", [0, 30])
+def test_feedback_then_reranking_labels_the_last_retrieval_alone(method, budget):
     world, queries = small_world()
-    config = TourConfig.preset(method)
+    config = TourConfig.preset(method).replace(budget=budget)
     outcome = world.run(queries, config)
     assert outcome.pool.pairs == 30 * len(queries)
     assert (outcome.queries != queries).any()
@@ -187,3 +188,19 @@ def test_a_query_without_hits_changes_nothing_else(method):
     assert np.isfinite(empty.queries).all()
     assert empty.queries[1:] == pytest.approx(full.queries[1:])
     assert rank(empty, 0, config, hits=6).ids.tolist() == []
+
+
+@pytest.mark.parametrize("method", [*KEEPING, "hard", "soft", "rerank", "rocchio", "rocchio-rerank"])
+def test_nothing_is_found_for_anybody(method):
+    world, queries = small_world()
+    world.search = lambda rows, vectors: Hits(np.full((len(rows), 60), -1), np.full((len(rows), 60), -np.inf))
+    outcome = world.run(queries, TourConfig(method=method))
+    assert np.isfinite(outcome.queries).all()
+    assert not world.scored
+    assert rank(outcome, 0, TourConfig(method=method), hits=6).ids.tolist() == []
+
+
+@pytest.mark.parametrize("method", ["anchored-soft", "anchored-hard"])
+def test_an_infinite_anchor_keeps_the_query_for_every_kind_of_label(method):
+    world, queries = small_world()
+    assert world.run(queries, TourConfig(method=method, anchor=np.inf)).queries == pytest.approx(queries)

@@ -45,3 +45,16 @@ def test_a_query_is_encoded_once():
     assert inner.asked == ["a", "bb", "a"]
     assert encoder.prefix == "query:"
     assert not hasattr(encoder, "encode_batch")
+
+
+def test_a_query_is_encoded_once_in_batches_too():
+    class Batching(Counting):
+        def encode_batch(self, queries):
+            return np.stack([self.encode(query) for query in queries])
+
+    inner = Batching()
+    encoder = EncodedOnce(inner)
+    assert encoder.encode_batch(["a", "bb", "a"]).tolist() == [[1, 0], [2, 0], [1, 0]]
+    assert encoder.encode_batch(["bb", "ccc"]).tolist() == [[2, 0], [3, 0]]
+    assert encoder.encode("ccc").tolist() == [3, 0]
+    assert inner.asked == ["a", "bb", "ccc"]

@@ -57,7 +57,7 @@ def test_the_score_is_true_minus_false(t5_folder):
     scores = load_reranker(folder).predict(pairs)
     wanted = [plain(folder, f"Query: {query} Document: {passage} Relevant:") for query, passage in pairs]
     assert np.ptp(wanted) > 0.01
-    np.testing.assert_allclose(scores, wanted, atol=1e-5)
+    np.testing.assert_allclose(scores, wanted, atol=1e-4)  # batches round differently on some processors
 
 
 def test_the_passage_is_cut_and_the_question_stays(t5_folder):

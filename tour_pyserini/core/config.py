@@ -120,7 +120,9 @@ class TourConfig:
     @property
     def most_labels(self) -> int:
         """Labels that a query may have in all."""
-        return self.budget or self.depth * (self.iterations + 1)
+        from tour_pyserini.core.methods import METHODS
+
+        return self.budget or self.depth * (self.iterations + (not METHODS[self.method].keeps))
 
     def replace(self, **changes: Any) -> Self:
         """The same settings but for the named ones."""

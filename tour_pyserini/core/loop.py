@@ -95,7 +95,8 @@ def optimise(
         if last and not buys and observe is None:
             break
         stopping = config.early_stopping and not last
-        offered = pool.offer(active, hits, config.depth, new=method.keeps, budget=config.most_labels)
+        budget = config.most_labels if buys else None
+        offered = pool.offer(active, hits, config.depth, new=method.keeps, budget=budget)
         enough = method.settled(active, offered) & stopping
         pool.meet(active, offered.without(enough | (method.keeps and last)), label=buys)
         candidates = pool.candidates(active, query[active], None if method.keeps else offered)

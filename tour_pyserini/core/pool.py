@@ -34,10 +34,11 @@ class Pool:
         self._score, self._vectors = score, vectors
         self._slots: dict[tuple[int, int], int] = {}
         self._by_row: dict[int, list[int]] = {}
+        self._bought: dict[int, int] = {}
         self._scores: Floats = np.empty(0)
         self._stack: Floats | None = None
 
-    def offer(self, rows: Ids, hits: Hits, depth: int, *, new: bool, budget: int) -> Hits:
+    def offer(self, rows: Ids, hits: Hits, depth: int, *, new: bool, budget: int | None) -> Hits:
         """What there is to look at among the hits [n, m] of the queries in `rows` [n]: at most `depth` each.
 
         Args:
@@ -45,19 +46,22 @@ class Pool:
             hits: their retrieval.
             depth: candidates of a query.
             new: the first `depth` that were not met before; if not, the first `depth`.
-            budget: candidates that a query may meet in all; those beyond it are left out.
+            budget: labels that a query may have in all; candidates beyond it are left out. None: nothing is labelled.
         """
         ids = np.full((len(rows), depth), -1, dtype=np.int64)
         similarities = np.full(ids.shape, -np.inf, dtype=hits.similarities.dtype)
         for place, row in enumerate(rows.tolist()):
-            left, slot = budget - len(self._by_row.get(row, ())), 0
+            left, slot = None if budget is None else budget - self._bought.get(row, 0), 0
             for id_, similarity in zip(hits.ids[place].tolist(), hits.similarities[place].tolist(), strict=True):
                 if slot == depth or id_ < 0:
                     break
-                known = (row, id_) in self._slots
-                if (known and new) or not (known or left):
+                place_of = self._slots.get((row, id_))
+                if place_of is not None and new:
                     continue
-                left -= not known
+                if left is not None and (place_of is None or np.isnan(self._scores[place_of])):
+                    if not left:
+                        continue
+                    left -= 1
                 ids[place, slot], similarities[place, slot] = id_, similarity
                 slot += 1
         return Hits(ids, similarities)
@@ -77,8 +81,7 @@ class Pool:
     def candidates(self, rows: Ids, queries: Floats, hits: Hits | None) -> Candidates:
         """The hits [n, k] of the queries [n, d] in `rows` [n] with what is known of them; None: all that was met."""
         known = [self._by_row.get(row, []) for row in rows.tolist()] if hits is None else hits.ids.tolist()
-        width = max(map(len, known), default=0)
-        ids = np.full((len(rows), width), -1, dtype=np.int64)
+        ids = np.full((len(rows), max(1, *map(len, known))), -1, dtype=np.int64)
         slots = ids.copy()
         for place, (row, met) in enumerate(zip(rows.tolist(), known, strict=True)):
             ids[place, : len(met)] = met
@@ -89,7 +92,7 @@ class Pool:
             vectors = np.where(mask[..., None], self._stack[slots], 0)
             similarities = np.einsum("nkd,nd->nk", vectors, queries)
         else:
-            vectors = np.zeros((*ids.shape, 0), dtype=queries.dtype)
+            vectors = np.zeros((*ids.shape, queries.shape[1] if self._vectors else 0), dtype=queries.dtype)
             similarities = np.zeros(ids.shape) if hits is None else hits.similarities
         return Candidates(ids, vectors, np.where(mask, self.scale * similarities, -np.inf), scores, self.scale)
 
@@ -121,6 +124,8 @@ class Pool:
         self.pairs += len(fresh)
         if len(fresh):
             self._scores[slots[fresh]] = self._score(places[fresh], ids[fresh])
+            for row in places[fresh].tolist():
+                self._bought[row] = self._bought.get(row, 0) + 1
         if self._calibration is not None:
             scores = np.zeros(mask.shape)
             scores[mask] = self._scores[slots]

@@ -5,7 +5,8 @@ w ~ N(a q_0, v I), and a free intercept b. The posterior mean of w solves
 
     min_{w, b}  sum_i (s_i - b - w c_i)^2  +  kappa |w - a q_0|^2,        kappa = noise variance / v,
 
-in closed form in the span of the labelled candidates: w = a q_0 + C^T alpha, a system as large as there are labels.
+in closed form in the span of the labelled candidates: w = a q_0 + C^T alpha / kappa, a system as large as there are
+labels.
 """
 
 from typing import NamedTuple

@@ -12,7 +12,7 @@ from tour_pyserini.evaluation.comparison import Row
 from tour_pyserini.evaluation.files import read_run
 from tour_pyserini.experiments.cells import Cell, conditions_of
 from tour_pyserini.experiments.definition import Experiment
-from tour_pyserini.experiments.flags import expanded
+from tour_pyserini.experiments.flags import expanded, words
 from tour_pyserini.experiments.places import Places
 from tour_pyserini.files import written_whole
 
@@ -72,12 +72,16 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
     from tour_pyserini.rerankers import load_reranker
     from tour_pyserini.search_arguments import search_parser
 
-    flags = [word for name, value in experiment.rerankers[cell.reranker].flags.items() for word in (f"--{name}", value)]
-    words = [expanded(str(word), places.variables) for word in flags]
-    args = search_parser().parse_args(["--topics", "demo", *words])
+    given = [expanded(word, places.variables) for word in words(experiment.rerankers[cell.reranker].flags)]
+    args = search_parser().parse_args(["--topics", "demo", *given])
     pairs = _pairs(experiment, cell, places)
     reranker: Any = load_reranker(
-        args.reranker, max_length=args.reranker_max_length, device=args.device, threads=args.reranker_threads
+        args.reranker,
+        max_length=args.reranker_max_length,
+        device=args.device,
+        threads=args.reranker_threads,
+        backend=args.backend,
+        precision=args.precision,
     )
     reranker.predict(pairs[:WARM_UP])
     started = time.perf_counter()

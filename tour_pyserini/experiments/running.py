@@ -102,12 +102,24 @@ def _indexes(experiment: Experiment, planned: Sequence[Step], places: Places) ->
 
 
 def _make_index(folder: Path, argv: list[str]) -> None:
+    from tour_pyserini.index import index_kind
     from tour_pyserini.index import main as build
+    from tour_pyserini.index_arguments import index_parser
+    from tour_pyserini.plugs.encoders import encoder_fingerprint
 
     if not (folder / FILE).is_file():
         build(argv)
         return
     corpus = Path(argv[argv.index("--corpus") + 1])
-    made_from = json.loads((folder / FILE).read_text(encoding="utf-8"))["settings"]["corpus_sha256"]
-    if made_from != digests({"corpus": corpus})["corpus"]:
+    made = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    if made["settings"]["corpus_sha256"] != digests({"corpus": corpus})["corpus"]:
         raise TourError(f"{folder} was built from another corpus than {corpus}; remove it, or give --indexes DIR.")
+    args = index_parser().parse_args(argv)
+    wanted = {"encoder_fingerprint": encoder_fingerprint(args.encoder), "prefix": args.prefix}
+    wanted |= {
+        name: getattr(args, name) for name in ("pooling", "l2_norm", "max_length") if getattr(args, name) is not None
+    }
+    differing = [name for name, value in wanted.items() if made["settings"][name] != value]
+    if differing or made["index"] != index_kind(args):
+        what = differing[0] if differing else "kind of index"
+        raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")

@@ -1,6 +1,6 @@
 """What the searches of one process share: models, indexes and texts are opened once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,19 @@ class EncodedOnce:
             self._vectors[key] = self._encoder.encode(query, **options)
         return self._vectors[key]
 
+    def _encode_batch(self, queries: Sequence[str]) -> np.ndarray:
+        """The vectors [n, d] of queries, where the wrapped encoder encodes several at once."""
+        fresh = [query for query in dict.fromkeys(queries) if repr((query, [])) not in self._vectors]
+        if fresh:
+            vectors = self._encoder.encode_batch(fresh)
+            self._vectors |= {repr((query, [])): vector for query, vector in zip(fresh, vectors, strict=True)}
+        return np.stack([self._vectors[repr((query, []))] for query in queries])
+
     def __getattr__(self, name: str) -> Any:
         if name == "_encoder":  # not there yet: an object being copied
             raise AttributeError(name)
-        return getattr(self._encoder, name)
+        inner = getattr(self._encoder, name)
+        return self._encode_batch if name == "encode_batch" else inner
 
 
 def _as_it_is(made: Any) -> Any:

@@ -44,7 +44,7 @@ class TourPrf(DenseVectorPrf):
         """Set up the rule; its candidates are those it is given, not `config.depth`, and its updates one."""
         super().__init__()
         config = config or TourConfig()
-        self.config = config.replace(iterations=max(config.iterations, 1))
+        self.config = config.replace(iterations=1, budget=0)
         method = METHODS[config.method]
         if method.labels and texts is None:
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")

@@ -1,6 +1,7 @@
 """The path of every query as JSON lines."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import IO
 
@@ -42,7 +43,8 @@ class Trace:
         # In the query's own order, whatever order they were met in; absent ones come last.
         there = np.argsort(-step.candidates.similarities[place], kind="stable")[: step.candidates.mask[place].sum()]
         scores = step.candidates.scores[place][there]
-        found, before = set(step.hits.ids[place][:TOP].tolist()), self._found.get(q_id)
+        known = scores[~np.isnan(scores)]
+        found, before = {id_ for id_ in step.hits.ids[place][:TOP].tolist() if id_ >= 0}, self._found.get(q_id)
         self._found[q_id] = found
         norm, start = np.linalg.norm(query), self._start[q_id]
         lengths = norm * np.linalg.norm(start)
@@ -51,14 +53,16 @@ class Trace:
             "t": step.t,
             "docids": [self._docids[id_] for id_ in step.candidates.ids[place][there].tolist()],
             "similarities": _rounded(step.candidates.similarities[place][there]),
-            "scores": _rounded(scores) if self._labelled else None,
+            "scores": [None if math.isnan(score) else round(score, 6) for score in scores.tolist()]
+            if self._labelled
+            else None,
             "labels": _rounded(step.target[place][there]),
             "step_size": None if step.stopped[place] else step.step_size,
             "stopped": "agreement" if step.stopped[place] else "iterations" if step.last else None,
             "cosine": round(float(query @ start / lengths), 6) if lengths else None,
             "norm": round(float(norm), 6),
-            "overlap": None if before is None else len(found & before) / len(found),
-            "label_mean": round(float(scores.mean()), 6) if self._labelled and len(scores) else None,
+            "overlap": len(found & before) / len(found) if found and before is not None else None,
+            "label_mean": round(float(known.mean()), 6) if self._labelled and len(known) else None,
             **({"query": _rounded(query)} if self._vectors else {}),
         }
 

@@ -1,5 +1,6 @@
 """The paper's two losses, held to the encoder's vector and solved to the end on all labels bought so far."""
 
+import math
 from abc import abstractmethod
 
 import numpy as np
@@ -22,7 +23,7 @@ class AnchoredLabels(Anchored):
 
     whose solution has the form a q = a q_0 + C^T beta with beta = (m tau / kappa) (T - P): a system as large as there
     are labels. The factor m tau^2 makes kappa mean what it means in the regression: near the solution the soft loss is
-    its squared error, weighted by T.
+    its squared error, weighted by T. Spreads, for stopping and for the guard, are those of the regression.
     """
 
     @abstractmethod
@@ -35,6 +36,8 @@ class AnchoredLabels(Anchored):
 
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
         fit, mask, tau = super()._fit(start, candidates), candidates.mask, self.config.tau
+        if math.isinf(self.config.anchor):
+            return fit
         vectors = np.where(mask[..., None], candidates.vectors, 0).astype(np.float64)
         scores = np.where(mask, candidates.scores, -np.inf) / tau
         first = np.where(mask, candidates.scale * np.einsum("nmd,nd->nm", vectors, start) / tau, -np.inf)

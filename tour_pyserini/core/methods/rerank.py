@@ -1,5 +1,7 @@
 """The baseline that only re-ranks: the loop with no update."""
 
+import numpy as np
+
 from tour_pyserini.core.candidates import Candidates, Floats, Ids
 from tour_pyserini.core.methods.base import Method
 
@@ -11,7 +13,7 @@ class Rerank(Method):
 
     def target(self, candidates: Candidates) -> Floats:
         """No target: zero everywhere."""
-        return 0 * candidates.mask.astype(float)
+        return np.zeros(candidates.mask.shape)
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The query as it is."""
