@@ -3,11 +3,10 @@
 import contextlib
 import io
 import json
-import resource
 from typing import NamedTuple
 
 from benchmarks import growth_point
-from benchmarks.process import KIB, Spent, spent
+from benchmarks.process import Spent, spent
 from benchmarks.report import Lines, Report
 from benchmarks.setting import Setting
 from benchmarks.world import index_folder
@@ -82,13 +81,13 @@ def _point(setting: Setting, what: str, queries: int, depth: int, kind: str, vec
     arguments = [str(word) for item in flags.items() for word in item]
     used = _here(arguments) if setting.quick else spent("benchmarks.growth_point", arguments)
     told = json.loads(used.said)
-    return Point(what, queries, depth, kind, vectors, told["seconds"], used.memory, told["bytes"])
+    return Point(what, queries, depth, kind, vectors, told["seconds"], told["memory"], told["bytes"])
 
 
 def _here(arguments: list[str]) -> Spent:
     with contextlib.redirect_stdout(io.StringIO()) as said:
         growth_point.main(arguments)
-    return Spent(0.0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB, said.getvalue())
+    return Spent(0.0, said.getvalue())
 
 
 def _panels(points: list[Point]) -> list[Lines]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.process import peak_memory
 from benchmarks.world import ChecksumReranker, NamedTexts, NumberEncoder
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
 from tour_pyserini.plugs.run import search_topics, write_run
@@ -15,7 +16,7 @@ HITS = 100
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the seconds of the search and the bytes of its run."""
+    """Print the seconds of the search, the largest memory of the process and the bytes of its run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth_point", description=__doc__)
     parser.add_argument("--index", required=True)
     parser.add_argument("--queries", type=int, required=True)
@@ -28,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     batches = search_topics(searcher, topics, hits=max(HITS, args.depth), batch_size=64, threads=1)
     write_run(batches, args.output, hits=max(HITS, args.depth))
-    told = {"seconds": time.perf_counter() - start, "bytes": args.output.stat().st_size}
+    seconds = time.perf_counter() - start
+    told = {"seconds": seconds, "memory": peak_memory(), "bytes": args.output.stat().st_size}
     args.output.unlink()
     sys.stdout.write(json.dumps(told) + "\n")
 

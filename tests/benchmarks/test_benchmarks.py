@@ -1,5 +1,8 @@
 """Every measurement at a tiny size: it runs, and fills the document."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -57,12 +60,21 @@ def test_ratios_are_taken_within_a_round():
 
 
 def test_a_program_is_timed_and_its_failure_told():
-    used = spent("timeit", ["-n1", "-r1", "bytearray(300_000_000)"])
-    assert used.memory > 300_000_000
+    used = spent("timeit", ["-n1", "-r1", "pass"])
     assert used.seconds > 0
     assert "loop" in used.said
     with pytest.raises(TourError, match="no_such_module"):
         spent("no_such_module", [])
+
+
+def test_memory_is_that_of_the_program_not_of_its_parent():
+    def peak(size):
+        code = f"from benchmarks.process import peak_memory; block = bytearray({size}); print(peak_memory())"
+        return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+    block = bytearray(400_000_000)
+    small, large = peak(1), peak(300_000_000)
+    assert small < 300_000_000 < large < len(block) + small
 
 
 def test_a_document_without_a_place_is_refused_and_one_with_it_keeps_the_rest(tmp_path):
