@@ -16,7 +16,7 @@ from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import cache_home, check_output, written_whole
 from tour_pyserini.record import write_record
-from tour_pyserini.search_arguments import search_parser
+from tour_pyserini.search_arguments import reranker_options, search_parser
 from tour_pyserini.search_phrases import check_phrase_flags, phrase_searcher
 
 Opener = Callable[..., Any]
@@ -142,14 +142,7 @@ def _use_demo(args: argparse.Namespace) -> None:
 def _reranker(args: argparse.Namespace, once: Opener) -> Any:
     from tour_pyserini.rerankers import CachedReranker, load_reranker
 
-    options = {
-        "max_length": args.reranker_max_length,
-        "device": args.device,
-        "threads": args.reranker_threads,
-        "backend": args.backend,
-        "precision": args.precision,
-    }
-    reranker = once(load_reranker, args.reranker, **options)
+    reranker = once(load_reranker, args.reranker, **reranker_options(args))
     if args.no_cache:
         return reranker
     return once(CachedReranker, reranker, str(args.cache or cache_home() / "scores.sqlite"))

@@ -1,6 +1,7 @@
 """What the search command can be told."""
 
 import argparse
+from typing import Any
 
 from tour_pyserini.arguments import Help, add_config_flags, add_encoder_flags, positive
 from tour_pyserini.search_phrases import add_phrase_flags
@@ -15,6 +16,17 @@ EXAMPLES = """examples:
       --index indexes/scifact --corpus scifact/corpus.jsonl --output runs/scifact.trec
   python -m tour_pyserini.search ... --method rerank --depth 40
   python -m tour_pyserini.search ... --preset paper-passages-dpr --reranker cross-encoder/ms-marco-MiniLM-L-6-v2"""
+
+
+def reranker_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say of how a re-ranker is run, as `load_reranker` takes it."""
+    return {
+        "max_length": args.reranker_max_length,
+        "device": args.device,
+        "threads": args.reranker_threads,
+        "backend": args.backend,
+        "precision": args.precision,
+    }
 
 
 def search_parser() -> argparse.ArgumentParser:

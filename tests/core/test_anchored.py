@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_loop import World
+from test_loop import Empty, World
 
 from tour_pyserini.core.candidates import Candidates, Hits
 from tour_pyserini.core.config import TourConfig
@@ -174,12 +174,6 @@ def test_feedback_then_reranking_labels_the_last_retrieval_alone(method, budget)
 
 @pytest.mark.parametrize("method", [*KEEPING, "rocchio-rerank", "average-rerank"])
 def test_a_query_without_hits_changes_nothing_else(method):
-    class Empty(World):
-        def search(self, rows, queries):
-            hits = super().search(rows, queries)
-            hits.ids[rows == 0], hits.similarities[rows == 0] = -1, -np.inf
-            return hits
-
     world, queries = small_world()
     config = TourConfig.preset(method) if method in ("refit", "graph") else TourConfig(method=method)
     config = config.replace(calibrate="never")

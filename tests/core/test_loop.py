@@ -37,6 +37,15 @@ class World:
         return optimise(queries, config, search=self.search, vectors=self.vectors, score=self.score, observe=observe)
 
 
+class Empty(World):
+    """A world that finds nothing for the first query."""
+
+    def search(self, rows, queries):
+        hits = super().search(rows, queries)
+        hits.ids[rows == 0], hits.similarities[rows == 0] = -1, -np.inf
+        return hits
+
+
 configs = st.builds(
     TourConfig,
     method=st.sampled_from(["hard", "soft"]),
@@ -151,12 +160,6 @@ def test_dense_and_rerank_fetch_no_vectors():
 
 @pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation", "rocchio", "average", "rerank"])
 def test_a_query_without_hits_changes_nothing_else(method):
-    class Empty(World):
-        def search(self, rows, queries):
-            hits = super().search(rows, queries)
-            hits.ids[rows == 0], hits.similarities[rows == 0] = -1, -np.inf
-            return hits
-
     random = np.random.default_rng(0)
     corpus, queries, scores = (
         random.normal(size=(6, 4)),

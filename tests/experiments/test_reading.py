@@ -112,8 +112,6 @@ def test_every_condition_of_the_packaged_files_is_one_the_search_command_takes(n
     places = Places(tmp_path, tmp_path, None, variables("data"))
     for cell in cells(experiment):
         for condition_name, condition in conditions_of(experiment, cell).items():
-            if "budget" in condition.flags and "budget" not in known:
-                pytest.skip("the search command has no --budget yet")
             search = plan_search(experiment, cell, condition, places, output=tmp_path / "a.trec", qrels=None)
             config = settings_of(search, condition_name)
             for flag, value in condition.flags.items():

@@ -70,19 +70,12 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
         TourError: if the cell has no run whose hits could be scored.
     """
     from tour_pyserini.rerankers import load_reranker
-    from tour_pyserini.search_arguments import search_parser
+    from tour_pyserini.search_arguments import reranker_options, search_parser
 
     given = [expanded(word, places.variables) for word in words(experiment.rerankers[cell.reranker].flags)]
     args = search_parser().parse_args(["--topics", "demo", *given])
     pairs = _pairs(experiment, cell, places)
-    reranker: Any = load_reranker(
-        args.reranker,
-        max_length=args.reranker_max_length,
-        device=args.device,
-        threads=args.reranker_threads,
-        backend=args.backend,
-        precision=args.precision,
-    )
+    reranker: Any = load_reranker(args.reranker, **reranker_options(args))
     reranker.predict(pairs[:WARM_UP])
     started = time.perf_counter()
     reranker.predict(pairs)

@@ -1,7 +1,5 @@
 """Average pseudo-relevance feedback, as Pyserini has it."""
 
-import numpy as np
-
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Ids
 from tour_pyserini.core.methods.base import Method, uniform
 
@@ -35,4 +33,4 @@ class AverageRerank(Average):
         return last
 
     def _members(self, candidates: Candidates) -> Flags:
-        return candidates.mask & (np.arange(candidates.ids.shape[1]) < self.config.positives)
+        return self._first(candidates)

@@ -55,6 +55,10 @@ class Method(ABC):
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The next vectors [a, d] of the queries in `rows` [a], whose vectors are `query` [a, d]."""
 
+    def _first(self, candidates: Candidates) -> Flags:
+        """The first k' candidates, [a, k]."""
+        return candidates.mask & (np.arange(candidates.ids.shape[1]) < self.config.positives)
+
     def _nucleus(self, candidates: Candidates) -> Flags:
         return nucleus(candidates.scores, tau=self.config.tau, p=self.config.p)
 

@@ -1,8 +1,6 @@
 """Rocchio's pseudo-relevance feedback (Eq. 6)."""
 
-import numpy as np
-
-from tour_pyserini.core.candidates import Candidates, Flags, Floats, Ids
+from tour_pyserini.core.candidates import Candidates, Floats, Ids
 from tour_pyserini.core.methods.base import Method, mean_of, uniform
 
 
@@ -13,20 +11,16 @@ class Rocchio(Method):
 
     def target(self, candidates: Candidates) -> Floats:
         """Uniform over the first k'."""
-        return uniform(self._positives(candidates))
+        return uniform(self._first(candidates))
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """One round of feedback; no schedule, no momentum."""
-        positives = self._positives(candidates)
-        query = (
+        positives = self._first(candidates)
+        return (
             self.config.rocchio_alpha * query
             + self.config.rocchio_beta * mean_of(candidates.vectors, positives)
             - self.config.rocchio_gamma * mean_of(candidates.vectors, candidates.mask & ~positives)
         )
-        return query
-
-    def _positives(self, candidates: Candidates) -> Flags:
-        return candidates.mask & (np.arange(candidates.ids.shape[1]) < self.config.positives)
 
 
 class RocchioRerank(Rocchio):

@@ -1,7 +1,5 @@
 """The paper's ablation: the first k' candidates in place of the nucleus (Table 5)."""
 
-import numpy as np
-
 from tour_pyserini.core.candidates import Candidates, Floats
 from tour_pyserini.core.labels import marginal
 from tour_pyserini.core.methods.gradient import GradientMethod
@@ -15,5 +13,4 @@ class Top(GradientMethod):
 
     def target(self, candidates: Candidates) -> Floats:
         """P restricted to the first k'."""
-        first = np.arange(candidates.ids.shape[1]) < self.config.positives
-        return marginal(candidates.similarities, candidates.mask & first)
+        return marginal(candidates.similarities, self._first(candidates))
