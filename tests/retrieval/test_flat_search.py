@@ -11,6 +11,7 @@ from worlds import unit
 
 from tour_pyserini.retrieval import flat_search
 from tour_pyserini.retrieval.faiss_index import FaissIndex
+from tour_pyserini.threads import faiss_threads
 
 
 def indexed(vectors):
@@ -131,8 +132,17 @@ def test_threads_that_search_at_once_leave_the_threshold_alone():
     assert threshold() == before
 
 
-def test_the_number_of_threads_is_the_one_asked_for():
+def test_the_number_of_threads_is_the_one_asked_for_and_only_during_the_search(monkeypatch):
     index = FaissIndex(indexed(unit(np.random.default_rng(11), 50, 8)))
-    for threads in (2, 1):
-        index.search(np.ones((3, 8), dtype=np.float32), 5, threads=threads)
-        assert faiss.omp_get_max_threads() == threads
+    search, seen = flat_search.FlatSearch.search, []
+
+    def watched(*args):
+        seen.append(faiss.omp_get_max_threads())
+        return search(*args)
+
+    monkeypatch.setattr(flat_search.FlatSearch, "search", watched)
+    with faiss_threads(3):
+        for threads in (2, 1):
+            index.search(np.ones((3, 8), dtype=np.float32), 5, threads=threads)
+        assert faiss.omp_get_max_threads() == 3
+    assert seen == [2, 1]

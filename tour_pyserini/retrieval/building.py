@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.threads import faiss_threads
 
 if TYPE_CHECKING:
     import faiss
@@ -37,13 +38,16 @@ def build_index(
     Raises:
         TourError: if the settings do not fit the vectors.
     """
-    import faiss
-
     count, dimension = _checked_shape(vectors)
     check_fit(count, dimension, kind=kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
-    if threads is not None:
-        faiss.omp_set_num_threads(threads)
+    with faiss_threads(threads):
+        return _built(vectors, kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
 
+
+def _built(vectors: np.ndarray, kind: Kind, *, hnsw_m: int, ef_construction: int, pq_m: int, pq_nbits: int) -> Any:
+    import faiss
+
+    count, dimension = vectors.shape
     index: Any
     if kind == "hnsw":
         index = faiss.IndexHNSWFlat(dimension, hnsw_m, faiss.METRIC_INNER_PRODUCT)

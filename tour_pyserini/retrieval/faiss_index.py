@@ -8,6 +8,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats, Hits
 from tour_pyserini.errors import TourError
 from tour_pyserini.retrieval.flat_search import FlatSearch
+from tour_pyserini.threads import faiss_threads
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,10 @@ class FaissIndex:
         Returns:
             ids and similarities [n, min(k, size)], padded with -1 and minus infinity where fewer were found.
         """
-        import faiss
+        with faiss_threads(threads):
+            return self._search(queries, k)
 
-        faiss.omp_set_num_threads(threads)
+    def _search(self, queries: Floats, k: int) -> Hits:
         vectors = np.ascontiguousarray(queries, dtype=np.float32)
         wanted = min(k, self._index.ntotal)
         if self._flat is not None:
