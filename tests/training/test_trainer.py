@@ -8,6 +8,7 @@ import torch
 from tour_pyserini.errors import TourError
 from tour_pyserini.training.run import run_training
 from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.training.trainer import shuffled
 
 
 class Toy:
@@ -114,8 +115,35 @@ def test_a_loss_that_explodes_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"epochs": 0}, "--epochs must be"), ({"seed": -1}, "--seed cannot"), ({"warmup": 1.0}, "--warmup must lie")],
+    [
+        ({"epochs": 0}, "--epochs must be"),
+        ({"seed": -1}, "--seed cannot"),
+        ({"warmup": 1.0}, "--warmup must lie"),
+        ({"dropout": 1.0}, "--dropout must lie"),
+        ({"precision": "int8"}, "--precision must be float32 or bfloat16"),
+    ],
 )
 def test_settings_are_checked(options, message):
     with pytest.raises(TourError, match=message):
         TrainSettings(**options)
+
+
+def test_groups_of_similar_lengths_are_still_all_numbers_once():
+    lengths = [(place * 37) % 101 for place in range(50)]
+    groups = list(shuffled(50, 8, [1], lengths=lengths))
+    assert sorted(place for group in groups for place in group) == list(range(50))
+    padded = sum(max(lengths[place] for place in group) * len(group) for group in groups)
+    at_random = sum(max(lengths[place] for place in group) * len(group) for group in shuffled(50, 8, [1]))
+    assert padded < 0.8 * at_random
+    assert groups == list(shuffled(50, 8, [1], lengths=lengths)) != list(shuffled(50, 8, [2], lengths=lengths))
+
+
+def test_dropout_is_what_the_settings_say(tmp_path):
+    class Dropping(Toy):
+        def __init__(self):
+            super().__init__()
+            self.model = torch.nn.Sequential(self.model, torch.nn.Dropout(0.5))
+
+    task = Dropping()
+    run(tmp_path, "model", task, settings=TrainSettings(epochs=1, dropout=0.25))
+    assert task.model[1].p == 0.25

@@ -13,6 +13,7 @@ from tour_pyserini.training.data import Example
 from tour_pyserini.training.passages import TrainingPassage, training_passages
 from tour_pyserini.training.phrase_loss import filter_loss, side_loss
 from tour_pyserini.training.phrase_validation import PhraseValidation
+from tour_pyserini.training.precision import computing_in
 from tour_pyserini.training.settings import TrainSettings
 from tour_pyserini.training.trainer import shuffled
 
@@ -67,9 +68,11 @@ class PhraseTask:
 
     def loss(self, batch: Batch) -> Any:
         """The three losses of a batch, weighted."""
-        tokens, logits = self.model.tokens(self.encoder.tensors([one.inputs for one in batch.passages]))
         rows = self.encoder.question_rows([text for text, _, _ in batch.questions])
-        vectors = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
+        with computing_in(self._settings.precision, self.model):
+            tokens, logits = self.model.tokens(self.encoder.tensors([one.inputs for one in batch.passages]))
+            vectors = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
+        tokens, logits, *vectors = (one.float() for one in (tokens, logits, *vectors))
         own = torch.tensor([place for _, _, place in batch.questions])
         total = tokens.new_zeros(())
         for side, masks in enumerate(_masks(batch, tokens.shape[1])):
@@ -90,7 +93,10 @@ class PhraseTask:
     def _batches(self, epoch: int) -> Sequence[Batch]:
         random = np.random.default_rng([self._settings.seed, epoch, 1])
         batches = []
-        for places in shuffled(len(self.passages), self._settings.batch_size, [self._settings.seed, epoch, 0]):
+        lengths = [len(passage.inputs["input_ids"]) for passage in self.passages]
+        for places in shuffled(
+            len(lengths), self._settings.batch_size, [self._settings.seed, epoch, 0], lengths=lengths
+        ):
             passages = [self.passages[place] for place in places]
             questions = []
             for number, passage in enumerate(passages):

@@ -13,6 +13,7 @@ from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.training.measures import answer_means
 from tour_pyserini.training.phrase_loss import marginal
+from tour_pyserini.training.precision import computing_in
 from tour_pyserini.training.settings import TrainSettings
 from tour_pyserini.training.trainer import shuffled
 
@@ -57,8 +58,9 @@ class QueryTask:
     def loss(self, batch: Sequence[Asked]) -> Any:
         """Eq. 3, as a mean over the questions that have an answer among their phrases."""
         rows = self.encoder.question_rows([question for question, _ in batch])
-        start, end = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
-        queries = torch.cat([start, end], dim=1)
+        with computing_in(self._settings.precision, self.model):
+            sides = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
+        queries = torch.cat(sides, dim=1).float()
         hits = self._searcher.finder.find(queries.detach().cpu().numpy(), phrases=self._depth)
         there = hits.ids >= 0
         right = np.array(

@@ -14,6 +14,7 @@ from tour_pyserini.training.answers import answer_spans
 from tour_pyserini.training.data import Example
 from tour_pyserini.training.measures import answer_means
 from tour_pyserini.training.phrase_loss import marginal
+from tour_pyserini.training.precision import computing_in
 from tour_pyserini.training.settings import TrainSettings
 from tour_pyserini.training.trainer import shuffled
 
@@ -104,8 +105,9 @@ class ReadingTask:
                 masks["able"][side, row, able] = True
                 right = np.isin(rows[edge][rows["roles"] & role > 0], [span[side] for span in spans])
                 masks["gold"][side, row, able[right]] = True
-        output = self.model(**coded.to(self._device))
-        return torch.stack([output.start_logits, output.end_logits]).cpu(), masks, offsets
+        with computing_in(self._settings.precision, self.model):
+            output = self.model(**coded.to(self._device))
+        return torch.stack([output.start_logits, output.end_logits]).float().cpu(), masks, offsets
 
     def _batches(self, epoch: int) -> Sequence[Sequence[Example]]:
         order = shuffled(len(self._examples), self._settings.batch_size, [self._settings.seed, epoch])

@@ -13,6 +13,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.marking import PhraseInput
 from tour_pyserini.phrases.places import Place, title_and_text
 from tour_pyserini.training.candidates import Candidates
+from tour_pyserini.training.precision import computing_in
 from tour_pyserini.training.settings import TrainSettings
 from tour_pyserini.training.trainer import shuffled
 
@@ -101,7 +102,8 @@ class RerankerTask:
             padding=True,
             return_tensors="pt",
         )
-        return self.model(**coded.to(self._device)).logits
+        with computing_in(self._settings.precision, self.model):
+            return self.model(**coded.to(self._device)).logits.float()
 
     def _passage(self, place: Any) -> str:
         title, text = title_and_text(self._texts, place)

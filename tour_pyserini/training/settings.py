@@ -6,6 +6,8 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 
+PRECISIONS = ("float32", "bfloat16")
+
 
 def _option(default: Any, help: str) -> Any:
     return dataclasses.field(default=default, metadata={"help": help})
@@ -25,6 +27,8 @@ class TrainSettings:
     clip: float = _option(1.0, "largest norm of the gradient")
     validate_every: int = _option(0, "steps between validations; 0 validates after each epoch")
     save_every: int = _option(50, "steps between checkpoints from which an interrupted training goes on")
+    dropout: float = _option(0.1, "share of the activations that is dropped; it takes a third of a step's time")
+    precision: str = _option("float32", "what matrix products are computed in: float32 or bfloat16")
     seed: int = _option(42, "of every random choice")
 
     def __post_init__(self) -> None:
@@ -34,6 +38,10 @@ class TrainSettings:
         for name in ("max_steps", "validate_every", "learning_rate", "weight_decay", "seed"):
             if getattr(self, name) < 0:
                 raise TourError(f"--{name.replace('_', '-')} cannot be negative: {getattr(self, name)}.")
+        if not 0 <= self.dropout < 1:
+            raise TourError(f"--dropout must lie in [0, 1), not {self.dropout}.")
+        if self.precision not in PRECISIONS:
+            raise TourError(f"--precision must be {' or '.join(PRECISIONS)}, not {self.precision!r}.")
         if not 0 <= self.warmup < 1 or self.clip <= 0:
             raise TourError(f"--warmup must lie in [0, 1) and --clip above 0, not {self.warmup} and {self.clip}.")
 

@@ -9,6 +9,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.training.checkpoints import Checkpoints
 from tour_pyserini.training.settings import TrainSettings
 
+NEAR = 8  # groups whose members may be swapped for the sake of their lengths
+
 
 class Task(Protocol):
     """What is learnt."""
@@ -38,6 +40,9 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
     import torch
     from tqdm import tqdm
 
+    from tour_pyserini.training.precision import set_dropout
+
+    set_dropout(task.model, settings.dropout)
     per_epoch = -(-len(task.batches(0)) // settings.accumulate)
     steps = min(settings.max_steps or sys.maxsize, settings.epochs * per_epoch)
     optimiser = _optimiser(task.model, settings)
@@ -127,9 +132,20 @@ def _restore(model: Any, optimiser: Any, state: Mapping[str, Any]) -> None:
     optimiser.load_state_dict(state["optimiser"])
 
 
-def shuffled(count: int, size: int, seed: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers below `count` in random order, in groups of `size`."""
+def shuffled(
+    count: int, size: int, seed: Sequence[int], *, lengths: Sequence[int] | None = None
+) -> Iterator[list[int]]:
+    """The numbers below `count` in random order, in groups of `size`.
+
+    Where they have lengths, groups that stand near each other swap members until each has similar ones: less padding.
+    """
     import numpy as np
 
-    order = np.random.default_rng(list(seed)).permutation(count).tolist()
-    return (order[start : start + size] for start in range(0, count, size))
+    random = np.random.default_rng(list(seed))
+    order = random.permutation(count)
+    if lengths is not None:
+        near = size * NEAR
+        stretches = [order[start : start + near] for start in range(0, count, near)]
+        order = np.concatenate([one[np.argsort(np.asarray(lengths)[one], kind="stable")] for one in stretches])
+    groups = [order[start : start + size].tolist() for start in range(0, count, size)]
+    return (groups[place] for place in random.permutation(len(groups)))
