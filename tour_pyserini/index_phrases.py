@@ -35,7 +35,7 @@ def index_phrases(args: argparse.Namespace) -> None:
     check_place(folder, overwrite=args.overwrite)
     corpus = open_corpus(args.corpus)
     encoder = _encoder(args)
-    settings, kind = _settings(args, corpus, encoder), _kind(args)
+    settings, kind = _settings(args, corpus, encoder), phrase_index_kind(args)
     check_fit(None, encoder.dimension, **kind)
     with PartialTokens(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Whoever worked here before may have finished the index since the first look.
@@ -94,7 +94,7 @@ def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncode
     }
 
 
-def _kind(args: argparse.Namespace) -> dict[str, Any]:
+def phrase_index_kind(args: argparse.Namespace) -> dict[str, Any]:
     """The kind of index with its settings, as `build_token_index` takes them."""
     names = {"flat": _KIND[:1], "ivf": _KIND[:3], "ivfpq": _KIND}[args.kind]
     return {name: getattr(args, name) for name in names}

@@ -14,6 +14,8 @@ from typing import Any
 from tour_pyserini.costs import Costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import sha256, written_whole
+from tour_pyserini.phrases.index import FILE as PHRASES
+from tour_pyserini.phrases.index import is_phrase_index
 
 _PACKAGES = ("tour_pyserini", "pyserini", "faiss-cpu", "torch", "transformers", "onnxruntime", "numpy")
 # Reading a file larger than this only to name it would take longer than many a search.
@@ -23,6 +25,11 @@ _LARGEST = 4 << 30
 def record_path(run: str | os.PathLike[str]) -> Path:
     """Where the record of a run is: `runs/a.trec` has `runs/a.trec.json`."""
     return Path(f"{os.fspath(run)}.json")
+
+
+def predictions_path(run: str | os.PathLike[str]) -> Path:
+    """Where the answers that came with a run are, unless told otherwise: `runs/a.trec.answers.jsonl`."""
+    return Path(f"{os.fspath(run)}.answers.jsonl")
 
 
 def write_record(
@@ -84,6 +91,9 @@ def version_of(package: str) -> str | None:
 
 def _identity(path: str | os.PathLike[str]) -> dict[str, Any]:
     place = Path(path)
+    if is_phrase_index(place):
+        # Its description holds the checksums of the other files, which have gigabytes.
+        return {"path": str(path), "files": {PHRASES: _identity(place / PHRASES)}}
     if place.is_dir():
         return {
             "path": str(path),

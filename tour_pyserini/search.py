@@ -15,7 +15,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import cache_home, check_output, written_whole
-from tour_pyserini.record import write_record
+from tour_pyserini.record import predictions_path, write_record
 from tour_pyserini.search_arguments import reranker_options, search_parser
 from tour_pyserini.search_phrases import check_phrase_flags, phrase_searcher
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
         raise TourError(f"--corpus is missing: the method {config.method} reads the passages it labels.")
     output = args.output or f"runs/{_name(args.topics)}.{config.method}.trec"
     if phrases:
-        args.predictions = args.predictions or f"{output}.answers.jsonl"
+        args.predictions = args.predictions or str(predictions_path(output))
     _check_outputs(args, output)
 
     from tour_pyserini.evaluation.files import read_qrels

@@ -3,14 +3,17 @@
 import argparse
 import logging
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tour_pyserini.arguments import positive
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.index import is_phrase_index, open_phrase_index, read_settings
-from tour_pyserini.phrases.marking import CONTEXTS, read_phrase_input
+from tour_pyserini.phrases.marking import CONTEXTS, PhraseInput, read_phrase_input
+
+if TYPE_CHECKING:
+    from tour_pyserini.phrases.searcher import PhraseSearcher
 
 log = logging.getLogger(__name__)
 
@@ -54,25 +57,36 @@ def phrase_searcher(
 ) -> Any:
     """The searcher that the flags describe; it writes predictions as it goes. `once` opens what can be shared."""
     from tour_pyserini.phrases.predictions import write_predictions
-    from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.plugs.phrase_searcher import TourPhraseSearcher
-    from tour_pyserini.texts import open_texts
 
-    inner = PhraseSearcher(
-        once(open_phrase_index, args.index, nprobe=args.nprobe),
-        _encoder(args, once),
-        once(open_texts, args.corpus),
-        max_words=args.max_words or 10,
-    )
+    inner = retriever(args, once)
     return TourPhraseSearcher(
         inner,
         reranker,
         config,
         unit=args.unit or "phrase",
-        shown=read_phrase_input(args.reranker, context=args.context, title=args.title, separator=args.separator),
+        shown=phrase_input(args),
         observe=_observer(trace, inner.docids, config, vectors=args.trace_vectors) if trace else None,
         predict=lambda qid, hits: write_predictions(predictions, qid, hits),
     )
+
+
+def retriever(args: argparse.Namespace, once: Callable[..., Any]) -> "PhraseSearcher":
+    """The searcher without TouR."""
+    from tour_pyserini.phrases.searcher import PhraseSearcher
+    from tour_pyserini.texts import open_texts
+
+    return PhraseSearcher(
+        once(open_phrase_index, args.index, nprobe=args.nprobe),
+        _encoder(args, once),
+        once(open_texts, args.corpus),
+        max_words=args.max_words or 10,
+    )
+
+
+def phrase_input(args: argparse.Namespace) -> PhraseInput:
+    """What the re-ranker reads of a phrase."""
+    return read_phrase_input(args.reranker, context=args.context, title=args.title, separator=args.separator)
 
 
 def _observer(trace: IO[str], docids: Any, config: TourConfig, *, vectors: bool) -> Any:

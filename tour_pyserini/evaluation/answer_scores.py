@@ -1,7 +1,7 @@
 """Exact match and F1 as measures beside those of ir-measures."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +77,11 @@ class AnswerScorer:
 def is_answer_measure(name: str) -> bool:
     """Whether a measure's name is one of answers: EM@k or F1@k."""
     return _NAME.fullmatch(name) is not None
+
+
+def answers_needed(measures: Iterable[str]) -> int:
+    """How many answers of a question the measures look at; 0 where none is one of answers."""
+    return max((_parsed(name)[1] for name in measures if is_answer_measure(name)), default=0)
 
 
 def _parsed(name: str) -> tuple[str, int]:

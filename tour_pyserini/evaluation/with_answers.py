@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,7 +48,11 @@ class ScorerWithAnswers:
 
     def add(self, row: Row, predictions: str | os.PathLike[str]) -> Row:
         """The row of a run, with the measures of the answers in a predictions file."""
-        values = {**row.values, **self._answers.values(self._judged(predictions))}
+        return self.add_answers(row, read_predictions(predictions), source=predictions)
+
+    def add_answers(self, row: Row, predicted: Mapping[str, Sequence[str]], *, source: str | os.PathLike[str]) -> Row:
+        """The row of a run, with the measures of answers by question id, best first, that came from `source`."""
+        values = {**row.values, **self._answers.values(self._judged(predicted, source))}
         ordered = {measure: values[measure] for measure in self.measures}
         means = {measure: self.aggregate(measure, each) for measure, each in ordered.items()}
         return row._replace(values=ordered, means=means)
@@ -57,8 +61,7 @@ class ScorerWithAnswers:
         """The mean over queries, as the measure's own scorer has it."""
         return (self._answers if measure in self._answers.measures else self._runs).aggregate(measure, values)
 
-    def _judged(self, path: str | os.PathLike[str]) -> dict[str, list[str]]:
-        predicted = read_predictions(path)
+    def _judged(self, predicted: Mapping[str, Sequence[str]], path: str | os.PathLike[str]) -> dict[str, Sequence[str]]:
         for qid in predicted:
             if qid not in self._questions:
                 raise TourError(f"{path} has a prediction for {qid!r}, which is not in the topics; give its topics.")

@@ -14,6 +14,7 @@ class Collection(NamedTuple):
 
     Attributes:
         qrels: None where passages are judged by the answers they contain.
+        splits: a file that puts the topics into splits, if there is one.
         stem: the first part of its indexes' names; collections of one corpus share it.
         limit: search this many of the judged topics, evenly spaced; None for all.
         search_flags: further flags of the search command.
@@ -22,6 +23,7 @@ class Collection(NamedTuple):
     corpus: str
     topics: str
     qrels: str | None
+    splits: str | None
     stem: str
     limit: int | None
     search_flags: Flags

@@ -38,5 +38,7 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
 def _flag(name: str, value: Value) -> Iterator[str]:
     if isinstance(value, bool):
         yield f"--{name}" if value else f"--no-{name}"
+    elif str(value).startswith("-"):
+        yield f"--{name}={value}"  # by itself it would be taken for a flag
     else:
         yield from (f"--{name}", str(value))

@@ -1,5 +1,6 @@
 """The judgements of an experiment's collections."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
@@ -16,14 +17,12 @@ def searched_qrels(experiment: Experiment, name: str, places: Places, *, write: 
     With a limit, that is a file of so many judged topics, evenly spaced in the order of the judgements.
     """
     collection = experiment.collections[name]
-    if collection.qrels is None:
-        return None
-    path = Path(expanded(collection.qrels, places.variables))
+    given = Path(expanded(collection.qrels, places.variables)) if collection.qrels else None
     if collection.limit is None:
-        return path
+        return given
     if not write:
         return places.qrels(name)
-    qrels = read_qrels(path)
+    qrels = read_qrels(given or _judge(experiment, name, places))
     topics = list(dict.fromkeys(qrel.query_id for qrel in qrels))
     count = min(collection.limit, len(topics))
     chosen = {topics[at * len(topics) // count] for at in range(count)}
@@ -34,12 +33,13 @@ def searched_qrels(experiment: Experiment, name: str, places: Places, *, write: 
 def measured_qrels(experiment: Experiment, name: str, places: Places) -> Path | None:
     """The judgements that runs are measured with; None where they are not on this machine.
 
-    Where passages are judged by their answers, all runs there are of the collection are judged together.
+    Passages are judged by their answers where there are no judgements: all of a corpus that is a file, else what the
+    runs of the collection found.
     """
     collection = experiment.collections[name]
-    if collection.qrels is None:
-        return _by_answers(experiment, name, places)
     try:
+        if collection.qrels is None and collection.limit is None:
+            return _by_answers(experiment, name, places)
         path = searched_qrels(experiment, name, places)
     except TourError:
         return None
@@ -47,17 +47,22 @@ def measured_qrels(experiment: Experiment, name: str, places: Places) -> Path | 
 
 
 def _by_answers(experiment: Experiment, name: str, places: Places) -> Path | None:
-    from tour_pyserini.answers import main as judge
-
+    if Path(expanded(experiment.collections[name].corpus, places.variables)).is_file():
+        return _judge(experiment, name, places)
     runs = [
         places.run(cell, condition)
         for cell in cells(experiment, {"collections": [name]})
         for condition in conditions_of(experiment, cell)
     ]
     runs = [run for run in runs if run.is_file()]
-    if not runs:
-        return None
+    return _judge(experiment, name, places, runs) if runs else None
+
+
+def _judge(experiment: Experiment, name: str, places: Places, runs: Sequence[Path] = ()) -> Path:
+    from tour_pyserini.answers import main as judge
+
     collection, output = experiment.collections[name], places.qrels(name)
     topics, corpus = (expanded(text, places.variables) for text in (collection.topics, collection.corpus))
-    judge(["--topics", topics, "--corpus", corpus, "--output", str(output), "--runs", *map(str, runs)])
+    retrieved = ["--runs", *map(str, runs)] if runs else []
+    judge(["--topics", topics, "--corpus", corpus, "--output", str(output), *retrieved])
     return output

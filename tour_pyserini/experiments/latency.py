@@ -1,8 +1,9 @@
 """Seconds per query as they would be without kept scores."""
 
+import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +13,12 @@ from tour_pyserini.evaluation.comparison import Row
 from tour_pyserini.evaluation.files import read_run
 from tour_pyserini.experiments.cells import Cell, conditions_of
 from tour_pyserini.experiments.definition import Experiment
-from tour_pyserini.experiments.flags import expanded, words
+from tour_pyserini.experiments.flags import expanded
 from tour_pyserini.experiments.places import Places
+from tour_pyserini.experiments.planning import plan_search
 from tour_pyserini.files import written_whole
+from tour_pyserini.phrases.index import is_phrase_index
+from tour_pyserini.rerankers.base import Pair
 
 TOPICS, HITS, WARM_UP = 8, 10, 10
 
@@ -70,11 +74,11 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
         TourError: if the cell has no run whose hits could be scored.
     """
     from tour_pyserini.rerankers import load_reranker
-    from tour_pyserini.search_arguments import reranker_options, search_parser
+    from tour_pyserini.search_arguments import reranker_options
 
-    given = [expanded(word, places.variables) for word in words(experiment.rerankers[cell.reranker].flags)]
-    args = search_parser().parse_args(["--topics", "demo", *given])
-    pairs = _pairs(experiment, cell, places)
+    args = _arguments(experiment, cell, places)
+    queries, hits = _hits(experiment, cell, places)
+    pairs = _phrase_pairs(args, queries) if is_phrase_index(args.index) else _passage_pairs(args, queries, hits)
     reranker: Any = load_reranker(args.reranker, **reranker_options(args))
     reranker.predict(pairs[:WARM_UP])
     started = time.perf_counter()
@@ -85,22 +89,46 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
     return measured
 
 
-def _pairs(experiment: Experiment, cell: Cell, places: Places) -> list[tuple[str, str]]:
-    from tour_pyserini.texts import open_texts
+def _arguments(experiment: Experiment, cell: Cell, places: Places) -> argparse.Namespace:
+    """The arguments of a search in the cell."""
+    from tour_pyserini.search_arguments import search_parser
+
+    condition = next(iter(conditions_of(experiment, cell).values()))
+    search = plan_search(experiment, cell, condition, places, output=places.runs / "none", qrels=None)
+    return search_parser().parse_args(search.argv)
+
+
+def _hits(experiment: Experiment, cell: Cell, places: Places) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Some queries of a run by id, and the docids it found for them."""
     from tour_pyserini.topics import read_topics
 
     runs = [places.run(cell, name) for name in conditions_of(experiment, cell)]
     run = next((run for run in runs if run.is_file()), None)
     if run is None:
         raise TourError(f"{cell.name} has no run yet; make one before --time-labels.")
-    collection = experiment.collections[cell.collection]
-    topics, corpus = (expanded(text, places.variables) for text in (collection.topics, collection.corpus))
     hits: dict[str, list[str]] = {}
     for hit in read_run(run):
         hits.setdefault(hit.query_id, []).append(hit.doc_id)
     every = list(hits)[:: max(1, len(hits) // TOPICS)][:TOPICS]
-    texts, queries = open_texts(corpus), {str(qid): text for qid, text in read_topics(topics, only=set(every))}
-    return [(queries[qid], texts[docid]) for qid in every for docid in hits[qid][:HITS]]
+    topics = read_topics(expanded(experiment.collections[cell.collection].topics, places.variables), only=set(every))
+    return {str(qid): text for qid, text in topics}, {qid: hits[qid][:HITS] for qid in every}
+
+
+def _passage_pairs(args: argparse.Namespace, queries: Mapping[str, str], hits: Mapping[str, list[str]]) -> list[Pair]:
+    from tour_pyserini.texts import open_texts
+
+    texts = open_texts(args.corpus)
+    return [(queries[qid], texts[docid]) for qid, docids in hits.items() for docid in docids]
+
+
+def _phrase_pairs(args: argparse.Namespace, queries: Mapping[str, str]) -> list[Pair]:
+    from tour_pyserini.phrases.places import Place, title_and_text
+    from tour_pyserini.search_phrases import phrase_input, retriever
+
+    searcher, shown = retriever(args, lambda make, *given, **options: make(*given, **options)), phrase_input(args)
+    found = searcher.batch_search(list(queries.values()), list(queries), HITS)
+    places = [(qid, Place(hit.docid, hit.begin, hit.end)) for qid, hits in found.items() for hit in hits]
+    return [(queries[qid], shown(*title_and_text(searcher.texts, at), at.begin, at.end)) for qid, at in places]
 
 
 def _path(cell: Cell, places: Places) -> Path:

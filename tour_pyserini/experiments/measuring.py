@@ -1,19 +1,48 @@
 """The runs of an experiment, measured."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from tour_pyserini.costs import Costs
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.answer_matching import has_patterns
+from tour_pyserini.evaluation.answer_scores import is_answer_measure
 from tour_pyserini.evaluation.comparison import Row, measured, row_of
 from tour_pyserini.evaluation.files import read_qrels
 from tour_pyserini.evaluation.scores import Scorer
+from tour_pyserini.evaluation.with_answers import ScorerWithAnswers
 from tour_pyserini.experiments.archive import read_archive
 from tour_pyserini.experiments.cells import Cell, conditions_of
 from tour_pyserini.experiments.definition import Experiment
+from tour_pyserini.experiments.flags import expanded
 from tour_pyserini.experiments.judgements import measured_qrels
+from tour_pyserini.experiments.packing import Record, read_record
 from tour_pyserini.experiments.places import Places
+from tour_pyserini.topics.questions import read_questions
 
 Rows = Mapping[Cell, Mapping[str, Row]]
 """By cell and condition, its run's measures and costs; only what is there."""
+
+
+class Measure:
+    """Measures the runs of a collection, and the answers that came with them where a measure is one of answers."""
+
+    def __init__(self, measures: Sequence[str], qrels: Path, topics: str) -> None:
+        of_runs = [name for name in measures if not is_answer_measure(name)]
+        self.scorer = Scorer(of_runs, read_qrels(qrels))
+        self.with_answers = None
+        if len(of_runs) < len(measures):
+            questions, regex = read_questions(topics), has_patterns(topics)
+            self.with_answers = ScorerWithAnswers(self.scorer, measures, questions, regex=regex)
+
+    def __call__(self, row: Row, record: Record | None) -> Row:
+        """The row with the measures of the answers in the run's record."""
+        if self.with_answers is None:
+            return row
+        answers = (record or {}).get("answers")
+        if answers is None:
+            raise TourError(f"{row.path} came without answers; make the run again.")
+        return self.with_answers.add_answers(row, answers, source=row.path)
 
 
 def measure(experiment: Experiment, chosen: Sequence[Cell], places: Places, conditions: Sequence[str] = ()) -> Rows:
@@ -21,22 +50,30 @@ def measure(experiment: Experiment, chosen: Sequence[Cell], places: Places, cond
 
     Collections whose judgements are not on this machine are left out.
     """
-    scorers = {name: _scorer(experiment, name, places) for name in dict.fromkeys(cell.collection for cell in chosen)}
+    how = {name: measure_of(experiment, name, places) for name in dict.fromkeys(cell.collection for cell in chosen)}
     found: dict[Cell, Mapping[str, Row]] = {}
     for cell in chosen:
-        scorer, wanted = scorers[cell.collection], conditions_of(experiment, cell, conditions)
-        rows = dict(_rows(scorer, cell, places, list(wanted))) if scorer else {}
+        own, wanted = how[cell.collection], conditions_of(experiment, cell, conditions)
+        rows = dict(_rows(own, cell, places, list(wanted))) if own else {}
         if rows:
             found[cell] = {name: rows[name] for name in wanted if name in rows}
     return found
 
 
-def _rows(scorer: Scorer, cell: Cell, places: Places, names: Sequence[str]) -> Iterator[tuple[str, Row]]:
+def measure_of(experiment: Experiment, name: str, places: Places) -> Measure | None:
+    """What measures the runs of a collection; None where its judgements are not on this machine."""
+    qrels = measured_qrels(experiment, name, places)
+    if qrels is None:
+        return None
+    return Measure(experiment.measures, qrels, expanded(experiment.collections[name].topics, places.variables))
+
+
+def _rows(own: Measure, cell: Cell, places: Places, names: Sequence[str]) -> Iterator[tuple[str, Row]]:
     qrels = f"the judgements of {cell.collection}"
     runs = {name: places.run(cell, name) for name in names}
     runs = {name: run for name, run in runs.items() if run.is_file()}
-    for name, row in zip(runs, measured(scorer, list(runs.values()), qrels=qrels), strict=True):
-        yield name, row._replace(name=name)
+    for name, row in zip(runs, measured(own.scorer, list(runs.values()), qrels=qrels), strict=True):
+        yield name, own(row._replace(name=name), read_record(row.path))
     path, missing = places.archive(cell), [name for name in names if name not in runs]
     if not missing or not path.is_file():
         return
@@ -44,9 +81,5 @@ def _rows(scorer: Scorer, cell: Cell, places: Places, names: Sequence[str]) -> I
     for name in missing:
         if name in archive.records:
             costs = Costs(**archive.records[name]["costs"])
-            yield name, row_of(scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
-
-
-def _scorer(experiment: Experiment, name: str, places: Places) -> Scorer | None:
-    qrels = measured_qrels(experiment, name, places)
-    return None if qrels is None else Scorer(experiment.measures, read_qrels(qrels))
+            row = row_of(own.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
+            yield name, own(row, archive.records[name])

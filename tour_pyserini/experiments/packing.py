@@ -9,8 +9,9 @@ from typing import Any
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.predictions import read_predictions
 from tour_pyserini.files import replaced_whole, sha256, written_whole
-from tour_pyserini.record import record_path
+from tour_pyserini.record import predictions_path, record_path
 
 Record = Mapping[str, Any]
 
@@ -18,7 +19,7 @@ Record = Mapping[str, Any]
 _KEPT = ("config", "versions", "models", "costs")
 
 
-def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path]) -> None:
+def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], answers: int = 0) -> None:
     """Compress a run that the search command made, with its record, and remove both.
 
     Args:
@@ -26,12 +27,17 @@ def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path]) 
         output: the compressed one; the same content gives the same bytes.
         settings: what the run was made with, for `is_current`.
         inputs: the files it was made from, by role.
+        answers: of the answers beside a run, how many of each question are kept, in the record.
     """
     made = json.loads(record_path(run).read_text(encoding="utf-8"))
     record = {"settings": settings, "files": digests(inputs), **{key: made[key] for key in _KEPT if key in made}}
+    predictions = predictions_path(run)
+    if answers:
+        record["answers_kept"] = answers
+        record["answers"] = {qid: each[:answers] for qid, each in read_predictions(predictions).items()}
     write_packed(run.read_bytes(), output, record)
-    for path in (run, record_path(run)):
-        path.unlink()
+    for path in (run, record_path(run), predictions):
+        path.unlink(missing_ok=True)
 
 
 def write_packed(content: bytes, output: Path, record: Record) -> None:
@@ -56,9 +62,13 @@ def read_record(run: Path) -> Record | None:
         return None
 
 
-def is_current(record: Record | None, *, settings: str, config: TourConfig, inputs: Mapping[str, Path]) -> bool:
-    """Whether a run with this record was made with these settings from these files."""
+def is_current(
+    record: Record | None, *, settings: str, config: TourConfig, inputs: Mapping[str, Path], answers: int = 0
+) -> bool:
+    """Whether a run with this record was made with these settings from these files, and has that many answers."""
     if record is None or record.get("settings") != settings or record.get("files") != digests(inputs):
+        return False
+    if record.get("answers_kept", 0) < answers:
         return False
     try:
         # A setting that is younger than the record has its default.

@@ -30,6 +30,8 @@ _TOP = [
     *("tables", "figures", "paper", "expected"),
 ]
 
+_COLLECTION = ["corpus", "topics", "qrels", "splits", "index", "limit", "search"]
+
 
 def packaged() -> list[str]:
     """The names of the experiments that come with the package."""
@@ -84,11 +86,12 @@ def _experiment(name: str, top: Section) -> Experiment:
                 corpus=section.text("corpus"),
                 topics=section.text("topics"),
                 qrels=section.optional_text("qrels"),
+                splits=section.optional_text("splits"),
                 stem=section.text("index", key),
                 limit=section.number("limit", None),
                 search_flags=section.flags("search"),
             )
-            for key, section in _each(top, "collections", ["corpus", "topics", "qrels", "index", "limit", "search"])
+            for key, section in _each(top, "collections", _COLLECTION)
         },
         encoders={
             key: Encoder(section.text("name", key), section.flags("index"), section.flags("search"))

@@ -14,6 +14,7 @@ from tour_pyserini.experiments.figures import draw_panels
 from tour_pyserini.experiments.latency import encoding_seconds, read_label_time, seconds_per_query
 from tour_pyserini.experiments.measuring import Rows
 from tour_pyserini.experiments.places import Places
+from tour_pyserini.experiments.split_tables import split_tables
 from tour_pyserini.experiments.tables import all_tables, title_of
 from tour_pyserini.files import written_whole
 
@@ -38,7 +39,8 @@ def known_seconds(rows: Rows, places: Places) -> Cost:
 
 def tables_of(experiment: Experiment, rows: Rows, places: Places) -> list[Table]:
     """All tables of the report."""
-    return list(all_tables(experiment, rows, known_seconds(rows, places)))
+    tables = all_tables(experiment, rows, known_seconds(rows, places))
+    return [*tables, *split_tables(experiment, rows, places)]
 
 
 def write_tables(tables: Sequence[Table], folder: Path) -> Iterator[Path]:

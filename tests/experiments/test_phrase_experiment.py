@@ -1,0 +1,136 @@
+"""An experiment on a phrase index: answers are measured beside passages, whole and in splits."""
+
+import json
+
+import pytest
+import torch
+import yaml
+from tiny_phrases import DOCUMENTS, configuration, save_encoder, save_tokenizer, write_corpus
+
+from tour_pyserini import search
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.exact_match import exact_match
+from tour_pyserini.experiment import main
+from tour_pyserini.experiments.packing import read_record
+from tour_pyserini.phrases.marking import PhraseInput
+
+ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}
+TEXTS = {"q1": "who got the first prize", "q2": "which river", "q3": "when was the first prize"}
+
+DEFINITION = {
+    "title": "Phrases",
+    "measures": ["EM@1", "Success@2", "F1@3"],
+    "hits": 6,
+    "collections": {
+        "nq": {"corpus": "${DATA}/corpus.jsonl", "topics": "${DATA}/topics.jsonl", "splits": "${DATA}/splits.tsv"}
+    },
+    "encoders": {"tiny": {"index": {"phrases": True, "encoder": "${DATA}/encoder", "threads": 1}}},
+    "indexes": {"flat": {"flags": {"filter-threshold": "-inf"}}},
+    "rerankers": {"tiny": {"flags": {"reranker": "${DATA}/reranker", "reranker-threads": 1}}},
+    "conditions": {
+        "dense": {"flags": {"method": "dense"}},
+        "hard": {"flags": {"preset": "paper-odqa-phrases", "method": "hard", "depth": 3}},
+    },
+    "tables": {"main": {"conditions": ["dense", "hard"], "baselines": ["dense"]}},
+}
+
+
+class Case:
+    def __init__(self, folder):
+        from transformers import BertForSequenceClassification
+
+        self.folder, self.runs = folder, folder / "runs" / "phrases"
+        save_encoder(folder / "encoder", pooling="mean")
+        write_corpus(folder / "corpus.jsonl")
+        lines = [{"_id": qid, "text": text, "answers": ANSWERS[qid]} for qid, text in TEXTS.items()]
+        (folder / "topics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "splits.tsv").write_text("q1\tseen\nq2\tnew\nq3\tnew\n")
+        torch.manual_seed(1)
+        save_tokenizer(folder / "reranker")
+        config = configuration()
+        config.num_labels = 1
+        BertForSequenceClassification(config).save_pretrained(folder / "reranker")
+        PhraseInput(context="1").save(folder / "reranker")
+
+    def command(self, *more, **changes):
+        file = self.folder / "phrases.yaml"
+        file.write_text(yaml.safe_dump({**DEFINITION, **changes}, sort_keys=False))
+        places = {"data": self.folder, "runs": self.folder / "runs", "indexes": self.folder / "indexes"}
+        return main([str(file), *(str(word) for name, at in places.items() for word in (f"--{name}", at)), *more])
+
+
+@pytest.fixture
+def case(tmp_path, one_thread, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    return Case(tmp_path)
+
+
+def lines_of(table, title):
+    start = next(number for number, line in enumerate(table) if line.startswith(title))
+    return [line.split() for line in table[start + 1 :]]
+
+
+def test_answers_are_measured_beside_passages(case, capsys, monkeypatch):
+    assert case.command() == 0
+    out = capsys.readouterr().out.splitlines()
+    record = read_record(case.runs / "nq.tiny.flat.dense.trec.gz")
+    assert {len(each) for each in record["answers"].values()} == {3}
+    right = {qid: exact_match(each[0], ANSWERS[qid]) for qid, each in record["answers"].items()}
+    rows = {line[0]: line for line in lines_of(out, "main: nq, tiny, flat") if line}
+    assert float(rows["dense"][1]) == pytest.approx(sum(right.values()) / 3, abs=1e-4)
+    assert not list(case.runs.glob("*.answers.jsonl"))  # the first ones are in the record
+    by_split = [line for line in lines_of(out, "By split: nq, tiny, flat") if len(line) == 6]
+    assert [line[:3] for line in by_split[1:]] == [
+        [split, condition, count] for split, count in (("seen", "1"), ("new", "2")) for condition in ("dense", "hard")
+    ]
+    assert float(by_split[1][3]) == right["q1"]
+
+    # Nothing is searched again, unless a measure needs more answers than were kept.
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "main", None)
+        assert case.command() == 0
+        with pytest.raises(TypeError):
+            case.command(measures=["EM@4", "Success@2"])
+    capsys.readouterr()
+    assert case.command(measures=["EM@4", "Success@2"]) == 0
+
+    # The archive has the answers too.
+    before = capsys.readouterr().out
+    assert case.command("--pack", measures=["EM@4", "Success@2"]) == 0
+    for run in case.runs.glob("*.trec.gz*"):
+        run.unlink()
+    assert case.command("--report", measures=["EM@4", "Success@2"]) == 0
+    assert capsys.readouterr().out == before
+
+
+def test_a_limit_takes_some_of_the_questions_judged_by_their_answers(case, capsys):
+    limited = {"nq": {**DEFINITION["collections"]["nq"], "limit": 2}}
+    assert case.command("--condition", "dense", collections=limited) == 0
+    assert list(read_record(case.runs / "nq.tiny.flat.dense.trec.gz")["answers"]) == ["q1", "q2"]
+    judged = [line.split() for line in (case.runs / "nq.qrels").read_text().splitlines()]
+    docids = {one["_id"] for one in DOCUMENTS if "Röntgen" in one["text"]}
+    assert {docid for qid, _, docid, grade in judged if qid == "q1" and grade == "1"} <= docids
+
+
+def test_labels_are_timed_on_phrases(case, capsys):
+    assert case.command() == 0
+    assert case.command("--time-labels") == 0
+    timed = json.loads((case.runs / "nq.tiny.seconds.json").read_text())
+    assert timed["pairs"] == 30 and timed["seconds"] > 0
+    capsys.readouterr()
+    assert case.command("--report") == 0
+    assert "seconds/query" in capsys.readouterr().out
+
+
+def test_an_index_of_other_phrases_is_refused(case):
+    assert case.command("--condition", "dense") == 0
+    with pytest.raises(TourError, match="built with another filter_threshold; remove it"):
+        case.command("--condition", "hard", indexes={"flat": {"flags": {"filter-threshold": 0.5}}})
+    with pytest.raises(TourError, match="built with another kind of index"):
+        case.command("--condition", "hard", indexes={"flat": {"flags": {"kind": "ivf", "nlist": 2, "nprobe": 1}}})
+
+
+def test_a_run_without_answers_is_named(case):
+    assert case.command(measures=["Success@2"]) == 0
+    with pytest.raises(TourError, match=r"dense.trec.gz came without answers; make the run again"):
+        case.command("--report")

@@ -1,0 +1,62 @@
+"""The indexes of an experiment: built, or checked where they are there."""
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.experiments.packing import digests
+from tour_pyserini.phrases.index import FILE as PHRASES
+from tour_pyserini.phrases.index import read_settings
+from tour_pyserini.plugs.index_settings import FILE
+
+
+def make_index(folder: Path, argv: list[str]) -> None:
+    """Build an index, or see that the one which is there is the one that the words describe."""
+    from tour_pyserini.index import main as build
+    from tour_pyserini.index_arguments import index_parser
+
+    args = index_parser().parse_args(argv)
+    if not (folder / (PHRASES if args.phrases else FILE)).is_file():
+        build(argv)
+        return
+    made = read_settings(folder) if args.phrases else _passage_settings(folder)
+    if made["corpus_sha256"] != digests({"corpus": Path(args.corpus)})["corpus"]:
+        raise TourError(f"{folder} was built from another corpus than {args.corpus}; remove it, or give --indexes DIR.")
+    wanted = _phrase_wishes(args) if args.phrases else _passage_wishes(args)
+    for name, value in wanted.items():
+        if made[name] != value:
+            what = "kind of index" if name == "index" else name
+            raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")
+
+
+def _passage_settings(folder: Path) -> dict[str, Any]:
+    made = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    return {**made["settings"], "index": made["index"]}
+
+
+def _passage_wishes(args: argparse.Namespace) -> dict[str, Any]:
+    from tour_pyserini.index import index_kind
+    from tour_pyserini.plugs.encoders import encoder_fingerprint
+
+    given = ("pooling", "l2_norm", "max_length")
+    wanted = {"encoder_fingerprint": encoder_fingerprint(args.encoder), "prefix": args.prefix}
+    wanted |= {name: getattr(args, name) for name in given if getattr(args, name) is not None}
+    return {**wanted, "index": index_kind(args)}
+
+
+def _phrase_wishes(args: argparse.Namespace) -> dict[str, Any]:
+    from tour_pyserini.index_phrases import phrase_index_kind
+    from tour_pyserini.phrase_encoders import load_phrase_encoder
+
+    given = ("max_length", "filter_threshold")
+    wanted: dict[str, Any] = {
+        "encoder_fingerprint": load_phrase_encoder(args.encoder).fingerprint(),
+        "dtype": args.dtype,
+    }
+    wanted |= {name: getattr(args, name) for name in given if getattr(args, name) is not None}
+    if math.isinf(wanted.get("filter_threshold", 0.0)):
+        wanted["filter_threshold"] = None  # as JSON has it
+    return {**wanted, "index": phrase_index_kind(args)}
