@@ -10,8 +10,9 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.cells import cells, conditions_of
 from tour_pyserini.experiments.places import Places, variables
-from tour_pyserini.experiments.planning import plan_search, settings_of
+from tour_pyserini.experiments.planning import index_argv, plan_search, settings_of
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.index_arguments import index_parser
 
 
 def read(tmp_path, values):
@@ -106,22 +107,41 @@ def test_what_is_no_yaml_is_refused_with_its_line(tmp_path):
 
 
 @pytest.mark.parametrize("name", packaged())
-def test_every_condition_of_the_packaged_files_is_one_the_search_command_takes(name, tmp_path):
+def test_every_condition_of_the_packaged_files_is_one_the_search_command_takes(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("MODELS", "models")
     experiment = read_experiment(find_experiment(name))
     known = {field.name for field in dataclasses.fields(TourConfig)}
     places = Places(tmp_path, tmp_path, None, variables("data"))
     for cell in cells(experiment):
         for condition_name, condition in conditions_of(experiment, cell).items():
             search = plan_search(experiment, cell, condition, places, output=tmp_path / "a.trec", qrels=None)
+            if (words := index_argv(experiment, cell, places, cell.kind)) is not None:
+                index_parser().parse_args(words)
             config = settings_of(search, condition_name)
             for flag, value in condition.flags.items():
                 if (field := flag.replace("-", "_")) in known:
                     assert getattr(config, field) == value
 
 
-def test_published_figures_are_of_conditions_that_are_run():
-    experiment = read_experiment(find_experiment("paper-passages"))
+@pytest.mark.parametrize("name", ["paper-passages", "paper-passages-phrases"])
+def test_published_figures_are_of_conditions_that_are_run(name):
+    experiment = read_experiment(find_experiment(name))
     assert {cell.name for cell in cells(experiment)} == set(experiment.paper)
     for scores in experiment.paper.values():
         assert set(scores) == set(experiment.conditions)
         assert all(set(each) == set(experiment.measures) for each in scores.values())
+
+
+@pytest.mark.parametrize("name", [name for name in packaged() if name.startswith("paper-phrases")])
+def test_published_exact_match_is_of_conditions_that_are_run(name):
+    experiment = read_experiment(find_experiment(name))
+    known = {cell.name: conditions_of(experiment, cell) for cell in cells(experiment)}
+    for cell, scores in experiment.paper.items():
+        assert scores.keys() <= known[cell].keys()
+        assert all(set(each) == {"EM@1"} for each in scores.values())
+
+
+def test_each_collection_of_the_papers_has_its_own_re_ranker():
+    experiment = read_experiment(find_experiment("paper-phrases"))
+    run = {cell.name for cell in cells(experiment) if conditions_of(experiment, cell)}
+    assert run == set(experiment.paper)

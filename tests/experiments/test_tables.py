@@ -99,3 +99,21 @@ def test_curves_by_kind(experiment, rows):
         Curve("re-rank", [(3.0, 3.0), (6.0, 6.0)]),
         Curve("re-rank, no label used again", [(3.0, 5.0), (6.0, 6.0)], dashed=True),
     ]
+
+
+def test_re_rankers_are_shown_together(tmp_path):
+    values = definition() | {"measures": ["nDCG@10"], "paper": {"letters.tiny.flat.small": {"dense": {"nDCG@10": 0.5}}}}
+    values["rerankers"] = {"large": {"name": "Large", "flags": {}}, "small": {"name": "Small", "flags": {}}}
+    values["tables"] = {"sizes": {"conditions": ["dense"], "rerankers": ["small", "large"]}}
+    values["indexes"] = {"flat": {"name": "exact"}}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    experiment = read_experiment(tmp_path / "a.yaml")
+    large, small = cells(experiment)
+    measured = {large: {"dense": row("dense", [1, 1, 1, 0.2])}, small: {"dense": row("dense", [0, 0, 0.4, 0.4])}}
+    (table,) = all_tables(experiment, measured, lambda *_: None)
+    assert table.cells == [
+        ["re-ranker", "nDCG@10", "labels/query", "nDCG@10 (paper)", "nDCG@10 vs small"],
+        ["Small", "0.2000", "0.0", "0.5000", ""],
+        ["Large", "0.8000", "0.0", "-", "+0.6000 3/1 0.250"],
+    ]
+    assert table.title.startswith("sizes: dense, letters, tiny, exact; ")

@@ -34,6 +34,8 @@ def cells(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = N
         for encoder in kept["encoders"]:
             for index in kept["indexes"]:
                 for reranker in kept["rerankers"]:
+                    if collection not in (experiment.rerankers[reranker].collections or kept["collections"]):
+                        continue
                     parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
                     yield Cell(collection, encoder, index, reranker, ".".join(parts))
 

@@ -53,10 +53,11 @@ class Index(NamedTuple):
 
 
 class Reranker(NamedTuple):
-    """Flags of the search command that choose a re-ranker."""
+    """Flags of the search command that choose a re-ranker, and the collections it is for: all, if none is named."""
 
     title: str
     flags: Flags
+    collections: Sequence[str]
 
 
 class Condition(NamedTuple):
@@ -83,11 +84,16 @@ class Sweep(NamedTuple):
 
 
 class TableOf(NamedTuple):
-    """Conditions shown together, and those that the others are tested against."""
+    """Conditions shown together, and those that the others are tested against.
+
+    Attributes:
+        rerankers: shown together, for each of the conditions; the others are tested against the first.
+    """
 
     title: str
     conditions: Sequence[str]
     baselines: Sequence[str]
+    rerankers: Sequence[str] = ()
 
 
 class FigureOf(NamedTuple):

@@ -26,10 +26,13 @@ def _mentioned(experiment: Experiment) -> Iterator[tuple[str, str]]:
     for index in experiment.indexes.values():
         if index.vectors:
             yield "indexes", index.vectors
+    for reranker in experiment.rerankers.values():
+        yield from (("collections", name) for name in reranker.collections)
     for condition in experiment.conditions.values():
         yield from ((part, name) for part, names in condition.only.items() for name in names)
     for table in experiment.tables.values():
         yield from (("conditions", name) for name in (*table.conditions, *table.baselines))
+        yield from (("rerankers", name) for name in table.rerankers)
     for figure in experiment.figures.values():
         yield from (("sweeps", name) for name in figure.curves)
         yield from (("conditions", name) for name in figure.lines)

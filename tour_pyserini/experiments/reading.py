@@ -107,14 +107,19 @@ def _experiment(name: str, top: Section) -> Experiment:
             for key, section in _each(top, "indexes", ["name", "flags", "vectors", "prebuilt"])
         },
         rerankers={
-            key: Reranker(section.text("name", key), section.flags("flags"))
-            for key, section in _each(top, "rerankers", ["name", "flags"])
+            key: Reranker(section.text("name", key), section.flags("flags"), section.names("collections"))
+            for key, section in _each(top, "rerankers", ["name", "flags", "collections"])
         },
         conditions=conditions,
         sweeps=sweeps,
         tables={
-            key: TableOf(section.text("title", key), section.names("conditions"), section.names("baselines"))
-            for key, section in _each(top, "tables", ["title", "conditions", "baselines"])
+            key: TableOf(
+                section.text("title", key),
+                section.names("conditions"),
+                section.names("baselines"),
+                section.names("rerankers"),
+            )
+            for key, section in _each(top, "tables", ["title", "conditions", "baselines", "rerankers"])
         },
         figures={
             key: FigureOf(

@@ -15,7 +15,8 @@ from tour_pyserini.experiments.latency import encoding_seconds, read_label_time,
 from tour_pyserini.experiments.measuring import Rows
 from tour_pyserini.experiments.places import Places
 from tour_pyserini.experiments.split_tables import split_tables
-from tour_pyserini.experiments.tables import all_tables, title_of
+from tour_pyserini.experiments.table_lines import title_of
+from tour_pyserini.experiments.tables import all_tables
 from tour_pyserini.files import written_whole
 
 ENDINGS = {"text": "txt", "markdown": "md", "latex": "tex"}

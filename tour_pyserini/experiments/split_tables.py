@@ -9,7 +9,7 @@ from tour_pyserini.experiments.definition import Experiment
 from tour_pyserini.experiments.flags import expanded
 from tour_pyserini.experiments.measuring import Rows, measure_of
 from tour_pyserini.experiments.places import Places
-from tour_pyserini.experiments.tables import title_of
+from tour_pyserini.experiments.table_lines import title_of
 from tour_pyserini.topics import read_topics
 
 
