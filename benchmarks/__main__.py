@@ -4,13 +4,11 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 
-from benchmarks import bound, document, engine, growth, overhead, overlap, picture, quantised, tour, warm
+from benchmarks import about, bound, document, engine, growth, overhead, overlap, picture, quantised, tour, warm
 from benchmarks.report import Report
 from benchmarks.setting import Setting
-from tour_pyserini import machine
 from tour_pyserini.arguments import Help, positive
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
@@ -40,16 +38,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.output:
         document.check(args.output, names)
         check_place(args.output.with_suffix(".png"))
-    about = _about()
+    told = about.here()
     reports = []
     for name in names:
         reports.append(MEASUREMENTS[name](setting))
         sys.stdout.write(f"\n({name}) {reports[-1].title}\n\n{FORMATS['text'](reports[-1].table)}\n\n")
         sys.stdout.write(f"{reports[-1].note}\n")
         sys.stdout.flush()
-    sys.stdout.write(f"\n{about}\n")
+    sys.stdout.write(f"\n{told}\n")
     if args.output:
-        document.fill(args.output, reports, about=about)
+        document.fill(args.output, reports, about=told)
         picture.draw(reports, args.output.with_suffix(".png"))
 
 
@@ -87,13 +85,6 @@ def _setting(args: argparse.Namespace) -> Setting:
         rounds=1 if args.quick else args.rounds,
         quick=args.quick,
     )
-
-
-def _about() -> str:
-    """When and where; a busy machine is told by its load."""
-    load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
-    flags = ", ".join(machine.cpu_flags() or ()) or "instruction sets unknown"
-    return f"Measured {date.today().isoformat()} on {machine.cores()} cores ({flags}){load}."
 
 
 if __name__ == "__main__":

@@ -1,0 +1,82 @@
+"""Time and memory of searches in phrase indexes, against scoring every phrase: `python -m benchmarks.phrases`."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import about
+from benchmarks.process import spent
+from tour_pyserini.arguments import Help, positive
+from tour_pyserini.command import run
+from tour_pyserini.evaluation.formats import FORMATS
+from tour_pyserini.evaluation.table import Table
+from tour_pyserini.phrase_encoders import load_phrase_encoder
+from tour_pyserini.phrases.index import read_settings
+from tour_pyserini.topics.questions import read_questions
+
+MIB = 2**20
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.phrases", description=__doc__, formatter_class=Help)
+    add = parser.add_argument
+    add("--index", nargs="+", required=True, metavar="DIR", help="phrase indexes of one corpus; the first is exact")
+    add("--topics", required=True, metavar="FILE", help="questions with answers")
+    add("--questions", type=positive, default=20, metavar="N", help="of them")
+    add("--k", type=positive, nargs="+", default=[10, 100], metavar="K", help="phrases of a list")
+    args = parser.parse_args(argv)
+    told = about.here()
+    encoder = load_phrase_encoder(read_settings(args.index[0])["encoder"])
+    questions = [question.text for question in read_questions(args.topics)[: args.questions]]
+    with tempfile.TemporaryDirectory() as folder:
+        vectors = Path(folder) / "queries.npy"
+        np.save(vectors, encoder.encode_batch(questions), allow_pickle=False)
+        table = _table(args.index, vectors, args.k)
+    sys.stdout.write(f"{FORMATS['markdown'](table)}\n\n{len(questions)} questions. {told}\n")
+
+
+def _table(indexes: Sequence[str], vectors: Path, ks: Sequence[int]) -> Table:
+    body = []
+    for k in ks:
+        brute = _point(indexes[0], vectors, k, "--brute-force")
+        body.append(["every phrase is scored", k, brute, None])
+        body += [[_kind(index), k, point := _point(index, vectors, k), _shared(point, brute)] for index in indexes]
+    first: dict[int, float] = {k: point["seconds"] for _, k, point, shared in body if shared is None}
+    lines = [
+        [
+            *(name, str(k), f"{1000 * point['seconds']:.1f}", f"{first[k] / point['seconds']:.1f}"),
+            *(f"{point['opened'] / MIB:.0f}", f"{point['memory'] / MIB:.0f}"),
+            "1.000" if shared is None else f"{shared:.3f}",
+        ]
+        for name, k, point, shared in body
+    ]
+    settings = read_settings(indexes[0])
+    head = ["search", "k", "ms per query", "times as fast", "MiB when open", "peak MiB", "of the best k"]
+    title = f"{settings['rows']:,} token vectors of {settings['dimension']} dimensions, {settings['dtype']}, one thread"
+    return Table([head, *lines], title=title)
+
+
+def _point(index: str, vectors: Path, k: int, *more: str) -> dict[str, Any]:
+    said = spent("benchmarks.phrase_point", ["--index", index, "--vectors", vectors, "--k", k, *more]).said
+    return json.loads(said.splitlines()[-1])
+
+
+def _kind(index: str) -> str:
+    made = read_settings(index)["index"]
+    return " ".join([made["kind"], *(f"{name} {made[name]}" for name in made if name != "kind")])
+
+
+def _shared(point: dict[str, Any], brute: dict[str, Any]) -> float:
+    pairs = zip(point["found"], brute["found"], strict=True)
+    return float(np.mean([len(set(one) & set(best)) / max(1, len(best)) for one, best in pairs]))
+
+
+if __name__ == "__main__":
+    run(main)
