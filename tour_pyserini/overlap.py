@@ -1,0 +1,38 @@
+"""Put test questions into splits by what they share with training questions, for `compare --splits`."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from tour_pyserini.arguments import Help
+from tour_pyserini.command import run
+from tour_pyserini.evaluation.overlap import overlap_splits
+from tour_pyserini.files import check_output, written_whole
+from tour_pyserini.topics.questions import read_questions
+
+EXAMPLE = """example:
+  python -m tour_pyserini.overlap --topics nq/test.jsonl --train nq/dev.jsonl --output nq.splits.tsv
+  python -m tour_pyserini.compare qrels/nq.trec runs/nq.*.trec --splits nq.splits.tsv"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tour_pyserini.overlap", description=__doc__, epilog=EXAMPLE, formatter_class=Help
+    )
+    parser.add_argument("--topics", required=True, help="test questions with answers, in any format of topics")
+    parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="training questions, likewise")
+    parser.add_argument("--output", required=True, metavar="FILE", help="lines `qid<TAB>split`")
+    args = parser.parse_args(argv)
+    check_output(args.output, [args.topics, *args.train])
+    train = [question for path in args.train for question in read_questions(path)]
+    splits = list(overlap_splits(read_questions(args.topics), train))
+    with written_whole(args.output) as file:
+        file.write("".join(f"{qid}\t{split}\n" for qid, split in splits))
+    counts = ", ".join(f"{count} {split}" for split, count in sorted(Counter(split for _, split in splits).items()))
+    sys.stderr.write(f"{args.output}: {len(splits)} questions against {len(train)}: {counts}\n")
+
+
+if __name__ == "__main__":
+    run(main)
