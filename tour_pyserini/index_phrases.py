@@ -5,7 +5,7 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tour_pyserini.index_inputs import findable, open_corpus
 from tour_pyserini.phrase_encoders import load_phrase_encoder
 from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
 from tour_pyserini.phrases.building import check_fit
+from tour_pyserini.phrases.index import open_phrase_index, read_settings
 from tour_pyserini.phrases.partial_tokens import PartialTokens
 from tour_pyserini.phrases.writing import write_phrase_index
 from tour_pyserini.retrieval.index_folder import check_place, folder_whole
@@ -41,7 +42,10 @@ def index_phrases(args: argparse.Namespace) -> None:
         # Whoever worked here before may have finished the index since the first look.
         check_place(folder, overwrite=args.overwrite)
         there = partial.done
-        _encode(args, corpus, encoder, partial)
+        if args.vectors is None:
+            _encode(args, corpus, encoder, partial)
+        else:
+            _copy(args.vectors, settings, partial)
         if not partial.count:
             raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
         with folder_whole(folder, overwrite=args.overwrite) as new:
@@ -114,3 +118,21 @@ def _encode(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncoder,
             rows, vectors = (np.concatenate(arrays) for arrays in zip(*tokens, strict=True))
             partial.append([document.docid for document in chunk], rows, vectors)
             bar.update(len(chunk))
+
+
+def _copy(folder: Path, settings: Mapping[str, Any], partial: PartialTokens) -> None:
+    """Take the tokens of an index that was made with the same settings, its vectors as they are or shortened."""
+    made = read_settings(folder)
+    for name, value in settings.items():
+        if name not in ("dtype", "itemsize", "chunk") and made.get(name) != value:
+            raise TourError(
+                f"the vectors in {folder} were made with another {name}; leave out --vectors, or change it."
+            )
+    if made["itemsize"] < settings["itemsize"]:
+        raise TourError(f"the vectors in {folder} are {made['dtype']}; take them as they are with --dtype.")
+    index = open_phrase_index(folder)
+    passages = np.ascontiguousarray(index.rows["passage"])
+    for start in range(partial.done, len(index.docids), CHUNK):
+        first, last = np.searchsorted(passages, [start, start + CHUNK])
+        vectors = index.vectors[first:last].astype(settings["dtype"])
+        partial.append(index.docids[start : start + CHUNK], index.rows[first:last], vectors)

@@ -134,3 +134,19 @@ def test_what_cannot_be_indexed_is_refused(encoder, corpus, tmp_path):
         open_phrase_index(folder)
     with pytest.raises(TourError, match="is no phrase index"):
         open_phrase_index(tmp_path)
+
+
+def test_another_kind_takes_the_vectors_that_are_there(encoder, corpus, tmp_path, monkeypatch):
+    flat = build(encoder, corpus, tmp_path / "flat", "--dtype", "float32")
+    kind = ["--kind", "ivf", "--nlist", "2", "--nprobe", "2"]
+    encoded = build(encoder, corpus, tmp_path / "encoded", *kind)
+    monkeypatch.setattr(index_phrases, "CHUNK", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("tour_pyserini.phrase_encoders.encoder.PhraseEncoder.passages", None)
+        copied = build(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
+    for name in ("vectors", "rows", "docid", "index"):
+        assert (copied / name).read_bytes() == (encoded / name).read_bytes()
+    with pytest.raises(TourError, match=r"are float16; take them as they are with --dtype"):
+        build(encoder, corpus, tmp_path / "longer", "--dtype", "float32", "--vectors", copied)
+    with pytest.raises(TourError, match="made with another filter_threshold; leave out --vectors"):
+        build(encoder, corpus, tmp_path / "other", "--filter-threshold=-inf", "--vectors", flat)
