@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.every_phrase import every_phrase
 from benchmarks.process import peak_memory
-from tour_pyserini.phrases.completion import complete
 from tour_pyserini.phrases.finder import PhraseFinder
 from tour_pyserini.phrases.index import open_phrase_index
 
@@ -25,11 +25,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     queries = np.load(args.vectors, allow_pickle=False)
     index = open_phrase_index(args.index)
     before = peak_memory()
-    finder, every = PhraseFinder(index), np.arange(len(index.rows))
+    finder = PhraseFinder(index)
 
     def search(query: np.ndarray) -> np.ndarray:
         if args.brute_force:
-            return complete(index, query, every, every, max_words=finder.max_words).ids[: args.k]
+            return every_phrase(index, query, args.k, max_words=finder.max_words)
         return finder.find(query[None], phrases=args.k).ids[0]
 
     search(queries[0])  # files are read, and what is made once is made
