@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,24 +43,22 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _table(indexes: Sequence[str], vectors: Path, ks: Sequence[int]) -> Table:
-    body = []
+    lines = []
     for k in ks:
         brute = _point(indexes[0], vectors, k, "--brute-force")
-        body.append(["every phrase is scored", k, brute, None])
-        body += [[_kind(index), k, point := _point(index, vectors, k), _shared(point, brute)] for index in indexes]
-    first: dict[int, float] = {k: point["seconds"] for _, k, point, shared in body if shared is None}
-    lines = [
-        [
-            *(name, str(k), f"{1000 * point['seconds']:.1f}", f"{first[k] / point['seconds']:.1f}"),
-            *(f"{point['opened'] / MIB:.0f}", f"{point['memory'] / MIB:.0f}"),
-            "1.000" if shared is None else f"{shared:.3f}",
-        ]
-        for name, k, point, shared in body
-    ]
+        points = {"every phrase is scored": brute} | {_kind(index): _point(index, vectors, k) for index in indexes}
+        lines += [_line(name, k, point, brute) for name, point in points.items()]
     settings = read_settings(indexes[0])
     head = ["search", "k", "ms per query", "times as fast", "MiB when open", "peak MiB", "of the best k"]
-    title = f"{settings['rows']:,} token vectors of {settings['dimension']} dimensions, {settings['dtype']}, one thread"
+    title = f"{settings['rows']:,} token vectors of {settings['dimension']} dimensions, one thread"
     return Table([head, *lines], title=title)
+
+
+def _line(name: str, k: int, point: Mapping[str, Any], brute: Mapping[str, Any]) -> list[str]:
+    pairs = zip(point["found"], brute["found"], strict=True)
+    shared = float(np.mean([len(set(one) & set(best)) / max(1, len(best)) for one, best in pairs]))
+    speed = [f"{1000 * point['seconds']:.1f}", f"{brute['seconds'] / point['seconds']:.1f}"]
+    return [name, str(k), *speed, *(f"{point[what] / MIB:.0f}" for what in ("opened", "memory")), f"{shared:.3f}"]
 
 
 def _point(index: str, vectors: Path, k: int, *more: str) -> dict[str, Any]:
@@ -69,13 +67,9 @@ def _point(index: str, vectors: Path, k: int, *more: str) -> dict[str, Any]:
 
 
 def _kind(index: str) -> str:
-    made = read_settings(index)["index"]
-    return " ".join([made["kind"], *(f"{name} {made[name]}" for name in made if name != "kind")])
-
-
-def _shared(point: dict[str, Any], brute: dict[str, Any]) -> float:
-    pairs = zip(point["found"], brute["found"], strict=True)
-    return float(np.mean([len(set(one) & set(best)) / max(1, len(best)) for one, best in pairs]))
+    settings = read_settings(index)
+    made = settings["index"]
+    return " ".join([made["kind"], settings["dtype"], *(f"{name} {made[name]}" for name in made if name != "kind")])
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ def index_phrases(args: argparse.Namespace) -> None:
     _check_flags(args)
     check_place(folder, overwrite=args.overwrite)
     corpus = open_corpus(args.corpus)
-    encoder = _encoder(args)
-    settings, kind = _settings(args, corpus, encoder), phrase_index_kind(args)
+    encoder = phrase_index_encoder(args)
+    settings, kind = phrase_index_settings(args, corpus, encoder), phrase_index_kind(args)
     check_fit(None, encoder.dimension, **kind)
     with PartialTokens(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Whoever worked here before may have finished the index since the first look.
@@ -49,7 +49,7 @@ def index_phrases(args: argparse.Namespace) -> None:
         if not partial.count:
             raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
         with folder_whole(folder, overwrite=args.overwrite) as new:
-            write_phrase_index(new, partial, settings, kind)
+            write_phrase_index(new, partial, settings, kind, threads=args.threads)
         count = partial.count
         partial.discard()
     seconds = time.perf_counter() - started
@@ -70,16 +70,21 @@ def _check_flags(args: argparse.Namespace) -> None:
             raise TourError(f"--{name.replace('_', '-')} is not for --phrases: a phrase encoder's folder says it all.")
 
 
-def _encoder(args: argparse.Namespace) -> PhraseEncoder:
+def phrase_index_encoder(args: argparse.Namespace) -> PhraseEncoder:
+    """The encoder as it reads passages here."""
     encoder = load_phrase_encoder(args.encoder, device=args.device)
     if args.max_length is not None:
-        encoder.settings = dataclasses.replace(encoder.settings, max_length=args.max_length)
+        stride = min(encoder.settings.stride, args.max_length // 2)
+        read = dataclasses.replace(encoder.settings, max_length=args.max_length, stride=stride)
+        encoder = PhraseEncoder(encoder.model, encoder.tokenizer, read, device=args.device)
     if args.filter_threshold is not None:
+        if not math.isfinite(args.filter_threshold) and args.filter_threshold != -math.inf:
+            raise TourError(f"--filter-threshold must be a number, or -inf to keep all, not {args.filter_threshold}.")
         encoder.settings = dataclasses.replace(encoder.settings, filter_threshold=args.filter_threshold)
     return encoder
 
 
-def _settings(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncoder) -> dict[str, Any]:
+def phrase_index_settings(args: argparse.Namespace, corpus: BeirTexts, encoder: PhraseEncoder) -> dict[str, Any]:
     """All that the vectors depend on."""
     threshold = encoder.settings.filter_threshold
     return {

@@ -9,6 +9,7 @@ from tour_pyserini.arguments import positive
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.corpus import check_corpus
 from tour_pyserini.phrases.index import is_phrase_index, open_phrase_index, read_settings
 from tour_pyserini.phrases.marking import CONTEXTS, PhraseInput, read_phrase_input
 
@@ -76,6 +77,7 @@ def retriever(args: argparse.Namespace, once: Callable[..., Any]) -> "PhraseSear
     from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.texts import open_texts
 
+    once(check_corpus, args.index, args.corpus)
     return PhraseSearcher(
         once(open_phrase_index, args.index, nprobe=args.nprobe),
         _encoder(args, once),
@@ -105,5 +107,6 @@ def _encoder(args: argparse.Namespace, once: Callable[..., Any]) -> Any:
     made = read_settings(args.index)
     encoder = once(load_phrase_encoder, args.encoder or made["encoder"], device=args.device, tokenizer=args.tokenizer)
     if encoder.fingerprint() not in (None, made["encoder_fingerprint"]):
-        log.warning("%s was built with %s and is searched with %s", args.index, made["encoder"], args.encoder)
+        searched = args.encoder or "what is there now"
+        log.warning("%s was built with %s and is searched with %s", args.index, made["encoder"], searched)
     return encoder

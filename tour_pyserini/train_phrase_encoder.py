@@ -10,6 +10,7 @@ from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
 from tour_pyserini.phrase_encoders.loading import find_model
 from tour_pyserini.phrase_encoders.model import model_from_base
 from tour_pyserini.phrase_encoders.settings import EncoderSettings
+from tour_pyserini.phrases.corpus import check_corpus, check_encoder
 from tour_pyserini.phrases.index import open_phrase_index, read_settings
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.plugs.default_encoder import verify_default_encoder
@@ -35,6 +36,7 @@ def train_phrase_encoder(args: argparse.Namespace, settings: TrainSettings) -> d
     examples, held = read_examples_for(args, settings)
     told = {**told_by(args), "base": args.base, "base_fingerprint": fingerprint(base)}
     if args.query_side:
+        check_corpus(args.query_side, args.corpus)
         told["index"] = read_settings(args.query_side)
 
         def make(_: Path) -> Task:
@@ -77,9 +79,7 @@ def _query_task(
     args: argparse.Namespace, settings: TrainSettings, base: Path, examples: list[Example], held: list[Example]
 ) -> QueryTask:
     encoder = load_phrase_encoder(base, device=args.device)
-    made_by = read_settings(args.query_side)["encoder_fingerprint"]
-    if encoder.fingerprint() not in (None, made_by):
-        raise TourError(f"{args.query_side} was not built with {args.base}; give the encoder that built it.")
+    check_encoder(args.query_side, encoder, args.base)
     searcher = PhraseSearcher(open_phrase_index(args.query_side), encoder, open_texts(args.corpus))
     asked, held_out = ([(one.question, one.answers) for one in some] for some in (examples, held))
     return QueryTask(encoder, searcher, asked, held_out, settings, depth=args.depth)

@@ -11,6 +11,7 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrase_encoders import load_phrase_encoder
 from tour_pyserini.phrase_encoders.loading import find_model
+from tour_pyserini.phrases.corpus import check_corpus, check_encoder
 from tour_pyserini.phrases.index import open_phrase_index, read_settings
 from tour_pyserini.phrases.marking import PhraseInput
 from tour_pyserini.phrases.searcher import PhraseSearcher
@@ -31,7 +32,10 @@ def train_phrase_reranker(args: argparse.Namespace, settings: TrainSettings) -> 
     base = find_model(args.base)
     questions, held = _questions(args, settings)
     made = read_settings(args.index)
+    check_corpus(args.index, args.corpus)
     told = {**told_by(args), "base": args.base, "base_fingerprint": fingerprint(base), "index": made}
+    if args.encoder:
+        told["encoder_fingerprint"] = fingerprint(find_model(args.encoder))
     # As the paper's code has it: title, the tokenizer's separator, context.
     separator = read_tokenizer(base).sep_token
     shown = PhraseInput(context=args.context, title=not args.no_title, separator=f" {separator} " if separator else " ")
@@ -39,7 +43,9 @@ def train_phrase_reranker(args: argparse.Namespace, settings: TrainSettings) -> 
     def make(folder: Path) -> RerankerTask:
         import torch
 
-        encoder = load_phrase_encoder(args.encoder or made["encoder"], device=args.device)
+        name = args.encoder or made["encoder"]
+        encoder = load_phrase_encoder(name, device=args.device)
+        check_encoder(args.index, encoder, name)
         texts = open_texts(args.corpus)
         searcher = PhraseSearcher(open_phrase_index(args.index), encoder, texts)
         how = {"depth": args.depth, "positive": args.positive}

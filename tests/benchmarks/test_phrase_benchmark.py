@@ -32,7 +32,11 @@ def test_a_flat_index_finds_what_scoring_every_phrase_finds(tmp_path, capsys, on
     )
     lines = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("|")][2:]
     brute, flat, ivf = ([cell.strip() for cell in line] for line in lines)
-    assert [line[0] for line in (brute, flat, ivf)] == ["every phrase is scored", "flat", "ivf nlist 2 nprobe 1"]
+    assert [line[0] for line in (brute, flat, ivf)] == [
+        "every phrase is scored",
+        "flat float16",
+        "ivf float16 nlist 2 nprobe 1",
+    ]
     assert brute[-1] == flat[-1] == "1.000"
     assert 0 <= float(ivf[-1]) <= 1
     assert float(brute[2]) > 0 and float(brute[5]) >= float(brute[4]) > 1

@@ -150,3 +150,14 @@ def test_another_kind_takes_the_vectors_that_are_there(encoder, corpus, tmp_path
         build(encoder, corpus, tmp_path / "longer", "--dtype", "float32", "--vectors", copied)
     with pytest.raises(TourError, match="made with another filter_threshold; leave out --vectors"):
         build(encoder, corpus, tmp_path / "other", "--filter-threshold=-inf", "--vectors", flat)
+
+
+def test_a_length_is_cut_to_what_the_model_reads_and_a_threshold_is_a_number(encoder, corpus, tmp_path):
+    longest = load_phrase_encoder(encoder).settings.max_length
+    assert read_settings(build(encoder, corpus, tmp_path / "long", "--max-length", 4096))["max_length"] == longest
+    short = read_settings(build(encoder, corpus, tmp_path / "short", "--max-length", 24))
+    assert (short["max_length"], short["stride"] <= 12) == (24, True)
+    assert longest > 24
+    for wrong in ("inf", "nan"):
+        with pytest.raises(TourError, match="--filter-threshold must be a number, or -inf"):
+            build(encoder, corpus, tmp_path / wrong, "--filter-threshold", wrong)

@@ -149,3 +149,10 @@ def test_what_does_not_fit_is_refused(case, tmp_path):
     with pytest.raises(TourError, match=r"--unit cannot be used: .* is no phrase index"):
         search([str(w) for w in ["--topics", case.topics, "--index", tmp_path, "--unit", "phrase"]])
     assert not list(tmp_path.iterdir())
+
+
+def test_another_corpus_than_the_indexs_is_refused(case, tmp_path):
+    other = tmp_path / "corpus.jsonl"
+    other.write_text(case.corpus.read_text().replace(".", ". More.", 1))
+    with pytest.raises(TourError, match="was made from another corpus than"):
+        case.search(tmp_path / "a.trec", "--corpus", other, "--method", "dense")

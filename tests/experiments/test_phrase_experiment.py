@@ -134,3 +134,24 @@ def test_a_run_without_answers_is_named(case):
     assert case.command(measures=["Success@2"]) == 0
     with pytest.raises(TourError, match=r"dense.trec.gz came without answers; make the run again"):
         case.command("--report")
+
+
+def test_a_model_that_is_trained_again_makes_new_runs(case, capsys):
+    assert case.command() == 0
+    PhraseInput(context="3").save(case.folder / "reranker")
+    capsys.readouterr()
+    assert case.command() == 0
+    assert "2 runs made, 0 were there" in capsys.readouterr().err
+
+
+def test_a_report_does_without_a_file_of_splits_that_is_not_there(case, capsys):
+    assert case.command() == 0
+    (case.folder / "splits.tsv").unlink()
+    capsys.readouterr()
+    assert case.command("--report") == 0
+    assert "By split" not in capsys.readouterr().out
+
+
+def test_answers_alone_are_not_measured(case):
+    with pytest.raises(TourError, match="the measures name none of the runs"):
+        case.command(measures=["EM@1"])

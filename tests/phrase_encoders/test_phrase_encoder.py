@@ -191,3 +191,27 @@ def test_what_is_no_phrase_encoder_is_refused(folder, tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"no")
     with pytest.raises(TourError, match="cannot be read"):
         load_phrase_encoder(tmp_path)
+
+
+def test_a_checkpoint_without_poolers_has_one_fingerprint(folder, tmp_path):
+    import shutil
+
+    from safetensors.torch import save_file
+
+    shutil.copytree(folder, tmp_path / "encoder")
+    state = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in state.items() if ".pooler." not in name}
+    assert len(kept) < len(state)
+    save_file(kept, tmp_path / "encoder" / "model.safetensors", metadata={"format": "pt"})
+    assert len({load_phrase_encoder(tmp_path / "encoder").fingerprint() for _ in range(2)}) == 1
+
+
+def test_a_configuration_in_half_precision_is_read_in_float32(folder, encoder, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "encoder")
+    config = json.loads((folder / "config.json").read_text())
+    (tmp_path / "encoder" / "config.json").write_text(json.dumps({**config, "dtype": "float16"}))
+    half = load_phrase_encoder(tmp_path / "encoder")
+    assert np.array_equal(half.encode("the moon"), encoder.encode("the moon"))
+    assert half.passages(PASSAGES[:1])[0].vectors.shape == encoder.passages(PASSAGES[:1])[0].vectors.shape

@@ -88,14 +88,16 @@ def has_patterns(topics: str) -> bool:
 
 
 def pattern_match(predicted: str, gold: Collection[str]) -> float:
-    """1 if the whole prediction matches one of the regular expressions, in normal form D without regard to case.
+    """1 if one of the regular expressions matches at the beginning of the prediction, as DrQA and DensePhrases do it.
+
+    In normal form D, without regard to case.
 
     Example:
-        >>> pattern_match("in 1969", [r"(in )?19[0-9]{2}"]), pattern_match("in 1969 or so", [r"(in )?19[0-9]{2}"])
+        >>> pattern_match("1969 or so", ["19[0-9]{2}"]), pattern_match("in 1969", ["19[0-9]{2}"])
         (1.0, 0.0)
     """
     text = _normal(predicted.strip())
-    return float(any(one.fullmatch(text) for answer in gold if (one := _pattern(answer))))
+    return float(any(one.match(text) for answer in gold if (one := _pattern(answer))))
 
 
 def warn_of_answers(questions: Sequence[Question], *, regex: bool = False) -> None:

@@ -21,7 +21,7 @@ class AnswerScorer:
     """Measures predicted answers question by question; used as `Scorer` is, and its values stand in the same tables.
 
     `EM@k` and `F1@k` are the best exact match and the best F1 among the first k predictions. Where answers
-    are regular expressions, EM is 1 for a prediction that matches one of them as a whole, and there is no F1.
+    are regular expressions, EM is 1 for a prediction at whose beginning one of them matches, and there is no F1.
 
     Attributes:
         measures: the measures' names.

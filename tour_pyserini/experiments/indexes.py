@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +47,10 @@ def _passage_wishes(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _phrase_wishes(args: argparse.Namespace) -> dict[str, Any]:
-    from tour_pyserini.index_phrases import phrase_index_kind
-    from tour_pyserini.phrase_encoders import load_phrase_encoder
+    from tour_pyserini.index_inputs import open_corpus
+    from tour_pyserini.index_phrases import phrase_index_encoder, phrase_index_kind, phrase_index_settings
 
-    given = ("max_length", "filter_threshold")
-    wanted: dict[str, Any] = {
-        "encoder_fingerprint": load_phrase_encoder(args.encoder).fingerprint(),
-        "dtype": args.dtype,
-    }
-    wanted |= {name: getattr(args, name) for name in given if getattr(args, name) is not None}
-    if math.isinf(wanted.get("filter_threshold", 0.0)):
-        wanted["filter_threshold"] = None  # as JSON has it
+    settings = phrase_index_settings(args, open_corpus(args.corpus), phrase_index_encoder(args))
+    # Where the encoder's folder lies, and how many passages were encoded at once, change nothing.
+    wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
     return {**wanted, "index": phrase_index_kind(args)}

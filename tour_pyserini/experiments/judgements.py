@@ -37,25 +37,31 @@ def measured_qrels(experiment: Experiment, name: str, places: Places) -> Path | 
     runs of the collection found.
     """
     collection = experiment.collections[name]
-    try:
-        if collection.qrels is None and collection.limit is None:
-            return _by_answers(experiment, name, places)
-        path = searched_qrels(experiment, name, places)
-    except TourError:
+    if collection.qrels is None and collection.limit is None:
+        return _by_answers(experiment, name, places)
+    if not is_file(collection.qrels or collection.corpus, places):
         return None
-    return path if path is not None and path.is_file() else None
+    return searched_qrels(experiment, name, places)
+
+
+def is_file(text: str, places: Places) -> bool:
+    """Whether a path of the experiment's file, ${VARIABLES} replaced, is a file on this machine."""
+    try:
+        return Path(expanded(text, places.variables)).is_file()
+    except TourError:
+        return False
 
 
 def _by_answers(experiment: Experiment, name: str, places: Places) -> Path | None:
-    if Path(expanded(experiment.collections[name].corpus, places.variables)).is_file():
+    if is_file(experiment.collections[name].corpus, places):
         return _judge(experiment, name, places)
-    runs = [
-        places.run(cell, condition)
-        for cell in cells(experiment, {"collections": [name]})
-        for condition in conditions_of(experiment, cell)
-    ]
-    runs = [run for run in runs if run.is_file()]
-    return _judge(experiment, name, places, runs) if runs else None
+    own = list(cells(experiment, {"collections": [name]}))
+    runs = {cell: [places.run(cell, condition) for condition in conditions_of(experiment, cell)] for cell in own}
+    found = [run for cell in own for run in runs[cell] if run.is_file()]
+    for cell in own:
+        if places.archive(cell).is_file() and not all(run.is_file() for run in runs[cell]):
+            raise TourError(f"{places.archive(cell)} has runs that can only be judged as files; use --unpack first.")
+    return _judge(experiment, name, places, found) if found else None
 
 
 def _judge(experiment: Experiment, name: str, places: Places, runs: Sequence[Path] = ()) -> Path:

@@ -29,6 +29,8 @@ class Measure:
 
     def __init__(self, measures: Sequence[str], qrels: Path, topics: str) -> None:
         of_runs = [name for name in measures if not is_answer_measure(name)]
+        if not of_runs:
+            raise TourError("the measures name none of the runs; add one of ir-measures, such as Success@1.")
         self.scorer = Scorer(of_runs, read_qrels(qrels))
         self.with_answers = None
         if len(of_runs) < len(measures):

@@ -66,15 +66,21 @@ def is_current(
     record: Record | None, *, settings: str, config: TourConfig, inputs: Mapping[str, Path], answers: int = 0
 ) -> bool:
     """Whether a run with this record was made with these settings from these files, and has that many answers."""
-    if record is None or record.get("settings") != settings or record.get("files") != digests(inputs):
+    if record is None or record.get("settings") != settings or record.get("answers_kept", 0) < answers:
         return False
-    if record.get("answers_kept", 0) < answers:
+    if not _same_files(record.get("files", {}), digests(inputs)):
         return False
     try:
         # A setting that is younger than the record has its default.
         return TourConfig.parse(str(record.get("config"))) == config
     except TourError:
         return False
+
+
+def _same_files(made: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a run was made from these files; older records do not name the files of models."""
+    asked = {role for role in now if role in made or role in ("topics", "corpus", "qrels")}
+    return {role: now[role] for role in asked} == dict(made)
 
 
 def digests(inputs: Mapping[str, Path]) -> dict[str, str]:

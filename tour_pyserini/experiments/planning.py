@@ -1,9 +1,9 @@
 """The commands that make up an experiment."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
@@ -56,18 +56,33 @@ def plan_search(
     }
     chosen = words(flags)
     where = ["--index", index.prebuilt or str(places.index_folder(experiment, cell))]
-    if index.vectors:
+    made = {**experiment.encoders[cell.encoder].index_flags, **index.flags}
+    if index.vectors and not made.get("phrases"):  # a phrase index has exact vectors of its own
         where += ["--vectors", str(places.index_folder(experiment, cell, index.vectors))]
     where += ["--qrels", str(qrels)] if qrels else []
     where += ["--cache", places.cache] if places.cache and "--no-cache" not in chosen else []
     settings = shlex.join([*index_settings(experiment, cell), *chosen])
     topics, corpus = _expanded([collection.topics, collection.corpus], places)
     inputs = {"topics": Path(topics), "corpus": Path(corpus)} | ({"qrels": qrels} if qrels else {})
-    return Search(
-        [*_expanded(chosen, places), *where, "--output", str(output)],
-        settings,
-        {role: path for role, path in inputs.items() if path.is_file()},
-    )
+    inputs = {role: path for role, path in inputs.items() if path.is_file()}
+    inputs |= _weights({"index encoder": made.get("encoder"), **{name: flags.get(name) for name in _MODELS}}, places)
+    return Search([*_expanded(chosen, places), *where, "--output", str(output)], settings, inputs)
+
+
+_MODELS = ("encoder", "reranker")
+_WEIGHTS = (".safetensors", ".bin", ".onnx", ".json")
+
+
+def _weights(models: Mapping[str, Any], places: Places) -> dict[str, Path]:
+    """The files of models that are folders, by role and name: a model that is trained again makes new runs."""
+    folders = {role: Path(expanded(str(name), places.variables)) for role, name in models.items() if name is not None}
+    return {
+        f"{role} {file.name}": file
+        for role, folder in folders.items()
+        if folder.is_dir()
+        for file in sorted(folder.iterdir())
+        if file.suffix in _WEIGHTS and file.is_file()
+    }
 
 
 def index_settings(experiment: Experiment, cell: Cell) -> list[str]:

@@ -65,12 +65,16 @@ def read_phrase_model(folder: Path) -> PhraseModel:
     """
     parts = read_parts(folder)
     model = PhraseModel(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
+    model = model.float()  # whatever the configuration says of the weights it was saved with
     for part, weights in parts.items():
         try:
             missing, _ = getattr(model, part).load_state_dict(weights, strict=False)
         except RuntimeError as error:
             raise TourError(f"the {part} in {folder} does not fit its config.json; fetch the folder again.") from error
-        # Poolers are not used, and some checkpoints lack them.
+        # Poolers are not used, and some checkpoints lack them; random ones would make every fingerprint another.
+        for name in missing:
+            if name.startswith("pooler."):
+                getattr(model, part).get_parameter(name).data.zero_()
         if lost := [name for name in missing if not name.startswith("pooler.")]:
             raise TourError(f"the {part} in {folder} lacks {len(lost)} weights, such as {lost[0]}; fetch it again.")
     return model.eval()

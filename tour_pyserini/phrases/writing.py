@@ -15,12 +15,18 @@ from tour_pyserini.phrases.building import ADDED_AT_ONCE, build_token_index
 from tour_pyserini.phrases.index import FILE
 from tour_pyserini.phrases.partial_tokens import PartialTokens
 from tour_pyserini.record import version_of
+from tour_pyserini.threads import faiss_threads
 
 LIBRARIES = ("faiss-cpu", "torch", "transformers", "numpy")
 
 
 def write_phrase_index(
-    folder: Path, partial: PartialTokens, settings: Mapping[str, Any], kind: Mapping[str, Any]
+    folder: Path,
+    partial: PartialTokens,
+    settings: Mapping[str, Any],
+    kind: Mapping[str, Any],
+    *,
+    threads: int | None = None,
 ) -> None:
     """Write the token vectors and their rows, FAISS over them, and beside them how they came about.
 
@@ -29,11 +35,13 @@ def write_phrase_index(
         partial: all tokens.
         settings: what the vectors depend on.
         kind: the kind of index with its settings, as `build_token_index` takes them.
+        threads: of FAISS at most; left out, as many as it takes.
     """
     import faiss
 
     vectors = partial.vectors()
-    faiss.write_index(build_token_index(vectors, **kind), str(folder / "index"))
+    with faiss_threads(threads):
+        faiss.write_index(build_token_index(vectors, **kind), str(folder / "index"))
     for name in ("vectors", "rows", "docid"):
         _link(partial.folder / name, folder / name)
     record = {

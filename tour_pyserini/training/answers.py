@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tour_pyserini.phrases.words import word_offsets
 
@@ -13,11 +14,7 @@ def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
         >>> answer_spans("Linda Davis sang; LINDA  DAVIS won.", ["linda davis"])
         [(0, 11), (18, 30)]
     """
-    words = word_offsets(text).tolist()
-    plain = [_plain(text[begin:end]) for begin, end in words]
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(plain):
-        places.setdefault(word, []).append(place)
+    words, plain, places = _words_of(text)
     found = set()
     for answer in answers:
         wanted = [_plain(answer[begin:end]) for begin, end in word_offsets(answer).tolist()]
@@ -25,6 +22,17 @@ def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
             if plain[place : place + len(wanted)] == wanted:
                 found.add((words[place][0], words[place + len(wanted) - 1][1]))
     return sorted(found)
+
+
+@lru_cache(maxsize=4096)  # a training asks for many answers in the same texts
+def _words_of(text: str) -> tuple[list[list[int]], list[str], dict[str, list[int]]]:
+    """Where the words stand, what they are without case, and the places of each."""
+    words = word_offsets(text).tolist()
+    plain = [_plain(text[begin:end]) for begin, end in words]
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(plain):
+        places.setdefault(word, []).append(place)
+    return words, plain, places
 
 
 def _plain(word: str) -> str:

@@ -63,8 +63,9 @@ def _passage(window: Window, text: str) -> TrainingPassage:
     rows, tokens = token_rows(text, window.offsets)
     places, (first, last) = window.tokens[tokens], window.offsets[tokens].T
     # At the edge of a stretch a word may be cut, and what is left of it neither begins nor ends it.
-    starts = np.flatnonzero((rows["roles"] & STARTS > 0) & (first <= rows["begin"]))
-    ends = np.flatnonzero((rows["roles"] & ENDS > 0) & (last >= rows["end"]))
+    inner = np.arange(len(rows))
+    starts = np.flatnonzero((rows["roles"] & STARTS > 0) & ((first <= rows["begin"]) | (inner > 0)))
+    ends = np.flatnonzero((rows["roles"] & ENDS > 0) & ((last >= rows["end"]) | (inner < len(rows) - 1)))
     return TrainingPassage(
         window.inputs,
         dict(zip(rows["begin"][starts].tolist(), places[starts].tolist(), strict=True)),

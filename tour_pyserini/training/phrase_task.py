@@ -76,9 +76,9 @@ class PhraseTask:
         own = torch.tensor([place for _, _, place in batch.questions])
         total = tokens.new_zeros(())
         for side, masks in enumerate(_masks(batch, tokens.shape[1])):
-            able, known, gold = (mask.to(tokens.device) for mask in masks)
+            able, answers, known, gold = (mask.to(tokens.device) for mask in masks)
             inside, across = side_loss(vectors[side], tokens, own=own, gold=gold, able=able, known=known)
-            keep = filter_loss(logits[..., side], gold.any(0), able)
+            keep = filter_loss(logits[..., side], answers, able)
             total = total + (inside + self._weights.batch * across + self._weights.filter * keep) / 2
         return total
 
@@ -106,16 +106,23 @@ class PhraseTask:
         return batches
 
 
-def _masks(batch: Batch, length: int) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """For starts and for ends: able [p, t], known [q, p, t], gold [q, p, t]; see `side_loss`."""
+def _masks(batch: Batch, length: int) -> list[tuple[torch.Tensor, ...]]:
+    """For starts and for ends: able [p, t], answers [p, t], known [q, p, t] and gold [q, p, t]; see `side_loss`.
+
+    `answers` is true where an answer to any question about the passage stands, drawn into this batch or not.
+    """
     shape = (len(batch.questions), len(batch.passages), length)
-    able, known, gold = (np.zeros((2, *size), dtype=bool) for size in (shape[1:], shape, shape))
+    able, answering, known, gold = (np.zeros((2, *size), dtype=bool) for size in (shape[1:], shape[1:], shape, shape))
     for number, passage in enumerate(batch.passages):
         able[0, number, list(passage.begins.values())] = True
         able[1, number, list(passage.ends.values())] = True
+        for _, answers in passage.questions:
+            for side, tokens in enumerate(passage.gold(answers)):
+                answering[side, number, tokens] = True
     for row, (_, answers, own) in enumerate(batch.questions):
         for number, passage in enumerate(batch.passages):
             for side, tokens in enumerate(passage.gold(answers)):
                 known[side, row, number, tokens] = True
         gold[:, row, own] = known[:, row, own]
-    return [tuple(torch.from_numpy(mask[side]) for mask in (able, known, gold)) for side in (0, 1)]  # type: ignore[misc]
+    masks = (able, answering, known, gold)
+    return [tuple(torch.from_numpy(mask[side]) for mask in masks) for side in (0, 1)]

@@ -86,6 +86,7 @@ class RerankerTask:
 
     def save(self, folder: Path) -> None:
         """Write the re-ranker, and beside it what it reads of a phrase."""
+        self._tokenizer.model_max_length = self._max_length  # search reads as much as training did
         self.model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
         self._shown.save(folder)

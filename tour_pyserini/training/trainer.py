@@ -143,9 +143,10 @@ def shuffled(
 
     random = np.random.default_rng(list(seed))
     order = random.permutation(count)
-    if lengths is not None:
-        near = size * NEAR
-        stretches = [order[start : start + near] for start in range(0, count, near)]
-        order = np.concatenate([one[np.argsort(np.asarray(lengths)[one], kind="stable")] for one in stretches])
+    if lengths is None:
+        return (order[start : start + size].tolist() for start in range(0, count, size))
+    near = size * NEAR
+    stretches = [order[start : start + near] for start in range(0, count, near)]
+    order = np.concatenate([one[np.argsort(np.asarray(lengths)[one], kind="stable")] for one in stretches])
     groups = [order[start : start + size].tolist() for start in range(0, count, size)]
     return (groups[place] for place in random.permutation(len(groups)))
