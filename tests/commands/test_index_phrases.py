@@ -153,7 +153,7 @@ def test_another_kind_takes_the_vectors_that_are_there(encoder, corpus, tmp_path
 
 
 def test_a_length_is_cut_to_what_the_model_reads_and_a_threshold_is_a_number(encoder, corpus, tmp_path):
-    longest = load_phrase_encoder(encoder).settings.max_length
+    longest = load_phrase_encoder(encoder).model.config.max_position_embeddings
     assert read_settings(build(encoder, corpus, tmp_path / "long", "--max-length", 4096))["max_length"] == longest
     short = read_settings(build(encoder, corpus, tmp_path / "short", "--max-length", 24))
     assert (short["max_length"], short["stride"] <= 12) == (24, True)
