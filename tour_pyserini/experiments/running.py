@@ -36,7 +36,8 @@ def steps(
     write: bool = True,
 ) -> Iterator[Step]:
     """The runs of the chosen cells, whether they are there or not; judgements of some topics are written if asked."""
-    judged = {cell.collection: searched_qrels(experiment, cell.collection, places, write=write) for cell in chosen}
+    names = dict.fromkeys(cell.collection for cell in chosen)
+    judged = {name: searched_qrels(experiment, name, places, write=write) for name in names}
     for cell in chosen:
         for name, condition in conditions_of(experiment, cell, conditions).items():
             output = places.run(cell, name)
