@@ -2,12 +2,14 @@
 
 import argparse
 import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.presets import PRESETS, preset_for
 from tour_pyserini.errors import TourError
 
+QUERY_LENGTH = 256
 PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
 
 
@@ -31,6 +33,23 @@ def positive(text: str) -> int:
     return value
 
 
+def settle(args: argparse.Namespace, own: Mapping[str, Any], others: Iterable[str], *, why: str) -> None:
+    """Give flags that were not given (None) their defaults, and refuse those that would be ignored.
+
+    Args:
+        args: what was given; is changed.
+        own: the defaults of the flags that count here, by name.
+        others: the flags that do not.
+        why: the rest of the sentence that begins with such a flag.
+    """
+    for name in others:
+        if getattr(args, name) is not None:
+            raise TourError(f"--{name.replace('_', '-')} {why}")
+    for name, default in own.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+
+
 def add_encoder_flags(parser: argparse._ArgumentGroup) -> None:
     """The query encoder, with Pyserini's names and meanings."""
     parser.add_argument(
@@ -43,7 +62,7 @@ def add_encoder_flags(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--pooling", choices=["cls", "mean", "last", "eos"], help="pooling of an encoder of class auto")
     parser.add_argument("--l2-norm", action=argparse.BooleanOptionalAction, help="normalise vectors to unit length")
     parser.add_argument("--query-prefix", metavar="TEXT", help="put before each query when it is encoded")
-    parser.add_argument("--max-length", type=positive, default=256, metavar="N", help="tokens of a query")
+    parser.add_argument("--max-length", type=positive, metavar="N", help=f"tokens of a query (default: {QUERY_LENGTH})")
     parser.add_argument(
         "--encoded-queries", metavar="DIR", help="vectors of queries instead of an encoder: a folder or a name"
     )

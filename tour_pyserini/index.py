@@ -15,7 +15,7 @@ import numpy as np
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.files import sha256
-from tour_pyserini.index_arguments import index_parser
+from tour_pyserini.index_arguments import index_arguments
 from tour_pyserini.index_inputs import findable, open_corpus
 from tour_pyserini.plugs.encode_documents import encode_documents, fitting_length, only_fields
 from tour_pyserini.plugs.encoders import encoder_fingerprint, load_document_encoder
@@ -35,7 +35,7 @@ LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "numpy")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    args = index_parser().parse_args(argv)
+    args = index_arguments(argv)
     with torch_threads(args.threads):
         if args.phrases:
             from tour_pyserini.index_phrases import index_phrases

@@ -1,7 +1,12 @@
 """What the index command can be told."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from tour_pyserini.arguments import settle
+from tour_pyserini.errors import TourError
 
 EXAMPLE = """\
 example:
@@ -10,6 +15,27 @@ example:
 An interrupted run leaves INDEX.partial; the same command goes on from there. The index appears when it is complete,
 and Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
 """
+
+
+# The flags of one kind of index alone, with their defaults.
+PASSAGES: dict[str, Any] = {"batch_size": 64, "M": 256, "efC": 256}
+PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "dtype": "float16", "filter_threshold": None}
+
+
+def index_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The words of the command, read, with every default.
+
+    Raises:
+        TourError: if a flag was given that its kind of index would ignore.
+    """
+    args = index_parser().parse_args(argv)
+    if not args.phrases:
+        settle(args, PASSAGES, PHRASES, why="is for phrases alone: add --phrases, or leave it out.")
+        return args
+    settle(args, PHRASES, PASSAGES, why="is not for --phrases: leave it out.")
+    if "text" not in args.fields:
+        raise TourError("--fields title leaves no text that phrases could stand in; add text.")
+    return args
 
 
 def index_parser() -> argparse.ArgumentParser:
@@ -38,7 +64,7 @@ def index_parser() -> argparse.ArgumentParser:
     add("--fields", nargs="+", choices=["title", "text"], default=["title", "text"], help="default: title text")
     max_length = "tokens of a document that are read (default: 256, or the model's positions where they are fewer)"
     add("--max-length", type=_positive, help=max_length)
-    add("--batch-size", type=_positive, default=64, help="documents encoded at once (default: 64)")
+    add("--batch-size", type=_positive, help="documents encoded at once (default: 64)")
     add("--device", default="cpu", help="cpu, cuda:0, ... (default: cpu)")
     add("--threads", type=_positive, help="at most this many (default: all processors)")
 
@@ -47,8 +73,8 @@ def index_parser() -> argparse.ArgumentParser:
     kinds.add_argument("--hnsw", action="store_true", help="a graph: fast, approximate search")
     kinds.add_argument("--pq", action="store_true", help="product quantisation: small, with approximate vectors")
     add = group.add_argument
-    add("--M", type=_positive, default=256, help="HNSW: neighbours of a node (default: 256)")
-    add("--efC", type=_positive, default=256, help="HNSW: candidates considered for them (default: 256)")
+    add("--M", type=_positive, help="HNSW: neighbours of a node (default: 256)")
+    add("--efC", type=_positive, help="HNSW: candidates considered for them (default: 256)")
     add("--pq-m", type=_positive, default=192, help="PQ: parts of a vector (default: 192)")
     add("--pq-nbits", type=_positive, default=8, help="PQ: bits of a part (default: 8)")
     _add_phrase_flags(parser)
@@ -60,10 +86,10 @@ def _add_phrase_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("phrases", about).add_argument
     add("--phrases", action="store_true", help="index phrases")
     kinds = "flat is exact; ivf looks into some lists alone; ivfpq keeps codes (--pq-m, --pq-nbits)"
-    add("--kind", choices=["flat", "ivf", "ivfpq"], default="flat", help=f"{kinds} (default: flat)")
-    add("--nlist", type=_positive, default=256, help="lists of an inverted file (default: 256)")
-    add("--nprobe", type=_positive, default=16, help="lists that a search looks into (default: 16)")
-    add("--dtype", choices=["float16", "float32"], default="float16", help="of token vectors (default: float16)")
+    add("--kind", choices=["flat", "ivf", "ivfpq"], help=f"{kinds} (default: flat)")
+    add("--nlist", type=_positive, help="lists of an inverted file (default: 256)")
+    add("--nprobe", type=_positive, help="lists that a search looks into (default: 16)")
+    add("--dtype", choices=["float16", "float32"], help="of token vectors (default: float16)")
     threshold = "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)"
     add("--filter-threshold", type=float, metavar="X", help=threshold)
 

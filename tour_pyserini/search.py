@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.arguments import config_from
+from tour_pyserini.arguments import QUERY_LENGTH, config_from
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
@@ -162,7 +162,7 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
     if args.encoded_queries:
         encoder = once(load_encoded_queries, args.encoded_queries)
     else:
-        options_of_queries = {"query_prefix": args.query_prefix, "max_length": args.max_length}
+        options_of_queries = {"query_prefix": args.query_prefix, "max_length": args.max_length or QUERY_LENGTH}
         encoder = once(load_query_encoder, tokenizer=args.tokenizer, **options_of_queries, **options)
     inner = once(open_searcher, args.index, encoder, ef_search=args.ef_search)
     texts = once(open_texts, args.corpus) if args.corpus else None

@@ -19,8 +19,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Flags that say something about passage indexes alone, and those about phrase indexes alone.
-_NOT_FOR_PHRASES = ("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix")
+_NOT_FOR_PHRASES = (
+    "vectors",
+    "ef_search",
+    "remove_query",
+    "encoder_class",
+    "pooling",
+    "l2_norm",
+    "query_prefix",
+    "max_length",
+)
 _FOR_PHRASES = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
+_SWITCHES = ("remove_query",)  # False where they were not given; others are None
 
 
 def add_phrase_flags(group: argparse._ArgumentGroup) -> None:
@@ -40,9 +50,12 @@ def check_phrase_flags(args: argparse.Namespace) -> bool:
     """Whether the index is one of phrases, once no flag is found to be meant for another kind."""
     phrases = is_phrase_index(args.index)
     for name in _NOT_FOR_PHRASES if phrases else _FOR_PHRASES:
-        if getattr(args, name) not in (None, False):
+        value = getattr(args, name)
+        if value if name in _SWITCHES else value is not None:
             kind = "a phrase" if phrases else "no phrase"
             raise TourError(f"--{name.replace('_', '-')} cannot be used: {args.index} is {kind} index.")
+    if args.context == "passage" and args.separator is not None:
+        raise TourError("--separator cannot be used with --context passage, which reads passages as they are.")
     if phrases and not args.corpus:
         raise TourError("--corpus is missing: an index of phrases says where they stand, not what they are.")
     return phrases

@@ -20,6 +20,19 @@ EXAMPLES = """examples:
   python -m tour_pyserini.train phrase-reranker --base roberta-large --index indexes/phrases --corpus ...
 """
 
+# The flags of one way to train a phrase encoder alone, with their defaults.
+FROM_BASE: dict[str, Any] = {
+    "pooling": None,
+    "lower_case": False,
+    "max_length": 256,
+    "questions_per_passage": 4,
+    "batch_weight": 1.0,
+    "filter_weight": 1.0,
+    "filter_recall": 0.98,
+    "train_embeddings": False,
+}
+QUERY_SIDE: dict[str, Any] = {"corpus": None, "depth": 100}
+
 DATA = "questions as JSON lines, their corpus.jsonl, and qrels where lines have neither `gold` nor `context`"
 
 
@@ -37,19 +50,21 @@ def train_parser() -> argparse.ArgumentParser:
 
 def _phrase_encoder(kinds: Any) -> None:
     parser = _kind(kinds, "phrase-encoder", "token vectors of passages and [start; end] vectors of questions")
-    add = parser.add_argument_group("phrase encoder").add_argument
+    about = "What --base says where only its query encoders are trained (--query-side)."
+    add = parser.add_argument_group("phrase encoder", about).add_argument
     add("--pooling", choices=["cls", "mean"], help="of questions (default: what the base declares, or cls)")
-    add("--lower-case", action="store_true", help="put questions in lower case")
-    add("--max-length", type=positive, default=256, metavar="N", help="tokens of a passage that are read at once")
-    add("--questions-per-passage", type=positive, default=4, metavar="N", help="drawn anew in every epoch")
-    add("--batch-weight", type=float, default=1.0, metavar="X", help="of in-batch beside in-passage negatives")
-    add("--filter-weight", type=float, default=1.0, metavar="X", help="of the filter's loss")
-    add("--filter-recall", type=float, default=0.98, metavar="X", help="answers' tokens that the filter is to keep")
-    add("--train-embeddings", action="store_true", help="train the vectors of the vocabulary too")
+    add("--lower-case", action="store_true", default=None, help="put questions in lower case")
+    add("--max-length", type=positive, metavar="N", help="tokens of a passage that are read at once (default: 256)")
+    add("--questions-per-passage", type=positive, metavar="N", help="drawn anew in every epoch (default: 4)")
+    add("--batch-weight", type=float, metavar="X", help="of in-batch beside in-passage negatives (default: 1)")
+    add("--filter-weight", type=float, metavar="X", help="of the filter's loss (default: 1)")
+    recall = "answers' tokens that the filter is to keep (default: 0.98)"
+    add("--filter-recall", type=float, metavar="X", help=recall)
+    add("--train-embeddings", action="store_true", default=None, help="train the vectors of the vocabulary too")
     add = parser.add_argument_group("query-side fine-tuning").add_argument
     add("--query-side", metavar="INDEX", help="train the query encoders of --base alone, on this phrase index")
     add("--corpus", metavar="FILE", help="the corpus of the index")
-    add("--depth", type=positive, default=100, metavar="N", help="phrases retrieved for each question")
+    add("--depth", type=positive, metavar="N", help="phrases retrieved for each question (default: 100)")
 
 
 def _phrase_reranker(kinds: Any) -> None:
@@ -91,7 +106,8 @@ def _kind(kinds: Any, name: str, about: str) -> argparse.ArgumentParser:
     )
     add("--validation-questions", type=positive, default=300, metavar="N", help="questions to validate on, at most")
     add = parser.add_argument_group("model").add_argument
-    add("--base", required=True, help="what to start from: a folder, a name on the model hub, or `default`")
+    named = "a folder, a name on the model hub, or `default`" if name == "phrase-encoder" else "a folder or a hub name"
+    add("--base", required=True, help=f"what to start from: {named}")
     add("--output", type=Path, required=True, metavar="DIR", help="the folder of the trained model")
     add("--device", default="cpu", help="cpu, cuda:0, ...")
     add("--threads", type=positive, metavar="N", help="at most this many (default: all processors)")

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.arguments import settle
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrase_encoders import load_phrase_encoder
 from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
@@ -18,6 +19,7 @@ from tour_pyserini.plugs.encoder_choice import DEFAULT
 from tour_pyserini.plugs.model_folder import fingerprint, read_model_folder
 from tour_pyserini.rerankers.checkpoint import read_tokenizer
 from tour_pyserini.texts import open_texts
+from tour_pyserini.train_arguments import FROM_BASE, QUERY_SIDE
 from tour_pyserini.train_inputs import read_examples_for, told_by
 from tour_pyserini.training.data import Example
 from tour_pyserini.training.phrase_task import PhraseTask, Weights
@@ -30,9 +32,8 @@ from tour_pyserini.training.trainer import Task
 
 def train_phrase_encoder(args: argparse.Namespace, settings: TrainSettings) -> dict[str, Any]:
     """Train from a base, or the query encoders of a phrase encoder on an index; the training's record."""
+    _settle(args)
     base = verify_default_encoder() if args.base == DEFAULT else find_model(args.base)
-    if args.query_side and args.corpus is None:
-        raise TourError("--corpus is missing: query-side fine-tuning reads the phrases it retrieves.")
     examples, held = read_examples_for(args, settings)
     told = {**told_by(args), "base": args.base, "base_fingerprint": fingerprint(base)}
     if args.query_side:
@@ -47,6 +48,18 @@ def train_phrase_encoder(args: argparse.Namespace, settings: TrainSettings) -> d
             return _phrase_task(args, settings, base, examples, held)
 
     return run_training(make, settings, told, output=args.output)
+
+
+def _settle(args: argparse.Namespace) -> None:
+    """Fill in the defaults of one way of training, and refuse the flags of the other."""
+    if not args.query_side:
+        settle(args, FROM_BASE, QUERY_SIDE, why="is for --query-side alone: leave it out.")
+        if not 0 < args.filter_recall <= 1:
+            raise TourError(f"--filter-recall must lie above 0 and at most at 1, not {args.filter_recall}.")
+        return
+    settle(args, QUERY_SIDE, FROM_BASE, why="is not for --query-side: the encoder in --base stays as it is.")
+    if args.corpus is None:
+        raise TourError("--corpus is missing: query-side fine-tuning reads the phrases it retrieves.")
 
 
 def _phrase_task(

@@ -10,6 +10,7 @@ from indexing import ROOT, flags, started, write_corpus
 from tour_pyserini import index
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
+from tour_pyserini.index_arguments import index_arguments
 from tour_pyserini.plugs.encode_documents import fitting_length, only_fields
 from tour_pyserini.plugs.index_settings import FILE, encoder_options
 from tour_pyserini.retrieval.building import build_index
@@ -231,3 +232,17 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     assert [row["id"] for row in rows] == (tmp_path / "ours" / "docid").read_text().split()
     theirs = np.array([row["vector"] for row in rows])
     assert np.abs(ours.reconstruct_n(0, ours.ntotal) - theirs).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "given", [["--kind", "flat"], ["--nlist", 4], ["--nprobe", 1], ["--dtype", "float16"], ["--filter-threshold", 0]]
+)
+def test_flags_of_phrases_are_refused_without_phrases(tmp_path, given):
+    with pytest.raises(TourError, match=f"{given[0]} is for phrases alone: add --phrases"):
+        index.main([str(word) for word in ["--corpus", tmp_path, "--index", tmp_path / "index", *given]])
+
+
+def test_defaults_are_pyserinis():
+    args = index_arguments(["--corpus", "c", "--index", "i", "--hnsw"])
+    assert index.index_kind(args) == {"kind": "hnsw", "hnsw_m": 256, "ef_construction": 256}
+    assert args.batch_size == 64

@@ -118,6 +118,11 @@ def test_what_cannot_be_indexed_is_refused(encoder, corpus, tmp_path):
     for more, message in [
         (["--pq"], "choose one of phrases with --kind"),
         (["--pooling", "mean"], "--pooling is not for --phrases"),
+        (["--no-l2-norm"], "--l2-norm is not for --phrases"),
+        (["--batch-size", 64], "--batch-size is not for --phrases"),
+        (["--M", 256], "--M is not for --phrases"),
+        (["--efC", 256], "--efC is not for --phrases"),
+        (["--fields", "title"], "--fields title leaves no text"),
         (["--kind", "ivfpq", "--pq-m", 5], "cannot be cut into 5"),
         (["--kind", "ivf", "--nlist", 2000, "--nprobe", 1], "2000 centroids need at least as many"),
     ]:
@@ -129,6 +134,13 @@ def test_what_cannot_be_indexed_is_refused(encoder, corpus, tmp_path):
     (folder / "docid").write_text("a\n")
     with pytest.raises(TourError, match="do not fit together"):
         open_phrase_index(folder)
+    whole = json.loads((folder / "tour-phrases.json").read_text())
+    for part, name in [("settings", "documents"), ("index", "kind"), ("built", "largest_norm"), ("built", "rows")]:
+        lacking = {**whole, part: {key: value for key, value in whole[part].items() if key != name}}
+        assert lacking != whole
+        (folder / "tour-phrases.json").write_text(json.dumps(lacking))
+        with pytest.raises(TourError, match=f"is damaged .*{name}"):
+            open_phrase_index(folder)
     (folder / "tour-phrases.json").write_text(json.dumps({"settings": {}}))
     with pytest.raises(TourError, match="does not describe a phrase index"):
         open_phrase_index(folder)

@@ -30,6 +30,13 @@ def test_a_question_is_in_one_split(tmp_path, capsys):
     assert "3 questions against 2: 1 answer_overlap_only, 1 no_overlap, 1 question_overlap" in capsys.readouterr().err
 
 
+def test_articles_have_nothing_in_common(tmp_path):
+    train = write(tmp_path / "a.jsonl", ("t1", "The", ["An", "a ?"]))
+    topics = write(tmp_path / "b.jsonl", ("q1", "A?", ["x"]), ("q2", "which band", ["The The"]))
+    main(["--topics", topics, "--train", train, "--output", str(tmp_path / "splits.tsv")])
+    assert read_splits(tmp_path / "splits.tsv", judged=["q1", "q2"]) == {"no_overlap": {"q1", "q2"}}
+
+
 def test_an_input_is_not_written_over(tmp_path):
     topics = write(tmp_path / "c.jsonl", ("q1", "who", ["x"]))
     with pytest.raises(TourError):

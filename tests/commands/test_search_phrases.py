@@ -138,6 +138,9 @@ def test_what_does_not_fit_is_refused(case, tmp_path):
     for more, message in [
         (["--vectors", "encode"], "--vectors cannot be used: .* is a phrase index"),
         (["--remove-query"], "--remove-query cannot be used"),
+        (["--no-l2-norm"], "--l2-norm cannot be used"),
+        (["--max-length", 256], "--max-length cannot be used"),
+        (["--context", "passage", "--separator", " "], "--separator cannot be used with --context passage"),
         (["--nprobe", 2], "--nprobe is for inverted files"),
         (["--predictions", tmp_path / "a.trec"], "cannot share a.trec"),
         (["--predictions", case.topics], "would be written over the input"),
@@ -146,8 +149,9 @@ def test_what_does_not_fit_is_refused(case, tmp_path):
             case.search(tmp_path / "a.trec", *more)
     with pytest.raises(TourError, match="--corpus is missing: an index of phrases"):
         search([str(w) for w in ["--topics", case.topics, "--index", case.index, "--method", "dense"]])
-    with pytest.raises(TourError, match=r"--unit cannot be used: .* is no phrase index"):
-        search([str(w) for w in ["--topics", case.topics, "--index", tmp_path, "--unit", "phrase"]])
+    for more in (["--unit", "phrase"], ["--no-title"]):
+        with pytest.raises(TourError, match=rf"{more[0].replace('no-', '')} cannot be used: .* is no phrase index"):
+            search([str(w) for w in ["--topics", case.topics, "--index", tmp_path, *more]])
     assert not list(tmp_path.iterdir())
 
 

@@ -12,7 +12,7 @@ from tour_pyserini.experiments.cells import cells, conditions_of
 from tour_pyserini.experiments.places import Places, variables
 from tour_pyserini.experiments.planning import index_argv, plan_search, settings_of
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
-from tour_pyserini.index_arguments import index_parser
+from tour_pyserini.index_arguments import index_arguments
 
 
 def read(tmp_path, values):
@@ -116,7 +116,7 @@ def test_every_condition_of_the_packaged_files_is_one_the_search_command_takes(n
         for condition_name, condition in conditions_of(experiment, cell).items():
             search = plan_search(experiment, cell, condition, places, output=tmp_path / "a.trec", qrels=None)
             if (words := index_argv(experiment, cell, places, cell.kind)) is not None:
-                index_parser().parse_args(words)
+                index_arguments(words)
             config = settings_of(search, condition_name)
             for flag, value in condition.flags.items():
                 if (field := flag.replace("-", "_")) in known:

@@ -11,6 +11,7 @@ from transformers import AutoModel, BertModel
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrase_encoders import load_phrase_encoder
+from tour_pyserini.phrase_encoders.loading import find_model
 from tour_pyserini.phrase_encoders.model import model_from_base
 from tour_pyserini.phrase_encoders.settings import EncoderSettings, read_encoder_settings
 from tour_pyserini.phrase_encoders.windows import windows_of
@@ -90,7 +91,7 @@ def test_the_filter_decides_by_its_linear_layer(folder, encoder):
     assert rows["begin"][rows["roles"] & 1 > 0].tolist() == everything.rows["begin"][starts].tolist()
 
 
-@pytest.mark.parametrize(("max_length", "stride"), [(64, 16), (48, 0), (40, 20), (64, 7)])
+@pytest.mark.parametrize(("max_length", "stride"), [(64, 16), (48, 0), (40, 20), (64, 7), (64, 31), (16, 8)])
 def test_long_passages_are_read_in_stretches_and_every_token_once(encoder, max_length, stride):
     settings = EncoderSettings(max_length=max_length, stride=stride)
     passages = [(one.title, one.text) for one in (LONG, PASSAGES[1], LONG._replace(title="t " * 200))]
@@ -100,6 +101,48 @@ def test_long_passages_are_read_in_stretches_and_every_token_once(encoder, max_l
         offsets = np.concatenate([window.offsets for window in windows if window.passage == place])
         expected = encoder.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         assert offsets.tolist() == [list(pair) for pair in expected]
+
+
+@pytest.mark.parametrize("stride", [8, 16, 32])
+def test_stretches_share_as_much_as_the_settings_say(encoder, stride):
+    windows = windows_of([("", "a " * 200)], encoder.tokenizer, EncoderSettings(max_length=64, stride=stride))
+    lengths = [len(window.inputs["input_ids"]) - 3 for window in windows]  # [CLS] [SEP] ... [SEP]
+    assert set(lengths[:-1]) == {61}
+    assert sum(lengths) - 200 == stride * (len(windows) - 1)
+
+
+def test_a_title_of_many_bytes_is_cut_too():
+    """Bytes as tokens: three turtles are three characters and twelve tokens."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+    (window,) = windows_of([("🐢🐢🐢", "twelve bytes")], tokenizer, EncoderSettings(max_length=16, stride=0))
+    assert tokenizer.decode(window.inputs["input_ids"]) == "🐢twelve bytes"
+    assert window.tokens.tolist() == list(range(4, 16))
+
+
+@pytest.mark.parametrize("name", ["roberta-large", "princeton-nlp/densephrases-multi", "gpt2", "a/b.c"])
+def test_a_name_on_the_model_hub_has_an_owner_or_none(name, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: asked.append(name) or tmp_path)
+    assert find_model(name) == tmp_path
+    assert asked == [name]
+
+
+@pytest.mark.parametrize(
+    "name", ["models/a/b", "./a", "../a", ".a", "/nowhere/a", "models/", "a/", "~/a", "default", "a b", "here.txt"]
+)
+def test_what_looks_like_a_missing_folder_is_not_asked_for(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.txt").touch()
+    monkeypatch.setattr("huggingface_hub.snapshot_download", None)
+    with pytest.raises(TourError, match="there is no model"):
+        find_model(name)
 
 
 def test_old_names_and_old_files_load_alike(folder, encoder, tmp_path):
@@ -175,6 +218,8 @@ def test_mean_pooling_ignores_padding(tmp_path):
 def test_what_is_no_phrase_encoder_is_refused(folder, tmp_path):
     with pytest.raises(TourError, match="there is no model"):
         load_phrase_encoder(tmp_path / "nowhere")
+    with pytest.raises(TourError, match="cannot run on the device 'nonsense'"):
+        load_phrase_encoder(folder, device="nonsense")
     with pytest.raises(TourError, match="holds no phrase encoder"):
         load_phrase_encoder(tmp_path)
     BertModel(configuration()).save_pretrained(tmp_path)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from tour_pyserini import index, train
 from tour_pyserini.errors import TourError
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def flags(place, output, *more):
     data = [place / "questions.jsonl", place / "corpus.jsonl"]
-    steps = ["--epochs", 40, "--batch-size", 2, "--learning-rate", 3e-3, "--max-length", 64, "--validate-every", 20]
+    steps = ["--epochs", 40, "--batch-size", 2, "--learning-rate", 3e-3, "--validate-every", 20]
+    steps += [] if "--query-side" in more else ["--max-length", 64]
     words = ["phrase-encoder", "--base", place / "base", "--output", output, "--data", *data, "--validation", *data]
     return [str(word) for word in [*words, *steps, "--threads", 1, *more]]
 
@@ -97,4 +99,55 @@ def test_what_is_missing_is_named_before_work(place, tmp_path):
         train.main(flags(place, tmp_path / "x", "--query-side", "nowhere"))
     with pytest.raises(TourError, match="is there already"):
         train.main(flags(place, place))
+    for recall in (1.5, 0, "nan"):
+        with pytest.raises(TourError, match="--filter-recall must lie above 0"):
+            train.main(flags(place, tmp_path / "x", "--filter-recall", recall))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", [["--corpus", "x"], ["--depth", 5]])
+def test_flags_of_query_side_fine_tuning_are_for_it_alone(place, tmp_path, given):
+    with pytest.raises(TourError, match=f"{given[0]} is for --query-side alone"):
+        train.main(flags(place, tmp_path / "x", *given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--pooling", "cls"],
+        ["--lower-case"],
+        ["--max-length", 256],
+        ["--questions-per-passage", 4],
+        ["--batch-weight", 0],
+        ["--filter-weight", 0],
+        ["--filter-recall", 0.5],
+        ["--train-embeddings"],
+    ],
+)
+def test_query_side_fine_tuning_refuses_what_the_base_decides(place, tmp_path, given):
+    more = ["--query-side", "nowhere", "--corpus", place / "corpus.jsonl", *given]
+    with pytest.raises(TourError, match=f"{given[0]} is not for --query-side"):
+        train.main(flags(place, tmp_path / "x", *more))
+
+
+def test_the_defaults_are_what_the_record_says(place, tmp_path):
+    words = [word for word in flags(place, tmp_path / "model", "--max-steps", 1) if word not in ("--max-length", "64")]
+    train.main(words)
+    told = json.loads((tmp_path / "model" / "training.json").read_text())["settings"]
+    expected = {"max_length": 256, "questions_per_passage": 4, "batch_weight": 1.0, "filter_weight": 1.0}
+    expected |= {"filter_recall": 0.98, "lower_case": False, "train_embeddings": False}
+    assert {name: told[name] for name in expected} == expected
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
+def test_a_device_that_is_not_there_is_named(place, tmp_path):
+    with pytest.raises(TourError, match="the model cannot run on the device 'cuda:0'"):
+        train.main(flags(place, tmp_path / "x", "--device", "cuda:0"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_phrase_encoder_has_a_default_base(capsys):
+    for what, offered in [("phrase-encoder", True), ("phrase-reranker", False), ("reading-comprehension", False)]:
+        with pytest.raises(SystemExit):
+            train.main([what, "--help"])
+        assert ("`default`" in capsys.readouterr().out) is offered

@@ -13,14 +13,20 @@ from tour_pyserini.evaluation.exact_match import normalise
 from tour_pyserini.phrase_encoders import load_phrase_encoder
 from tour_pyserini.phrases.index import open_phrase_index
 from tour_pyserini.phrases.marking import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.places import Place
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.phrases.sentences import around
 from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.checkpoint import read_tokenizer
 from tour_pyserini.texts import open_texts
 from tour_pyserini.topics.questions import read_questions
 from tour_pyserini.training import candidates as candidates_module
-from tour_pyserini.training.candidates import find_candidates
+from tour_pyserini.training.candidates import Candidates, find_candidates
+from tour_pyserini.training.data import Example
+from tour_pyserini.training.reading_task import ReadingTask
 from tour_pyserini.training.reranker_model import marked_classifier
+from tour_pyserini.training.reranker_task import RerankerTask
+from tour_pyserini.training.settings import TrainSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,6 +51,13 @@ def flags(place, phrases, output, *more):
     words += ["--data", place / "questions.jsonl", "--validation", place / "questions.jsonl", "--output", output]
     words += ["--depth", 60, "--threads", 1, "--max-length", 100, "--batch-size", 4, "--learning-rate", 3e-3]
     return [str(word) for word in [*words, *more]]
+
+
+def reading_flags(place, output, *more):
+    data = [place / "questions.jsonl", place / "corpus.jsonl"]
+    words = ["reading-comprehension", "--base", place / "base", "--output", output, "--data", *data]
+    words += ["--validation", *data, "--epochs", 30, "--learning-rate", 3e-3, "--validate-every", 20, "--threads", 1]
+    return [str(word) for word in [*words, "--max-length", 100, "--batch-size", 4, *more]]
 
 
 @pytest.mark.parametrize(("positive", "context"), [("context", "1"), ("phrase", "3")])
@@ -133,6 +146,71 @@ def test_an_interrupted_training_goes_on_with_its_candidates(place, phrases, tmp
         train.main(arguments)
 
 
+def test_topics_may_have_a_name_of_pyserinis(place, phrases, tmp_path, monkeypatch):
+    from tour_pyserini import train_phrase_reranker
+
+    monkeypatch.setattr(
+        train_phrase_reranker, "read_questions", lambda _: read_questions(place / "questions.jsonl")
+    )  # nothing is downloaded
+    words = flags(place, phrases, tmp_path / "model", "--max-steps", 1)
+    words[words.index("--data") + 1] = "dpr-nq-dev"
+    train.main(words)
+    assert json.loads((tmp_path / "model" / "training.json").read_text())["settings"]["data"] == [{"dpr-nq-dev": None}]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
+def test_a_device_that_is_not_there_is_named(place, phrases, tmp_path):
+    with pytest.raises(TourError, match="cannot run on the device 'cuda:0'"):
+        train.main(flags(place, phrases, tmp_path / "x", "--device", "cuda:0"))
+    model, tokenizer = marked_classifier(place / "base", labels=1)
+    with pytest.raises(TourError, match="cannot run on the device 'nonsense'"):
+        RerankerTask(model, tokenizer, [], [], {}, PhraseInput(), TrainSettings(), device="nonsense")
+    with pytest.raises(TourError, match="cannot run on the device 'cuda:0'"):
+        train.main(reading_flags(place, tmp_path / "x", "--device", "cuda:0"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("max_length", [24, 4096])  # fewer than a question has; more than the model's 128 positions
+def test_pairs_are_cut_as_search_cuts_them(place, searcher, tmp_path, max_length):
+    torch.manual_seed(0)
+    model, tokenizer = marked_classifier(place / "base", labels=1)
+    long, short = "who " * 140, "which river"
+    right, wrong = Place("b", 2, 7), Place("d", 4, 8)
+    found = [Candidates(question, [right], [wrong]) for question in (long, short)]
+    options = {"max_length": max_length, "device": "cpu"}
+    task = RerankerTask(
+        model.eval(), tokenizer, found, found, searcher.texts, PhraseInput(), TrainSettings(), **options
+    )
+    task.save(tmp_path)
+    reranker = load_reranker(tmp_path, max_length=max_length)
+    scores = [
+        reranker.predict([(question, PhraseInput()(*searcher.texts[at.docid].parts, at.begin, at.end))])[0]
+        for at in (right, wrong)
+        for question in (long, short)
+    ]
+    with torch.no_grad():
+        loss = float(task.loss([(question, right, wrong) for question in (long, short)]))
+    expected = np.mean([np.log1p(np.exp(scores[2] - scores[0])), np.log1p(np.exp(scores[3] - scores[1]))])
+    assert loss == pytest.approx(expected, abs=1e-4)
+    assert scores[0] != pytest.approx(scores[2], abs=1e-4)  # the passages are not cut away
+
+
+@pytest.mark.parametrize("max_length", [24, 4096])
+def test_a_reader_reads_questions_of_any_length(place, max_length):
+    from transformers import AutoModelForQuestionAnswering
+
+    torch.manual_seed(0)
+    model = AutoModelForQuestionAnswering.from_pretrained(place / "base")
+    tokenizer = read_tokenizer(place / "base")
+    examples = [Example(question, ["A river"], "b", "", "A river runs.") for question in ("who " * 140, "which")]
+    task = ReadingTask(model, tokenizer, examples, examples, TrainSettings(), max_length=max_length)
+    task.model.eval()
+    with torch.no_grad():
+        together, *each = [float(task.loss(batch)) for batch in (examples, examples[:1], examples[1:])]
+    assert together == pytest.approx(np.mean(each), abs=1e-5)
+    assert set(task.validate()) == {"EM", "F1"}
+
+
 def test_a_published_reranker_loads_with_its_two_logits(tmp_path):
     """RoBERTa with two classes and the marks among its tokens, as the paper's authors publish them."""
     from transformers import BertForSequenceClassification
@@ -152,10 +230,7 @@ def test_a_published_reranker_loads_with_its_two_logits(tmp_path):
 
 
 def test_reading_comprehension_is_a_base(place, phrases, tmp_path):
-    data = [place / "questions.jsonl", place / "corpus.jsonl"]
-    words = ["reading-comprehension", "--base", place / "base", "--output", tmp_path / "reader", "--data", *data]
-    words += ["--validation", *data, "--epochs", 30, "--learning-rate", 3e-3, "--validate-every", 20, "--threads", 1]
-    train.main([str(word) for word in [*words, "--max-length", 100, "--batch-size", 4]])
+    train.main(reading_flags(place, tmp_path / "reader"))
     history = json.loads((tmp_path / "reader" / "training.json").read_text())["history"]
     assert max(entry["EM"] for entry in history) >= 0.7 > history[0]["EM"]
     arguments = flags(place, phrases, tmp_path / "model", "--max-steps", 2)

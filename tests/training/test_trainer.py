@@ -55,12 +55,43 @@ def test_it_learns_and_records_every_validation(tmp_path):
 
 
 def test_the_best_is_kept_not_the_last(tmp_path):
-    record = run(tmp_path, "model", Toy([0.9, 0.1, 0.7, 0.7, 0.2, 0.3]))
+    class Watched(Toy):
+        def validate(self):
+            seen.append([float(value.detach()) for value in self.model.parameters()])
+            return super().validate()
+
+    seen = []
+    record = run(tmp_path, "model", Watched([0.9, 0.1, 0.7, 0.7, 0.2, 0.3]))
     assert record["best_step"] == 8  # the first of two equals; what was before training is not a candidate
-    weights = json.loads((tmp_path / "model" / "weights.json").read_text())
-    full = Toy()
-    run(tmp_path, "short", full, TrainSettings(epochs=5, max_steps=8, learning_rate=0.3, warmup=0.2, save_every=3))
-    assert weights[0] != json.loads((tmp_path / "short" / "weights.json").read_text())[0]  # another schedule
+    assert json.loads((tmp_path / "model" / "weights.json").read_text()) == seen[2]
+    assert len({tuple(weights) for weights in seen}) == 6
+
+
+class Dictated(Toy):
+    """Its losses are given, one for each batch of an epoch; the gradient of the weight is 1 where there is one."""
+
+    def __init__(self, losses):
+        super().__init__()
+        self.losses, self.grads = losses, []
+        self.model.weight.register_post_accumulate_grad_hook(lambda weight: self.grads.append(float(weight.grad)))
+
+    def loss(self, batch):
+        value = self.losses[batch[1]]
+        return None if value is None else value + self.model.weight.sum() - self.model.weight.sum().detach()
+
+
+def test_batches_that_teach_nothing_have_no_loss(tmp_path):
+    for name, losses, mean in [("some", [None, 4.0, None, 2.0], 3.0), ("none", [None] * 4, None)]:
+        task = Dictated(losses)
+        record = run(tmp_path, name, task, TrainSettings(epochs=1))
+        assert record["history"][1]["loss"] == mean
+
+
+def test_a_short_group_counts_as_much_as_a_full_one(tmp_path):
+    task = Dictated([1.0, 2.0, 3.0, 10.0])
+    record = run(tmp_path, "model", task, TrainSettings(epochs=1, accumulate=3))
+    assert task.grads == pytest.approx([1 / 3, 2 / 3, 1, 1])
+    assert record["history"][1]["loss"] == pytest.approx((2 + 10) / 2)
 
 
 @pytest.mark.parametrize("stop_at", [0, 2, 3, 4, 7, 19])

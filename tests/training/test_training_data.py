@@ -12,7 +12,7 @@ from tour_pyserini.phrases.words import word_offsets
 from tour_pyserini.training.answers import answer_spans
 from tour_pyserini.training.data import read_examples
 from tour_pyserini.training.passages import training_passages
-from tour_pyserini.training.sets import read_sources, split
+from tour_pyserini.training.sets import described, read_sources, split
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,12 @@ def test_sources(place, tmp_path):
     examples = read_examples(tmp_path / "other.jsonl", place / "corpus.jsonl", tmp_path / "qrels.tsv")
     assert [(one.question, one.title) for one in examples] == [("which river", "Rivers"), ("what", "Colours")]
     assert len(read_sources([[str(place / "questions.jsonl"), str(place / "corpus.jsonl")]] * 2)) == 14
+
+
+def test_data_is_described_by_content_where_it_is_a_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4's example
+    assert described([["dpr-nq-dev"], [str(tmp_path / "a")]]) == [{"dpr-nq-dev": None}, {str(tmp_path / "a"): digest}]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ def overlap_splits(questions: Sequence[Question], train: Sequence[Question]) -> 
     """
     texts = {normalise(question.text) for question in train}
     answers = {normalise(answer) for question in train for answer in question.answers}
+    for known in (texts, answers):
+        known.discard("")  # what is left of "The", which has nothing in common with "A"
     for question in questions:
         if normalise(question.text) in texts:
             yield question.qid, "question_overlap"

@@ -15,9 +15,9 @@ from tour_pyserini.plugs.index_settings import FILE
 def make_index(folder: Path, argv: list[str]) -> None:
     """Build an index, or see that the one which is there is the one that the words describe."""
     from tour_pyserini.index import main as build
-    from tour_pyserini.index_arguments import index_parser
+    from tour_pyserini.index_arguments import index_arguments
 
-    args = index_parser().parse_args(argv)
+    args = index_arguments(argv)
     if not (folder / (PHRASES if args.phrases else FILE)).is_file():
         build(argv)
         return

@@ -123,10 +123,12 @@ def _passage_pairs(args: argparse.Namespace, queries: Mapping[str, str], hits: M
 
 def _phrase_pairs(args: argparse.Namespace, queries: Mapping[str, str]) -> list[Pair]:
     from tour_pyserini.phrases.places import Place, title_and_text
+    from tour_pyserini.plugs.queries import encode_queries
     from tour_pyserini.search_phrases import phrase_input, retriever
 
     searcher, shown = retriever(args, lambda make, *given, **options: make(*given, **options)), phrase_input(args)
-    found = searcher.batch_search(list(queries.values()), list(queries), HITS)
+    vectors = encode_queries(searcher.query_encoder, list(queries.values()), list(queries), searcher.dimension)
+    found = searcher.batch_search(vectors, list(queries), HITS)
     places = [(qid, Place(hit.docid, hit.begin, hit.end)) for qid, hits in found.items() for hit in hits]
     return [(queries[qid], shown(*title_and_text(searcher.texts, at), at.begin, at.end)) for qid, at in places]
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
+from tour_pyserini.devices import on_device
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrase_encoders.settings import EncoderSettings
 from tour_pyserini.phrase_encoders.windows import Window, windows_of
@@ -41,7 +42,7 @@ class PhraseEncoder:
     def __init__(self, model: Any, tokenizer: Any, settings: EncoderSettings, *, device: str = "cpu") -> None:
         if not tokenizer.is_fast:
             raise TourError("a phrase encoder needs a fast tokenizer, which knows where its tokens stand in the text.")
-        self.model, self.tokenizer = model.to(device), tokenizer
+        self.model, self.tokenizer = on_device(model, device), tokenizer
         length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, settings.max_length)
         self.settings = dataclasses.replace(settings, max_length=length, stride=min(settings.stride, length // 2))
         self.dimension: int = model.config.hidden_size

@@ -1,6 +1,7 @@
 """From what a user names to a phrase encoder."""
 
 import os
+import re
 from pathlib import Path
 
 from tour_pyserini.errors import TourError, first_line
@@ -12,6 +13,8 @@ from tour_pyserini.rerankers.checkpoint import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_
 
 TOKENIZER = "SpanBERT/spanbert-base-cased"
 """Where DensePhrases takes its tokenizer from; its own folders may lack one."""
+HUB_NAME = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
+"""`roberta-large` or `owner/name`; no path with several slashes, or one that begins with a dot or a tilde."""
 
 
 def load_phrase_encoder(
@@ -32,10 +35,7 @@ def load_phrase_encoder(
     if not has_phrase_weights(folder):
         raise TourError(f"{folder} holds no phrase encoder: it lacks config.json, or weights.")
     tokens = read_tokenizer(find_model(tokenizer or (folder if _has_tokenizer(folder) else TOKENIZER)))
-    try:
-        return PhraseEncoder(read_phrase_model(folder), tokens, read_encoder_settings(folder), device=device)
-    except RuntimeError as error:
-        raise TourError(f"{folder} cannot run on the device {device!r} ({first_line(error)}).") from error
+    return PhraseEncoder(read_phrase_model(folder), tokens, read_encoder_settings(folder), device=device)
 
 
 def _has_tokenizer(folder: Path) -> bool:
@@ -47,7 +47,7 @@ def find_model(spec: str | os.PathLike[str]) -> Path:
     folder = Path(spec).expanduser()
     if folder.is_dir():
         return folder
-    if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith(".") or str(spec).count("/") != 1:
+    if isinstance(spec, os.PathLike) or folder.exists() or not HUB_NAME.fullmatch(spec) or spec == "default":
         raise TourError(f"there is no model {spec}; give its folder or its name on the model hub.")
     from huggingface_hub import snapshot_download
 

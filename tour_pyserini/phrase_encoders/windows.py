@@ -32,14 +32,13 @@ def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: En
 
     Of the tokens that two stretches share, each gives those that stand nearer to its middle.
     """
-    room = settings.max_length // TITLE_SHARE
-    titles = [_cut(title, tokenizer, room) for title, _ in passages]
+    titles = [_cut(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
     coded = tokenizer(
         titles,
         [text for _, text in passages],
         truncation="only_second",
         max_length=settings.max_length,
-        stride=min(settings.stride, room),
+        stride=settings.stride,
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
     )
@@ -49,9 +48,8 @@ def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: En
     for at, owner in enumerate(owners):
         ours = np.array([sequence == 1 for sequence in coded.sequence_ids(at)])
         tokens = np.flatnonzero(ours)
-        shared = min(settings.stride, room)
-        first = shared // 2 if at and owners[at - 1] == owner else 0
-        last = shared - shared // 2 if at + 1 < len(owners) and owners[at + 1] == owner else 0
+        first = settings.stride // 2 if at and owners[at - 1] == owner else 0
+        last = settings.stride - settings.stride // 2 if at + 1 < len(owners) and owners[at + 1] == owner else 0
         tokens = tokens[first : len(tokens) - last]
         offsets = np.array(coded["offset_mapping"][at], dtype=np.int64).reshape(-1, 2)[tokens]
         result.append(Window(owner, {name: coded[name][at] for name in names}, tokens, offsets))
@@ -60,7 +58,7 @@ def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: En
 
 def _cut(title: str, tokenizer: Any, room: int) -> str:
     """A title that leaves room for the text."""
-    if len(title) < room:  # no tokenizer makes more tokens than characters, but for a few it adds itself
+    if len(title.encode()) < room:  # no tokenizer makes more tokens than bytes, but for one it puts in front
         return title
     offsets = tokenizer(title, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return title[: offsets[room - 1][1]] if len(offsets) > room else title

@@ -71,7 +71,8 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
 
     settings, place = read_settings(folder), Path(folder)
     try:
-        count, dimension = int(settings["rows"]), int(settings["dimension"])
+        count, dimension, documents = (int(settings[name]) for name in ("rows", "dimension", "documents"))
+        exact, largest_norm = settings["index"]["kind"] in EXACT, float(settings["largest_norm"])
         rows = np.memmap(place / "rows", dtype=ROW, mode="r", shape=(count,))
         vectors = np.memmap(place / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
         docids = (place / "docid").read_text(encoding="utf-8").splitlines()
@@ -79,11 +80,11 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
         index = faiss.read_index(str(place / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise TourError(f"the phrase index {place} is damaged ({error}); build it again.") from error
-    if index.ntotal != count or len(docids) != settings["documents"]:
+    if index.ntotal != count or len(docids) != documents:
         raise TourError(f"the phrase index {place} is damaged: its files do not fit together; build it again.")
     if nprobe is not None:
         _set_nprobe(index, nprobe, place)
-    return PhraseIndex(rows, vectors, index, docids, settings["index"]["kind"] in EXACT, settings["largest_norm"])
+    return PhraseIndex(rows, vectors, index, docids, exact, largest_norm)
 
 
 def _set_nprobe(index: Any, nprobe: int, place: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.devices import on_device
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.optional import imported
 from tour_pyserini.rerankers.options import Options
@@ -71,10 +72,7 @@ def read_model(folder: Path, auto_class: str, config: Any, options: Options) -> 
             f"{folder} is no re-ranker: its checkpoint lacks {len(missing)} of the weights needed to score a pair, "
             f"such as {missing[0]}; choose a cross-encoder (this may be a bi-encoder)."
         )
-    try:
-        return model.float().eval().to(options.device)
-    except Exception as error:
-        raise TourError(f"{folder} cannot run on the device {options.device!r} ({_brief(error)}); use cpu.") from error
+    return on_device(model.float().eval(), options.device, name=folder)
 
 
 def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int) -> int:

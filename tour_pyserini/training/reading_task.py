@@ -1,5 +1,6 @@
 """Reading comprehension: where in a passage the answer to a question stands. A start for phrase re-rankers."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -8,13 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from tour_pyserini.devices import on_device
 from tour_pyserini.phrases.rows import ENDS, STARTS, token_rows
+from tour_pyserini.rerankers.batching import padded
+from tour_pyserini.rerankers.checkpoint import usable_length
 from tour_pyserini.texts.passage import passage
 from tour_pyserini.training.answers import answer_spans
 from tour_pyserini.training.data import Example
 from tour_pyserini.training.measures import answer_means
 from tour_pyserini.training.phrase_loss import marginal
 from tour_pyserini.training.precision import computing_in
+from tour_pyserini.training.reading_tokens import ReadingTokens
 from tour_pyserini.training.settings import TrainSettings
 from tour_pyserini.training.trainer import shuffled
 
@@ -47,9 +52,11 @@ class ReadingTask:
             max_length: tokens of a question and a passage; answers beyond it teach nothing.
             device: of the model.
         """
-        self.model, self._tokenizer, self._device = model.to(device), tokenizer, device
+        self.model, self._tokenizer, self._device = on_device(model, device), tokenizer, device
         self._examples, self._validation, self._settings = examples, validation, settings
-        self._max_length = max_length
+        length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, max_length)
+        self._pairs = ReadingTokens(copy.deepcopy(tokenizer), max_length=length)
+        self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
         self.batches = lru_cache(maxsize=2)(self._batches)
 
     def loss(self, batch: Sequence[Example]) -> Any:
@@ -85,20 +92,12 @@ class ReadingTask:
     def _run(self, batch: Sequence[Example]) -> tuple[torch.Tensor, dict[str, np.ndarray], np.ndarray]:
         """Logits [2, b, t]; where tokens can begin and end answers, and where they do, [2, b, t]; offsets [b, t, 2]."""
         texts = [_shown(one) for one in batch]
-        coded = self._tokenizer(
-            [one.question for one in batch],
-            texts,
-            truncation="only_second",
-            max_length=self._max_length,
-            padding=True,
-            return_offsets_mapping=True,
-            return_tensors="pt",
-        )
-        offsets = coded.pop("offset_mapping").numpy()
+        pairs = [(one.question, text) for one, text in zip(batch, texts, strict=True)]
+        coded = padded(next(self._pairs.rows([pairs])), self._fill)
+        offsets = np.stack([coded.pop("begin"), coded.pop("end")], axis=2)
         masks = {name: np.zeros((2, *offsets.shape[:2]), dtype=bool) for name in ("able", "gold")}
         for row, (one, text) in enumerate(zip(batch, texts, strict=True)):
-            ours = np.array([sequence == 1 for sequence in coded.sequence_ids(row)])
-            rows, tokens = token_rows(text, np.where(ours[:, None], offsets[row], 0))
+            rows, tokens = token_rows(text, offsets[row])
             spans = answer_spans(text, one.answers)
             for side, (edge, role) in enumerate((("begin", STARTS), ("end", ENDS))):
                 able = tokens[rows["roles"] & role > 0]
@@ -106,7 +105,8 @@ class ReadingTask:
                 right = np.isin(rows[edge][rows["roles"] & role > 0], [span[side] for span in spans])
                 masks["gold"][side, row, able[right]] = True
         with computing_in(self._settings.precision, self.model):
-            output = self.model(**coded.to(self._device))
+            inputs = {name: torch.from_numpy(ids).to(self._device) for name, ids in coded.items()}
+            output = self.model(**inputs)
         return torch.stack([output.start_logits, output.end_logits]).float().cpu(), masks, offsets
 
     def _batches(self, epoch: int) -> Sequence[Sequence[Example]]:

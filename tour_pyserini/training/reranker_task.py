@@ -1,5 +1,6 @@
 """Training a phrase re-ranker: one right and one wrong phrase for each question, drawn anew in every epoch."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -9,9 +10,13 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, softplus
 
+from tour_pyserini.devices import on_device
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.marking import PhraseInput
 from tour_pyserini.phrases.places import Place, title_and_text
+from tour_pyserini.rerankers.batching import padded
+from tour_pyserini.rerankers.checkpoint import usable_length
+from tour_pyserini.rerankers.pair_tokens import pair_tokens
 from tour_pyserini.training.candidates import Candidates
 from tour_pyserini.training.precision import computing_in
 from tour_pyserini.training.settings import TrainSettings
@@ -62,9 +67,13 @@ class RerankerTask:
         """
         if loss not in LOSSES:
             raise TourError(f"there is no loss {loss!r}; choose one of {', '.join(LOSSES)}.")
-        self.model, self._tokenizer, self._device = model.to(device), tokenizer, device
+        self.model, self._tokenizer, self._device = on_device(model, device), tokenizer, device
+        length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, max_length)
         self._candidates, self._texts, self._shown = candidates, texts, shown
-        self._settings, self._pairwise, self._max_length = settings, loss == "pairwise", max_length
+        self._settings, self._pairwise, self._max_length = settings, loss == "pairwise", length
+        # As search cuts and pads them; a copy, because what is saved must not depend on how the last batch was cut.
+        self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=length)
+        self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
         self._validation = _drawn(validation, [settings.seed])
         self.batches = lru_cache(maxsize=2)(self._batches)
 
@@ -93,18 +102,11 @@ class RerankerTask:
 
     def _logits(self, batch: Sequence[Pair]) -> torch.Tensor:
         """[2 b, labels]: the right phrases', then the wrong ones'."""
-        questions = [question for question, _, _ in batch] * 2
-        passages = [self._passage(pair[side]) for side in (1, 2) for pair in batch]
-        coded = self._tokenizer(
-            questions,
-            passages,
-            truncation="only_second",
-            max_length=self._max_length,
-            padding=True,
-            return_tensors="pt",
-        )
+        pairs = [(pair[0], self._passage(pair[side])) for side in (1, 2) for pair in batch]
+        rows = padded(next(self._pairs.rows([pairs])), self._fill, left=self._tokenizer.padding_side == "left")
+        coded = {name: torch.from_numpy(ids).to(self._device) for name, ids in rows.items()}
         with computing_in(self._settings.precision, self.model):
-            return self.model(**coded.to(self._device)).logits.float()
+            return self.model(**coded).logits.float()
 
     def _passage(self, place: Any) -> str:
         title, text = title_and_text(self._texts, place)

@@ -1,6 +1,7 @@
 """Training and validation data as the command line names them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,5 +43,5 @@ def split(examples: Sequence[Example], *, share: float, most: int, seed: int) ->
 
 
 def described(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """The files by name and content, for the record."""
-    return [{path: sha256(path) for path in source} for source in sources]
+    """The files by name and content, for the record; what is no file, such as Pyserini's topics, by name alone."""
+    return [{path: sha256(path) if Path(path).is_file() else None for path in source} for source in sources]

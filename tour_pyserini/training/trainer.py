@@ -58,7 +58,8 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
             # Everything random depends on the seed and the step: a resumed training draws what it would have drawn.
             torch.manual_seed(settings.seed * 1_000_003 + step)
             loss = _step(task, optimiser, settings, step, steps, per_epoch)
-            state["losses"] = [state["losses"][0] + loss, state["losses"][1] + 1]
+            if loss is not None:
+                state["losses"] = [state["losses"][0] + loss, state["losses"][1] + 1]
             state["step"] = step + 1
             bar.update()
             due = (step + 1) % (settings.validate_every or per_epoch) == 0 or step + 1 == steps
@@ -69,28 +70,29 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
     return {"steps": state["step"], "best_step": state["best_step"], "history": state["history"]}
 
 
-def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps: int, per_epoch: int) -> float:
-    """One update; the mean loss of its batches."""
+def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps: int, per_epoch: int) -> float | None:
+    """One update; the mean loss of its batches, or None where none of them had anything to teach."""
     import torch
 
     batches = task.batches(step // per_epoch)
     first = (step % per_epoch) * settings.accumulate
-    total, count = 0.0, 0
+    group = batches[first : first + settings.accumulate]  # the last one of an epoch may be short
+    losses = []
     task.model.train()
-    for batch in batches[first : first + settings.accumulate]:
+    for batch in group:
         loss = task.loss(batch)
         if loss is None:
             continue
         if not torch.isfinite(loss):
             raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower --learning-rate.")
-        (loss / settings.accumulate).backward()
-        total, count = total + float(loss.detach()), count + 1
+        (loss / len(group)).backward()
+        losses.append(float(loss.detach()))
     torch.nn.utils.clip_grad_norm_(task.model.parameters(), settings.clip)
-    for group in optimiser.param_groups:
-        group["lr"] = settings.rate(step, steps)
+    for parameters in optimiser.param_groups:
+        parameters["lr"] = settings.rate(step, steps)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return total / max(1, count)
+    return sum(losses) / len(losses) if losses else None
 
 
 def _validate(task: Task, checkpoints: Checkpoints, state: dict[str, Any]) -> None:
@@ -98,12 +100,12 @@ def _validate(task: Task, checkpoints: Checkpoints, state: dict[str, Any]) -> No
     measures = task.validate()
     total, count = state["losses"]
     state["losses"] = [0.0, 0]
-    now = {"step": state["step"], "loss": total / max(1, count), **measures}
+    now = {"step": state["step"], "loss": total / count if count else None, **measures}
     past = [entry for entry in state["history"] if entry["step"] == state["best_step"] and state["best"]]
     if not past or _key(now) > _key(past[0]):
         state["best"], state["best_step"] = checkpoints.save_best(state["step"], task.save), state["step"]
     state["history"].append(now)
-    shown = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step")
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step" and value is not None)
     sys.stderr.write(f"step {state['step']}: {shown}{' (best)' if state['best_step'] == state['step'] else ''}\n")
 
 
