@@ -49,7 +49,16 @@ def _table(indexes: Sequence[str], vectors: Path, ks: Sequence[int]) -> Table:
         points = {"every phrase is scored": brute} | {_kind(index): _point(index, vectors, k) for index in indexes}
         lines += [_line(name, k, point, brute) for name, point in points.items()]
     settings = read_settings(indexes[0])
-    head = ["search", "k", "ms per query", "times as fast", "MiB when open", "peak MiB", "of the best k"]
+    head = [
+        "search",
+        "k",
+        "ms per query",
+        "times as fast",
+        "ms, all together",
+        "open, MiB",
+        "peak MiB",
+        "of the best k",
+    ]
     title = f"{settings['rows']:,} token vectors of {settings['dimension']} dimensions, one thread"
     return Table([head, *lines], title=title)
 
@@ -58,6 +67,7 @@ def _line(name: str, k: int, point: Mapping[str, Any], brute: Mapping[str, Any])
     pairs = zip(point["found"], brute["found"], strict=True)
     shared = float(np.mean([len(set(one) & set(best)) / max(1, len(best)) for one, best in pairs]))
     speed = [f"{1000 * point['seconds']:.1f}", f"{brute['seconds'] / point['seconds']:.1f}"]
+    speed.append(f"{1000 * point['together']:.1f}" if "together" in point else "-")
     return [name, str(k), *speed, *(f"{point[what] / MIB:.0f}" for what in ("opened", "memory")), f"{shared:.3f}"]
 
 
