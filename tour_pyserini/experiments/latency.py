@@ -111,7 +111,8 @@ def _hits(experiment: Experiment, cell: Cell, places: Places) -> tuple[dict[str,
         hits.setdefault(hit.query_id, []).append(hit.doc_id)
     every = list(hits)[:: max(1, len(hits) // TOPICS)][:TOPICS]
     topics = read_topics(expanded(experiment.collections[cell.collection].topics, places.variables), only=set(every))
-    return {str(qid): text for qid, text in topics}, {qid: hits[qid][:HITS] for qid in every}
+    queries = {str(qid): text for qid, text in topics if str(qid) in hits}
+    return {qid: queries[qid] for qid in every}, {qid: hits[qid][:HITS] for qid in every}
 
 
 def _passage_pairs(args: argparse.Namespace, queries: Mapping[str, str], hits: Mapping[str, list[str]]) -> list[Pair]:
