@@ -20,7 +20,7 @@ def all_tables(experiment: Experiment, rows: Rows, seconds: Cost) -> Iterator[Ta
             yield from reranker_tables(experiment, wanted, rows, seconds)
             continue
         shown = {cell: _only(measured, wanted.conditions) for cell, measured in rows.items()}
-        shown = {cell: measured for cell, measured in shown.items() if len(measured) >= min(2, len(wanted.conditions))}
+        shown = {cell: measured for cell, measured in shown.items() if _is_worth_showing(wanted, measured)}
         for cell, measured in shown.items():
             yield cell_table(experiment, wanted, cell, measured, seconds)
         yield from mean_tables(experiment, wanted, shown)
@@ -61,6 +61,12 @@ def _mean_line(experiment: Experiment, name: str, rows: Sequence[Row]) -> list[s
     each = [row.costs.pairs / max(row.costs.queries, 1) for row in rows if row.costs is not None]
     mean_labels = f"{sum(each) / len(each):.1f}" if len(each) == len(rows) else "-"
     return [experiment.conditions[name].title, *map(number, means), mean_labels]
+
+
+def _is_worth_showing(wanted: TableOf, measured: Mapping[str, Row]) -> bool:
+    """Whether a cell has several of the table's conditions, and something to compare them with."""
+    compared = not wanted.baselines or any(name in measured for name in wanted.baselines)
+    return compared and len(measured) >= min(2, len(wanted.conditions))
 
 
 def _only(rows: Mapping[str, Row], names: Sequence[str]) -> dict[str, Row]:
