@@ -124,7 +124,7 @@ def test_labels_are_timed_on_phrases_of_a_few_questions(case, capsys, monkeypatc
     write_encoded_queries(case.folder / "vectors", list(TEXTS), list(TEXTS.values()), vectors)
     encoded = {"tiny": {**DEFINITION["encoders"]["tiny"], "search": {"encoded-queries": "${DATA}/vectors"}}}
     assert case.command("--time-labels", encoders=encoded) == 0
-    assert json.loads((case.runs / "nq.tiny.seconds.json").read_text())["pairs"] == 30
+    assert json.loads((case.runs / "nq.tiny.seconds.json").read_text())["pairs"] == 20
     capsys.readouterr()
     assert case.command("--report") == 0
     assert "seconds/query" in capsys.readouterr().out
