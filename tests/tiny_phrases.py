@@ -1,4 +1,4 @@
-"""A small phrase encoder in DensePhrases' layout, with random weights, and a corpus for it."""
+"""A small phrase encoder in DensePhrases' layout and a re-ranker, with random weights, and a corpus for them."""
 
 import json
 
@@ -49,6 +49,20 @@ def save_encoder(folder, *, seed=0, **settings):
     if settings:
         EncoderSettings(**{"max_length": 64, "stride": 16, "filter_threshold": float("-inf"), **settings}).save(folder)
     return folder
+
+
+def save_reranker(folder):
+    """A re-ranker of phrases in single sentences."""
+    from transformers import BertForSequenceClassification
+
+    from tour_pyserini.phrases.marking import PhraseInput
+
+    torch.manual_seed(1)
+    save_tokenizer(folder)
+    config = configuration()
+    config.num_labels = 1
+    BertForSequenceClassification(config).save_pretrained(folder)
+    PhraseInput(context="1").save(folder)
 
 
 def write_corpus(path, documents=DOCUMENTS):

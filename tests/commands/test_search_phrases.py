@@ -4,13 +4,11 @@ import json
 
 import numpy as np
 import pytest
-import torch
-from tiny_phrases import DOCUMENTS, configuration, save_encoder, save_tokenizer, write_corpus
+from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
 from tour_pyserini import answers, compare
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
-from tour_pyserini.phrases.marking import PhraseInput
 from tour_pyserini.plugs.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main as search
 
@@ -20,8 +18,6 @@ TEXTS = {one["_id"]: one["text"] for one in DOCUMENTS}
 
 class Case:
     def __init__(self, folder):
-        from transformers import BertForSequenceClassification
-
         self.folder = folder
         self.encoder = save_encoder(folder / "encoder", pooling="mean")
         self.corpus = write_corpus(folder / "corpus.jsonl")
@@ -31,12 +27,7 @@ class Case:
         lines = [{"_id": qid, "text": text, "answers": gold} for qid, text, gold in QUESTIONS]
         self.topics = folder / "topics.jsonl"
         self.topics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        torch.manual_seed(1)
-        save_tokenizer(folder / "reranker")
-        config = configuration()
-        config.num_labels = 1
-        BertForSequenceClassification(config).save_pretrained(folder / "reranker")
-        PhraseInput(context="1").save(folder / "reranker")
+        save_reranker(folder / "reranker")
 
     def search(self, output, *more):
         words = ["--topics", self.topics, "--index", self.index, "--corpus", self.corpus, "--output", output]

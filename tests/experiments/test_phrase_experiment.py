@@ -3,9 +3,8 @@
 import json
 
 import pytest
-import torch
 import yaml
-from tiny_phrases import DOCUMENTS, configuration, save_encoder, save_tokenizer, write_corpus
+from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
 from tour_pyserini import search
 from tour_pyserini.errors import TourError
@@ -39,20 +38,13 @@ DEFINITION = {
 
 class Case:
     def __init__(self, folder):
-        from transformers import BertForSequenceClassification
-
         self.folder, self.runs = folder, folder / "runs" / "phrases"
         save_encoder(folder / "encoder", pooling="mean")
         write_corpus(folder / "corpus.jsonl")
         lines = [{"_id": qid, "text": text, "answers": ANSWERS[qid]} for qid, text in TEXTS.items()]
         (folder / "topics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         (folder / "splits.tsv").write_text("q1\tseen\nq2\tnew\nq3\tnew\n")
-        torch.manual_seed(1)
-        save_tokenizer(folder / "reranker")
-        config = configuration()
-        config.num_labels = 1
-        BertForSequenceClassification(config).save_pretrained(folder / "reranker")
-        PhraseInput(context="1").save(folder / "reranker")
+        save_reranker(folder / "reranker")
 
     def command(self, *more, **changes):
         file = self.folder / "phrases.yaml"
