@@ -12,7 +12,7 @@ from tour_pyserini.experiment_arguments import experiment_parser
 from tour_pyserini.experiments.cells import Cell, cells, conditions_of
 from tour_pyserini.experiments.definition import Experiment
 from tour_pyserini.experiments.expected import Verdict, verdicts, write_expected
-from tour_pyserini.experiments.measuring import Rows, measure
+from tour_pyserini.experiments.measuring import Measures, Rows, measure, measures_of
 from tour_pyserini.experiments.places import Places, variables
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.report import tables_of, write_figures, write_tables
@@ -54,13 +54,14 @@ def _done(args: argparse.Namespace, path: Path, experiment: Experiment, chosen: 
             return 0
         made = make_runs(experiment, planned, places)
         sys.stderr.write(f"{made} runs made, {len(planned) - made} were there\n")
-    rows = measure(experiment, chosen, places, args.condition)
+    how = measures_of(experiment, chosen, places)
+    rows = measure(experiment, chosen, places, args.condition, how=how)
     if not rows:
         raise TourError(f"{places.runs} has no runs that could be measured; make some, or give --data DIR.")
     if args.write_expected:
         write_expected(path, rows, experiment.expected)
         return 0
-    _report(args, experiment, rows, places)
+    _report(args, experiment, rows, places, how)
     return _verdict(list(verdicts(rows, experiment.expected)))
 
 
@@ -94,8 +95,8 @@ def _time_labels(experiment: Experiment, chosen: Sequence[Cell], places: Places)
     return 0
 
 
-def _report(args: argparse.Namespace, experiment: Experiment, rows: Rows, places: Places) -> None:
-    tables = tables_of(experiment, rows, places)
+def _report(args: argparse.Namespace, experiment: Experiment, rows: Rows, places: Places, how: Measures) -> None:
+    tables = tables_of(experiment, rows, places, how)
     sys.stdout.write("\n\n".join(FORMATS["text"](table) for table in tables) + "\n")
     if args.report:
         folder = Path(args.output) if args.output else places.runs / "report"

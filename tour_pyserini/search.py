@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,10 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.files import cache_home, check_output, written_whole
 from tour_pyserini.record import predictions_path, write_record
 from tour_pyserini.search_arguments import reranker_options, search_parser
-from tour_pyserini.search_phrases import check_phrase_flags, phrase_searcher
-
-Opener = Callable[..., Any]
+from tour_pyserini.search_phrases import Opener, anew, check_phrase_flags, phrase_searcher
 
 
-def _anew(make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    return make(*args, **options)
-
-
-def main(argv: Sequence[str] | None = None, *, once: Opener = _anew) -> None:
+def main(argv: Sequence[str] | None = None, *, once: Opener = anew) -> None:
     """Run the command.
 
     Args:

@@ -9,7 +9,7 @@ from tour_pyserini.arguments import positive
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.corpus import check_corpus
+from tour_pyserini.phrases.corpus import check_corpus, fits
 from tour_pyserini.phrases.index import is_phrase_index, open_phrase_index, read_settings
 from tour_pyserini.phrases.marking import CONTEXTS, PhraseInput, read_phrase_input
 
@@ -31,6 +31,15 @@ _NOT_FOR_PHRASES = (
 )
 _FOR_PHRASES = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 _SWITCHES = ("remove_query",)  # False where they were not given; others are None
+
+
+Opener = Callable[..., Any]
+"""Opens models, indexes and texts, as `once(make, *args, **options)`."""
+
+
+def anew(make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """An opener that opens everything every time."""
+    return make(*args, **options)
 
 
 def add_phrase_flags(group: argparse._ArgumentGroup) -> None:
@@ -67,7 +76,7 @@ def phrase_searcher(
     reranker: Any,
     trace: IO[str] | None,
     predictions: IO[str],
-    once: Callable[..., Any],
+    once: Opener,
 ) -> Any:
     """The searcher that the flags describe; it writes predictions as it goes. `once` opens what can be shared."""
     from tour_pyserini.phrases.predictions import write_predictions
@@ -85,7 +94,7 @@ def phrase_searcher(
     )
 
 
-def retriever(args: argparse.Namespace, once: Callable[..., Any]) -> "PhraseSearcher":
+def retriever(args: argparse.Namespace, once: Opener) -> "PhraseSearcher":
     """The searcher without TouR."""
     from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.texts import open_texts
@@ -110,7 +119,7 @@ def _observer(trace: IO[str], docids: Any, config: TourConfig, *, vectors: bool)
     return Trace(trace, docids, labelled=METHODS[config.method].labels, vectors=vectors)
 
 
-def _encoder(args: argparse.Namespace, once: Callable[..., Any]) -> Any:
+def _encoder(args: argparse.Namespace, once: Opener) -> Any:
     if args.encoded_queries:
         from tour_pyserini.plugs.encoded_queries import load_encoded_queries
 
@@ -119,7 +128,7 @@ def _encoder(args: argparse.Namespace, once: Callable[..., Any]) -> Any:
 
     made = read_settings(args.index)
     encoder = once(load_phrase_encoder, args.encoder or made["encoder"], device=args.device, tokenizer=args.tokenizer)
-    if encoder.fingerprint() not in (None, made["encoder_fingerprint"]):
+    if not fits(args.index, encoder):
         searched = args.encoder or "what is there now"
         log.warning("%s was built with %s and is searched with %s", args.index, made["encoder"], searched)
     return encoder

@@ -125,9 +125,9 @@ def _passage_pairs(args: argparse.Namespace, queries: Mapping[str, str], hits: M
 def _phrase_pairs(args: argparse.Namespace, queries: Mapping[str, str]) -> list[Pair]:
     from tour_pyserini.phrases.places import Place, title_and_text
     from tour_pyserini.plugs.queries import encode_queries
-    from tour_pyserini.search_phrases import phrase_input, retriever
+    from tour_pyserini.search_phrases import anew, phrase_input, retriever
 
-    searcher, shown = retriever(args, lambda make, *given, **options: make(*given, **options)), phrase_input(args)
+    searcher, shown = retriever(args, anew), phrase_input(args)
     vectors = encode_queries(searcher.query_encoder, list(queries.values()), list(queries), searcher.dimension)
     found = searcher.batch_search(vectors, list(queries), HITS)
     places = [(qid, Place(hit.docid, hit.begin, hit.end)) for qid, hits in found.items() for hit in hits]

@@ -47,12 +47,30 @@ class Measure:
         return self.with_answers.add_answers(row, answers, source=row.path)
 
 
-def measure(experiment: Experiment, chosen: Sequence[Cell], places: Places, conditions: Sequence[str] = ()) -> Rows:
+Measures = Mapping[str, Measure | None]
+"""By collection, what measures its runs; None where its judgements are not on this machine."""
+
+
+def measure(
+    experiment: Experiment,
+    chosen: Sequence[Cell],
+    places: Places,
+    conditions: Sequence[str] = (),
+    *,
+    how: Measures | None = None,
+) -> Rows:
     """Measure the runs that are there, as files or else in archives.
 
     Collections whose judgements are not on this machine are left out.
+
+    Args:
+        experiment: the experiment.
+        chosen: the cells.
+        places: where things are.
+        conditions: only these; none is all.
+        how: `measures_of` the same cells, where the caller has it.
     """
-    how = {name: measure_of(experiment, name, places) for name in dict.fromkeys(cell.collection for cell in chosen)}
+    how = how or measures_of(experiment, chosen, places)
     found: dict[Cell, Mapping[str, Row]] = {}
     for cell in chosen:
         own, wanted = how[cell.collection], conditions_of(experiment, cell, conditions)
@@ -62,8 +80,13 @@ def measure(experiment: Experiment, chosen: Sequence[Cell], places: Places, cond
     return found
 
 
-def measure_of(experiment: Experiment, name: str, places: Places) -> Measure | None:
-    """What measures the runs of a collection; None where its judgements are not on this machine."""
+def measures_of(experiment: Experiment, chosen: Sequence[Cell], places: Places) -> Measures:
+    """What measures the runs of each collection of the cells."""
+    names = dict.fromkeys(cell.collection for cell in chosen)
+    return {name: _measure_of(experiment, name, places) for name in names}
+
+
+def _measure_of(experiment: Experiment, name: str, places: Places) -> Measure | None:
     qrels = measured_qrels(experiment, name, places)
     if qrels is None:
         return None

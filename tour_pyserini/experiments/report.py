@@ -12,7 +12,7 @@ from tour_pyserini.experiments.curves import Cost, labels_per_query, panels
 from tour_pyserini.experiments.definition import Experiment, FigureOf
 from tour_pyserini.experiments.figures import draw_panels
 from tour_pyserini.experiments.latency import encoding_seconds, read_label_time, seconds_per_query
-from tour_pyserini.experiments.measuring import Rows
+from tour_pyserini.experiments.measuring import Measures, Rows
 from tour_pyserini.experiments.places import Places
 from tour_pyserini.experiments.split_tables import split_tables
 from tour_pyserini.experiments.table_lines import title_of
@@ -38,10 +38,10 @@ def known_seconds(rows: Rows, places: Places) -> Cost:
     return seconds
 
 
-def tables_of(experiment: Experiment, rows: Rows, places: Places) -> list[Table]:
+def tables_of(experiment: Experiment, rows: Rows, places: Places, how: Measures) -> list[Table]:
     """All tables of the report."""
     tables = all_tables(experiment, rows, known_seconds(rows, places))
-    return [*tables, *split_tables(experiment, rows, places)]
+    return [*tables, *split_tables(experiment, rows, places, how)]
 
 
 def write_tables(tables: Sequence[Table], folder: Path) -> Iterator[Path]:

@@ -8,23 +8,17 @@ from tour_pyserini.evaluation.table import Table, split_table
 from tour_pyserini.experiments.definition import Experiment
 from tour_pyserini.experiments.flags import expanded
 from tour_pyserini.experiments.judgements import is_file
-from tour_pyserini.experiments.measuring import Measure, Rows, measure_of
+from tour_pyserini.experiments.measuring import Measures, Rows
 from tour_pyserini.experiments.places import Places
 from tour_pyserini.experiments.table_lines import title_of
 from tour_pyserini.topics import read_topics
 
 
-def split_tables(experiment: Experiment, rows: Rows, places: Places) -> Iterator[Table]:
+def split_tables(experiment: Experiment, rows: Rows, places: Places, how: Measures) -> Iterator[Table]:
     """One table for each cell whose collection has splits on this machine: every condition on every split."""
-    how: dict[str, Measure | None] = {}
     for cell, measured in rows.items():
-        collection = experiment.collections[cell.collection]
-        if collection.splits is None or not is_file(collection.splits, places):
-            continue
-        if cell.collection not in how:
-            how[cell.collection] = measure_of(experiment, cell.collection, places)
-        own = how[cell.collection]
-        if own is None:
+        collection, own = experiment.collections[cell.collection], how[cell.collection]
+        if own is None or collection.splits is None or not is_file(collection.splits, places):
             continue
         order = [str(qid) for qid in read_topics(expanded(collection.topics, places.variables)).topics]
         path = expanded(collection.splits, places.variables)

@@ -1,4 +1,4 @@
-"""Whether a phrase index and a corpus belong together."""
+"""Whether a phrase index belongs together with a corpus and with an encoder."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,12 @@ def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str])
         raise TourError(f"{folder} was made from another corpus than {corpus}; give that one, or build it again.")
 
 
+def fits(folder: str | os.PathLike[str], encoder: Any) -> bool:
+    """Whether a phrase encoder is the one that made the index; query encoders alone fit any."""
+    return encoder.fingerprint() in (None, read_settings(folder)["encoder_fingerprint"])
+
+
 def check_encoder(folder: str | os.PathLike[str], encoder: Any, name: str) -> None:
-    """Refuse to learn from an index that another phrase encoder made; query encoders alone fit any."""
-    if encoder.fingerprint() not in (None, read_settings(folder)["encoder_fingerprint"]):
+    """Refuse to learn from an index that another phrase encoder made."""
+    if not fits(folder, encoder):
         raise TourError(f"{folder} was not built with {name}; give the encoder that built it.")
