@@ -9,11 +9,11 @@ from pathlib import Path
 from benchmarks import about, bound, document, engine, growth, overhead, overlap, picture, quantised, tour, warm
 from benchmarks.report import Report
 from benchmarks.setting import Setting
-from tour_pyserini.arguments import Help, positive
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help, positive
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.files import cache_home, check_place
+from tour_pyserini.evaluation.tables import FORMATS
+from tour_pyserini.support.files import cache_home, check_place
 
 MEASUREMENTS: Mapping[str, Callable[[Setting], Report]] = {
     "a": engine.measure,

@@ -3,7 +3,7 @@
 import os
 from datetime import date
 
-from tour_pyserini import machine
+from tour_pyserini.pipeline import installation as machine
 
 
 def here() -> str:

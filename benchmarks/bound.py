@@ -7,8 +7,8 @@ from benchmarks.peak import peak
 from benchmarks.report import Bars, Report
 from benchmarks.searching import NQ, tour, trace_of
 from benchmarks.setting import Setting
-from tour_pyserini.evaluation.table import Table
-from tour_pyserini.texts import open_texts
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.evaluation.tables import Table
 
 
 def measure(setting: Setting) -> Report:

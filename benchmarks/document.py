@@ -7,8 +7,8 @@ from pathlib import Path
 
 from benchmarks.report import Report
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.files import written_whole
+from tour_pyserini.evaluation.tables import FORMATS
+from tour_pyserini.support.files import written_whole
 
 
 def check(path: str | os.PathLike[str], names: Sequence[str]) -> None:

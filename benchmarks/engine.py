@@ -12,7 +12,7 @@ from benchmarks.peak import peak
 from benchmarks.report import Bars, Report
 from benchmarks.setting import Setting
 from benchmarks.turns import in_turns
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 REFERENCE = "sentence-transformers, torch fp32"
 BACKENDS = {"torch fp32": ("torch", "fp32"), "ONNX fp32": ("onnx", "fp32"), "ONNX int8": ("onnx", "int8")}

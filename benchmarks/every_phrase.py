@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tour_pyserini.phrases.completion import phrase_id
-from tour_pyserini.phrases.index import PhraseIndex
-from tour_pyserini.phrases.rows import ENDS, STARTS
+from tour_pyserini.data.token_rows import ENDS, STARTS
+from tour_pyserini.stores.phrases.completion import phrase_id
+from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
 
 AT_ONCE = 65_536  # rows read from the memory-mapped file
 

@@ -10,7 +10,7 @@ from benchmarks.process import Spent, spent
 from benchmarks.report import Lines, Report
 from benchmarks.setting import Setting
 from benchmarks.world import index_folder
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 MIB = 2**20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tour_pyserini import FaissSearcher, load_query_encoder
-from tour_pyserini.files import written_whole
+from tour_pyserini.support.files import written_whole
 
 DEPTH = 40
 

@@ -3,7 +3,7 @@
 from benchmarks.report import Bars, Report
 from benchmarks.searching import tour
 from benchmarks.setting import Setting
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 
 def measure(setting: Setting) -> Report:

@@ -9,7 +9,7 @@ from benchmarks.report import Report
 from benchmarks.searching import NQ, tour
 from benchmarks.setting import Setting
 from benchmarks.turns import in_turns
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 BATCH = 64
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.flops import token_counts
 from benchmarks.searching import NQ
 from benchmarks.setting import Setting
-from tour_pyserini.texts import open_texts
+from tour_pyserini.data.texts import open_texts
 
 SHORTEST, LONGEST, BINS = 40, 250, 7
 DRAWN = 16  # pairs to choose each one from

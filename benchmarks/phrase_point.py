@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.every_phrase import every_phrase
 from benchmarks.process import peak_memory
-from tour_pyserini.phrases.finder import PhraseFinder
-from tour_pyserini.phrases.index import open_phrase_index
+from tour_pyserini.stores.phrases.finder import PhraseFinder
+from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -12,13 +12,12 @@ import numpy as np
 
 from benchmarks import about
 from benchmarks.process import spent
-from tour_pyserini.arguments import Help, positive
-from tour_pyserini.command import run
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.evaluation.table import Table
-from tour_pyserini.phrase_encoders import load_phrase_encoder
-from tour_pyserini.phrases.index import read_settings
-from tour_pyserini.topics.questions import read_questions
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.data.topics import read_questions
+from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
+from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.stores.phrases.phrase_index import read_settings
 
 MIB = 2**20
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Bars, Report
-from tour_pyserini.files import replaced_whole
+from tour_pyserini.support.files import replaced_whole
 
 # Okabe and Ito's blue, vermilion, green and purple, which colour-blind readers tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.setting import Topics
-from tour_pyserini.evaluation.against import against
-from tour_pyserini.evaluation.comparison import compare
+from tour_pyserini.evaluation.comparison import against, compare
 
 MEASURE = "nDCG@10"
 

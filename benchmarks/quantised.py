@@ -4,7 +4,7 @@ from benchmarks.quality import MEASURE, qualities
 from benchmarks.report import Report
 from benchmarks.searching import NQ, searched
 from benchmarks.setting import Setting
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 COLLECTIONS = (NQ, ("scifact", "test"))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 
 class Bars(NamedTuple):

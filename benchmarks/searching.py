@@ -8,8 +8,8 @@ from typing import NamedTuple
 from benchmarks.process import spent
 from benchmarks.setting import Setting
 from tour_pyserini import search
-from tour_pyserini.costs import Costs
-from tour_pyserini.record import read_costs
+from tour_pyserini.data.records import read_costs
+from tour_pyserini.support.costs import Costs
 
 NQ = ("nq-wiki", "nq-test")
 TOUR = ("--method", "hard", "--depth", "10", "--iterations", "3")

@@ -7,7 +7,7 @@ from typing import Any
 
 from tour_pyserini import index
 from tour_pyserini.errors import TourError
-from tour_pyserini.files import written_whole
+from tour_pyserini.support.files import written_whole
 
 
 @dataclass(frozen=True, kw_only=True)

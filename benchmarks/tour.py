@@ -9,7 +9,7 @@ from benchmarks.quality import MEASURE, qualities
 from benchmarks.report import Bars, Report
 from benchmarks.searching import NQ, searched, tour
 from benchmarks.setting import Setting
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 
 def measure(setting: Setting) -> Report:

@@ -4,7 +4,7 @@ from benchmarks.report import Bars, Report
 from benchmarks.searching import TOUR, searched
 from benchmarks.setting import Setting
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers.score_file import beside
 
 

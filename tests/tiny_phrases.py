@@ -40,8 +40,8 @@ def save_tokenizer(folder, *, lower=False):
 
 def save_encoder(folder, *, seed=0, **settings):
     """A folder as `train phrase-encoder` writes one; without settings as DensePhrases publishes them."""
-    from tour_pyserini.phrase_encoders.model import PhraseModel
-    from tour_pyserini.phrase_encoders.settings import EncoderSettings
+    from tour_pyserini.encoders.phrases.phrase_model import PhraseModel
+    from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 
     torch.manual_seed(seed)
     save_tokenizer(folder)
@@ -55,7 +55,7 @@ def save_reranker(folder):
     """A re-ranker of phrases in single sentences."""
     from transformers import BertForSequenceClassification
 
-    from tour_pyserini.phrases.marking import PhraseInput
+    from tour_pyserini.rerankers.phrase_input import PhraseInput
 
     torch.manual_seed(1)
     save_tokenizer(folder)

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
+    from tour_pyserini.data.texts import open_texts
+    from tour_pyserini.encoders.encoder_loading import load_query_encoder
+    from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
     from tour_pyserini.errors import TourError
-    from tour_pyserini.phrase_encoders import load_phrase_encoder
-    from tour_pyserini.phrases.index import open_phrase_index
-    from tour_pyserini.phrases.searcher import PhraseSearcher
-    from tour_pyserini.plugs.encoders import load_query_encoder
-    from tour_pyserini.plugs.phrase_searcher import TourPhraseSearcher
-    from tour_pyserini.plugs.prf import TourPrf
-    from tour_pyserini.plugs.query_encoder import TourQueryEncoder
-    from tour_pyserini.plugs.searcher import FaissSearcher, TourSearcher
     from tour_pyserini.rerankers import CachedReranker, load_reranker
-    from tour_pyserini.texts import open_texts
+    from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+    from tour_pyserini.searchers.prf import TourPrf
+    from tour_pyserini.searchers.query_encoder import TourQueryEncoder
+    from tour_pyserini.searchers.searcher import FaissSearcher, TourSearcher
+    from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
+    from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
 
 _HOMES = {
-    "PhraseSearcher": "phrases.searcher",
+    "PhraseSearcher": "searchers.phrase_searcher",
     "TourConfig": "core.config",
     "TourError": "errors",
-    "TourPhraseSearcher": "plugs.phrase_searcher",
-    "TourPrf": "plugs.prf",
-    "TourQueryEncoder": "plugs.query_encoder",
-    "TourSearcher": "plugs.searcher",
-    "FaissSearcher": "plugs.searcher",
+    "TourPhraseSearcher": "searchers.tour_phrase_searcher",
+    "TourPrf": "searchers.prf",
+    "TourQueryEncoder": "searchers.query_encoder",
+    "TourSearcher": "searchers.searcher",
+    "FaissSearcher": "searchers.searcher",
     "CachedReranker": "rerankers",
-    "load_phrase_encoder": "phrase_encoders",
-    "load_query_encoder": "plugs.encoders",
+    "load_phrase_encoder": "encoders.phrases.phrase_loading",
+    "load_query_encoder": "encoders.encoder_loading",
     "load_reranker": "rerankers",
-    "open_phrase_index": "phrases.index",
-    "open_texts": "texts",
+    "open_phrase_index": "stores.phrases.phrase_index",
+    "open_texts": "data.texts",
 }
 
 __all__ = [

@@ -14,15 +14,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tour_pyserini.arguments import Help
-from tour_pyserini.command import run
+from tour_pyserini.cli.answer_flags import add_answer_flags, regex_from, shown
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.data.runs import read_retrieved
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_flags import add_answer_flags, regex_from, shown
 from tour_pyserini.evaluation.answer_qrels import answering, corpus_qrels, retrieved_qrels
-from tour_pyserini.evaluation.retrieved import read_retrieved
-from tour_pyserini.files import check_output, written_whole
-from tour_pyserini.texts import open_texts
-from tour_pyserini.topics.questions import Question, read_questions
+from tour_pyserini.support.files import check_output, written_whole
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

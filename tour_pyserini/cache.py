@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from tour_pyserini.arguments import Help
-from tour_pyserini.command import run
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.evaluation.table import Table
-from tour_pyserini.files import cache_home
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep
-from tour_pyserini.rerankers.score_export import export
 from tour_pyserini.rerankers.score_file import size_on_disk
-from tour_pyserini.rerankers.score_models import ModelUse
+from tour_pyserini.rerankers.score_upkeep import ModelUse, export
+from tour_pyserini.support.files import cache_home
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats

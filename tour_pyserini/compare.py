@@ -6,25 +6,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tour_pyserini.command import run
-from tour_pyserini.compare_arguments import check_flags, check_outputs, compare_parser
-from tour_pyserini.evaluation.against import against
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.compare_flags import check_flags, check_outputs, compare_parser
+from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.splits import read_splits
+from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.answer_matching import has_patterns
-from tour_pyserini.evaluation.answer_scores import is_answer_measure
-from tour_pyserini.evaluation.by_split import by_split
-from tour_pyserini.evaluation.comparison import Row, measured, place_of
+from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
+from tour_pyserini.evaluation.comparison import against, by_split, measured, place_of
 from tour_pyserini.evaluation.examples import examples
-from tour_pyserini.evaluation.files import read_qrels
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.evaluation.gains import gains
-from tour_pyserini.evaluation.picture import draw_gains
-from tour_pyserini.evaluation.scores import Scorer
-from tour_pyserini.evaluation.splits import read_splits
-from tour_pyserini.evaluation.table import against_table, means_table, split_table
-from tour_pyserini.evaluation.unjudged import Unjudged
-from tour_pyserini.evaluation.with_answers import ScorerWithAnswers
-from tour_pyserini.files import written_whole
-from tour_pyserini.topics.questions import read_questions
+from tour_pyserini.evaluation.gains_picture import draw_gains
+from tour_pyserini.evaluation.measures import Row, Scorer, Unjudged
+from tour_pyserini.evaluation.paired_tests import gains
+from tour_pyserini.evaluation.tables import FORMATS, against_table, means_table, split_table
+from tour_pyserini.support.files import written_whole
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -97,7 +92,7 @@ def _parts(args: argparse.Namespace, found: _Measured) -> Iterator[str]:
     if found.splits is not None:
         yield written(split_table(by_split(found.scorer, found.rows, found.splits)))
     if found.at is not None and args.show is not None and found.topics is not None:
-        from tour_pyserini.texts import open_texts
+        from tour_pyserini.data.texts import open_texts
 
         queries = {str(qid): text for qid, text in found.topics}
         texts = open_texts(args.corpus)
@@ -116,7 +111,7 @@ def _topics(args: argparse.Namespace) -> "QueryIterator | None":
     # Pyserini takes seconds to start; only what needs the topics waits for it.
     if args.topics is None or (args.splits is None and args.show is None):
         return None
-    from tour_pyserini.topics import read_topics
+    from tour_pyserini.data.topics import read_topics
 
     return read_topics(args.topics)
 

@@ -11,10 +11,10 @@ from contextlib import redirect_stdout
 from functools import partial
 from typing import NamedTuple
 
-from tour_pyserini import machine
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
 from tour_pyserini.errors import TourError
-from tour_pyserini.machine import Finding
+from tour_pyserini.pipeline import installation as machine
+from tour_pyserini.pipeline.installation import Finding
 
 
 class Check(NamedTuple):

@@ -14,18 +14,16 @@ import time
 from collections.abc import Sequence
 from itertools import groupby
 
-from tour_pyserini.arguments import Help
-from tour_pyserini.command import run
+from tour_pyserini.cli.answer_flags import add_answer_flags, regex_from, shown
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.data.retrieval_json import LAYOUTS, read_dpr_json, write_dpr_json
+from tour_pyserini.data.runs import by_rank, read_retrieved, says_its_order
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_flags import add_answer_flags, regex_from, shown
 from tour_pyserini.evaluation.answer_qrels import answering
-from tour_pyserini.evaluation.dpr_json import LAYOUTS, write_dpr_json
-from tour_pyserini.evaluation.dpr_json_reading import read_dpr_json
-from tour_pyserini.evaluation.kept_order import by_rank, says_its_order
-from tour_pyserini.evaluation.retrieved import read_retrieved
-from tour_pyserini.files import check_output, written_whole
-from tour_pyserini.texts import open_texts
-from tour_pyserini.topics.questions import read_questions
+from tour_pyserini.support.files import check_output, written_whole
 
 log = logging.getLogger(__name__)
 

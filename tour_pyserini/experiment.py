@@ -5,18 +5,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.experiment_flags import experiment_parser
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.experiment_arguments import experiment_parser
-from tour_pyserini.experiments.cells import Cell, cells, conditions_of
-from tour_pyserini.experiments.definition import Experiment
+from tour_pyserini.evaluation.tables import FORMATS
+from tour_pyserini.experiments.archive import pack_cells, unpack_cells
+from tour_pyserini.experiments.definition import Cell, Experiment, cells, conditions_of
 from tour_pyserini.experiments.expected import Verdict, verdicts, write_expected
+from tour_pyserini.experiments.locations import Places, variables
 from tour_pyserini.experiments.measuring import Measures, Rows, measure, measures_of
-from tour_pyserini.experiments.places import Places, variables
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.report import tables_of, write_figures, write_tables
-from tour_pyserini.experiments.repository import pack_cells, unpack_cells
 from tour_pyserini.experiments.running import dry, make_runs, steps
 
 FAILED = 1

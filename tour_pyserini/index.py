@@ -12,22 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.index_flags import index_arguments
+from tour_pyserini.data.beir_texts import BeirTexts
+from tour_pyserini.data.documents import Document
+from tour_pyserini.data.records import PASSAGE_INDEX, version_of
+from tour_pyserini.encoders.document_vectors import encode_documents, fitting_length, only_fields
+from tour_pyserini.encoders.encoder_loading import encoder_fingerprint, load_document_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.files import sha256
-from tour_pyserini.index_arguments import index_arguments
-from tour_pyserini.index_inputs import findable, open_corpus
-from tour_pyserini.plugs.encode_documents import encode_documents, fitting_length, only_fields
-from tour_pyserini.plugs.encoders import encoder_fingerprint, load_document_encoder
-from tour_pyserini.plugs.index_settings import FILE
-from tour_pyserini.record import version_of
-from tour_pyserini.retrieval.building import build_index, check_fit
-from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
-from tour_pyserini.retrieval.index_folder import check_place, folder_whole
-from tour_pyserini.retrieval.partial_vectors import PartialVectors
-from tour_pyserini.texts.beir import BeirTexts
-from tour_pyserini.texts.document import Document
-from tour_pyserini.threads import torch_threads
+from tour_pyserini.pipeline.index_inputs import findable, open_corpus
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores.faiss_building import build_index, check_fit
+from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.files import check_folder, folder_whole, sha256
 
 CHUNK = 1024  # documents that are encoded and saved together
 LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "numpy")
@@ -38,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = index_arguments(argv)
     with torch_threads(args.threads):
         if args.phrases:
-            from tour_pyserini.index_phrases import index_phrases
+            from tour_pyserini.pipeline.phrase_indexing import index_phrases
 
             index_phrases(args)
         else:
@@ -49,7 +47,7 @@ def _index(args: argparse.Namespace) -> None:
     """Encode, build, report."""
     started = time.perf_counter()
     folder: Path = args.index
-    check_place(folder, overwrite=args.overwrite)
+    check_folder(folder, overwrite=args.overwrite)
     corpus = open_corpus(args.corpus)
     encoder = load_document_encoder(
         args.encoder,
@@ -64,7 +62,7 @@ def _index(args: argparse.Namespace) -> None:
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Whoever worked here before may have finished the index since the first look.
-        check_place(folder, overwrite=args.overwrite)
+        check_folder(folder, overwrite=args.overwrite)
         there = partial.done
         if args.vectors is None:
             _encode(args, corpus, encoder, partial, max_length=settings["max_length"])
@@ -125,7 +123,7 @@ def _encode(
 
 def _copy(folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialVectors) -> None:
     """Take the vectors of an index that was made with the same settings."""
-    path = folder / FILE
+    path = folder / PASSAGE_INDEX
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))["settings"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -160,7 +158,7 @@ def _write(
         "versions": {name: version_of(name) for name in LIBRARIES},
         "sha256": {name: sha256(folder / name) for name in ("index", "docid")},
     }
-    (folder / FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    (folder / PASSAGE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from tour_pyserini.arguments import Help
-from tour_pyserini.command import run
-from tour_pyserini.evaluation.overlap import overlap_splits
-from tour_pyserini.files import check_output, written_whole
-from tour_pyserini.topics.questions import read_questions
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.data.topics import read_questions
+from tour_pyserini.evaluation.overlap_splits import overlap_splits
+from tour_pyserini.support.files import check_output, written_whole
 
 EXAMPLE = """example:
   python -m tour_pyserini.overlap --topics nq/test.jsonl --train nq/dev.jsonl --output nq.splits.tsv

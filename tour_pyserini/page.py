@@ -11,16 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tour_pyserini.arguments import Help, positive
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.data.runs import read_qrels
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.files import read_qrels
-from tour_pyserini.experiments.map import as_svg
-from tour_pyserini.experiments.page import as_page
-from tour_pyserini.experiments.path import Stop, most_telling, read_paths
-from tour_pyserini.experiments.projection import projected
-from tour_pyserini.files import check_output, written_whole
-from tour_pyserini.retrieval.corpus_vectors import EncodedCorpus
+from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
+from tour_pyserini.evaluation.query_path import Stop, most_telling, read_paths
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.support.files import check_output, written_whole
 
 EXAMPLE = """example:
   python -m tour_pyserini.search --topics demo --method hard --trace trace.jsonl --trace-vectors
@@ -35,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not args.corpus:
         raise TourError("--corpus is missing: the page shows the passages.")
     check_output(args.output, [args.trace, args.topics, args.corpus, args.qrels])
-    from tour_pyserini.texts import open_texts
-    from tour_pyserini.topics import read_topics
+    from tour_pyserini.data.texts import open_texts
+    from tour_pyserini.data.topics import read_topics
 
     relevant: dict[str, set[str]] = {}
     for judgement in read_qrels(args.qrels) if args.qrels else ():

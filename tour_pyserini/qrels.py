@@ -4,9 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tour_pyserini.arguments import Help
-from tour_pyserini.command import run
-from tour_pyserini.evaluation.files import read_qrels, write_qrels
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.data.runs import read_qrels, write_qrels
 
 EXAMPLE = """example:
   python -m tour_pyserini.qrels --input scifact/qrels/test.tsv --output qrels/scifact.trec

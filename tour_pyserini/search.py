@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.arguments import QUERY_LENGTH, config_from
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import QUERY_LENGTH, config_from
+from tour_pyserini.cli.search_flags import reranker_options, search_parser
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.methods import METHODS
+from tour_pyserini.data.records import predictions_path, write_record
 from tour_pyserini.errors import TourError
-from tour_pyserini.files import cache_home, check_output, written_whole
-from tour_pyserini.record import predictions_path, write_record
-from tour_pyserini.search_arguments import reranker_options, search_parser
-from tour_pyserini.search_phrases import Opener, anew, check_phrase_flags, phrase_searcher
+from tour_pyserini.pipeline.phrase_searching import Opener, anew, check_phrase_flags, phrase_searcher
+from tour_pyserini.support.files import cache_home, check_output, written_whole
 
 
 def main(argv: Sequence[str] | None = None, *, once: Opener = anew) -> None:
@@ -43,10 +43,10 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = anew) -> None:
         args.predictions = args.predictions or str(predictions_path(output))
     _check_outputs(args, output)
 
-    from tour_pyserini.evaluation.files import read_qrels
-    from tour_pyserini.plugs.encoded_queries import write_encoded_queries
-    from tour_pyserini.plugs.run import Batch, write_run
-    from tour_pyserini.topics import judged_only, read_topics
+    from tour_pyserini.data.run_writing import Batch, write_run
+    from tour_pyserini.data.runs import read_qrels
+    from tour_pyserini.data.topics import judged_only, read_topics
+    from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 
     judged = {qrel.query_id for qrel in read_qrels(args.qrels)} if args.qrels else None
     topics = read_topics(args.topics, args.topics_format, only=judged)
@@ -143,13 +143,14 @@ def _reranker(args: argparse.Namespace, once: Opener) -> Any:
 
 
 def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace: Any, once: Opener) -> Any:
-    from tour_pyserini.plugs.encoded_queries import load_encoded_queries
-    from tour_pyserini.plugs.encoders import load_document_encoder, load_query_encoder
-    from tour_pyserini.plugs.index_settings import check_vectors, encoder_options, read_index_settings
-    from tour_pyserini.plugs.opening import open_searcher
-    from tour_pyserini.plugs.passage_vectors import PassageVectors
-    from tour_pyserini.plugs.searcher import TourSearcher
-    from tour_pyserini.texts import open_texts
+    from tour_pyserini.data.texts import open_texts
+    from tour_pyserini.encoders.document_vectors import PassageVectors
+    from tour_pyserini.encoders.encoded_queries import load_encoded_queries
+    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+    from tour_pyserini.pipeline.encoder_options import encoder_options
+    from tour_pyserini.searchers.opening import open_searcher
+    from tour_pyserini.searchers.searcher import TourSearcher
+    from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 
     chosen = once(encoder_options, args.index, args.encoder, pooling=args.pooling, l2_norm=args.l2_norm)
     options = {**chosen, "encoder_class": args.encoder_class, "device": args.device}
@@ -182,7 +183,7 @@ def _searcher(args: argparse.Namespace, config: TourConfig, reranker: Any, trace
 
 
 def _observer(args: argparse.Namespace, file: Any, docids: Sequence[str], *, labelled: bool) -> Any:
-    from tour_pyserini.plugs.trace import Trace
+    from tour_pyserini.searchers.trace import Trace
 
     return Trace(file, docids, labelled=labelled, vectors=args.trace_vectors) if file else None
 
@@ -191,7 +192,7 @@ def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[An
     """Search in batches with a bar; what --output-queries needs is kept."""
     from tqdm import tqdm
 
-    from tour_pyserini.plugs.run import search_topics
+    from tour_pyserini.data.run_writing import search_topics
 
     with tqdm(total=len(topics), unit="query", disable=None) as bar:
         for batch in search_topics(searcher, topics, hits=args.hits, batch_size=args.batch_size, threads=args.threads):

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tour_pyserini.command import run
-from tour_pyserini.threads import torch_threads
-from tour_pyserini.train_arguments import settings_from, train_parser
-from tour_pyserini.training.run import check_new
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.train_flags import settings_from, train_parser
+from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.training.training_run import check_new
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _trainer(what: str) -> Callable[[argparse.Namespace, TrainSettings], dict[str, Any]]:
     """What trains that kind of model; the others are not loaded."""
     name = f"train_{what.replace('-', '_')}"
-    return getattr(importlib.import_module(f"tour_pyserini.{name}"), name)
+    return getattr(importlib.import_module("tour_pyserini.training.jobs"), name)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from benchmarks.report import Report
 from benchmarks.setting import Setting
 from benchmarks.turns import Turns
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import Table
 
 
 def test_every_measurement_runs_and_fills_the_document(small, tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ import pytest
 from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
-from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers.score_cache import pair_key
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
 from tour_pyserini.compare import main as compare
 from tour_pyserini.errors import TourError
 from tour_pyserini.qrels import main as convert

@@ -3,8 +3,8 @@
 import json
 from collections import Counter
 
+from tour_pyserini.data.runs import read_qrels
 from tour_pyserini.demo.collection import CORPUS, QRELS, QUERIES
-from tour_pyserini.evaluation.files import read_qrels
 
 
 def test_collection_is_sound():
@@ -22,7 +22,7 @@ def test_collection_is_sound():
 
 
 def test_paths_are_told_as_text_and_as_a_picture(tmp_path):
-    from tour_pyserini.experiments.path import as_text, draw, most_telling, read_paths
+    from tour_pyserini.evaluation.query_path import as_text, draw, most_telling, read_paths
 
     steps = [
         {"qid": "q1", "docids": ["a", "b"], "scores": [0.0, 5.0], "labels": [0.0, 1.0], "cosine": 1.0, "stopped": None},

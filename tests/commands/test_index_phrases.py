@@ -8,12 +8,13 @@ import torch
 from indexing import content
 from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
 
-from tour_pyserini import index, index_phrases
+from tour_pyserini import index
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrase_encoders import load_phrase_encoder
-from tour_pyserini.phrases.index import is_phrase_index, open_phrase_index, read_settings
-from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.texts import open_texts
+from tour_pyserini.pipeline import phrase_indexing as index_phrases
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.stores.phrases.phrase_index import is_phrase_index, open_phrase_index, read_settings
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,7 @@ def test_another_kind_takes_the_vectors_that_are_there(encoder, corpus, tmp_path
     encoded = build(encoder, corpus, tmp_path / "encoded", *kind)
     monkeypatch.setattr(index_phrases, "CHUNK", 2)
     with monkeypatch.context() as patch:
-        patch.setattr("tour_pyserini.phrase_encoders.encoder.PhraseEncoder.passages", None)
+        patch.setattr("tour_pyserini.encoders.phrases.phrase_encoder.PhraseEncoder.passages", None)
         copied = build(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
     for name in ("vectors", "rows", "docid", "index"):
         assert (copied / name).read_bytes() == (encoded / name).read_bytes()

@@ -10,8 +10,8 @@ from indexing import content, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.errors import TourError
-from tour_pyserini.retrieval.building import build_index
-from tour_pyserini.retrieval.partial_vectors import PartialVectors
+from tour_pyserini.stores.faiss_building import build_index
+from tour_pyserini.stores.partial_vectors import PartialVectors
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tour_pyserini.data.splits import read_splits
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.splits import read_splits
 from tour_pyserini.overlap import main
 
 

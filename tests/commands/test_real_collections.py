@@ -34,10 +34,10 @@ def test_scifact_dense_is_the_published_figure_and_pyserinis_own_run(scifact):
     row = compare(collection / "qrels/test.tsv", [ours], ["nDCG@10"])[0]
     assert row.means["nDCG@10"] == pytest.approx(0.645, abs=0.001)
 
-    from tour_pyserini.plugs.encoders import verify_default_encoder
+    from tour_pyserini.encoders.encoder_loading import verify_default_encoder
 
     code = (
-        "import runpy, sys; from tour_pyserini.plugs.java import ensure_java; ensure_java();"
+        "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
         "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"
     )
     encoder = ["--encoder", str(verify_default_encoder()), "--encoder-class", "auto", "--pooling", "mean", "--l2-norm"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from worlds import World
 
-from tour_pyserini.plugs.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main
 
 # A re-ranker on disk that loads in no time: see `tiny_reranker`.
@@ -143,7 +143,7 @@ def test_record_says_how_the_run_was_made(case):
     case.run("--method", "soft", "--depth", "4")
     record = json.loads((case.output.parent / "a.trec.json").read_text())
     from tour_pyserini import TourConfig
-    from tour_pyserini.files import sha256
+    from tour_pyserini.support.files import sha256
 
     assert TourConfig.parse(record["config"]) == TourConfig(method="soft", depth=4)
     assert record["run"]["sha256"] == sha256(case.output)
@@ -223,7 +223,7 @@ def test_prf_flags_are_pyserinis(case, tmp_path):
 def _pyserini(flags):
     """Pyserini's own command, with Java made ready first."""
     code = (
-        "import runpy, sys; from tour_pyserini.plugs.java import ensure_java; ensure_java();"
+        "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
         "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"
     )
     subprocess.run([sys.executable, "-c", code, *map(str, flags)], check=True, capture_output=True)
@@ -341,7 +341,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_sentence_and_exit_code_2(case, name, capsys):
-    from tour_pyserini.command import run
+    from tour_pyserini.cli.command import run
 
     case.output.parent.mkdir()
     case.output.write_text("an earlier run\n")

@@ -7,9 +7,9 @@ import pytest
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
 from tour_pyserini import answers, compare
+from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
-from tour_pyserini.plugs.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main as search
 
 QUESTIONS = [("q1", "who got the first prize", ["Wilhelm Röntgen"]), ("q2", "which river", ["Rhine", "the Rhine"])]
@@ -115,7 +115,7 @@ def test_answers_are_measured_beside_the_run(case, tmp_path, capsys):
 
 
 def test_encoded_queries_search_phrases_too(case, tmp_path):
-    from tour_pyserini.phrase_encoders import load_phrase_encoder
+    from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 
     vectors = load_phrase_encoder(case.encoder).encode_batch([text for _, text, _ in QUESTIONS])
     write_encoded_queries(tmp_path / "vectors", ["q1", "q2"], [text for _, text, _ in QUESTIONS], vectors)

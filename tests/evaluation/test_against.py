@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.against import against
-from tour_pyserini.evaluation.comparison import Row, compare, place_of
-from tour_pyserini.evaluation.gains import gains, outcomes
+from tour_pyserini.evaluation.comparison import against, compare, place_of
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.paired_tests import gains, outcomes
 
 
 def row(name, **values):

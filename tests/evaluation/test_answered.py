@@ -7,7 +7,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.comparison import compare
-from tour_pyserini.evaluation.table import means_table
+from tour_pyserini.evaluation.tables import means_table
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from ir_measures import Success
 from pyserini.eval import evaluate_dpr_retrieval
 
 from tour_pyserini.answers import main as answers
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_questions
 from tour_pyserini.dpr_json import main as dpr_json
-from tour_pyserini.texts import open_texts
-from tour_pyserini.topics import read_questions
 
 CUTOFFS = (1, 5, 20, 100)
 

@@ -5,14 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tour_pyserini.data.predictions import read_predictions
+from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_scores import AnswerScorer
-from tour_pyserini.evaluation.comparison import Row
-from tour_pyserini.evaluation.exact_match import exact_match, f1, normalise
-from tour_pyserini.evaluation.formats import as_text
-from tour_pyserini.evaluation.predictions import read_predictions
-from tour_pyserini.evaluation.table import means_table
-from tour_pyserini.topics import Question
+from tour_pyserini.evaluation.answer_measures import AnswerScorer, exact_match, f1, normalise
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.tables import as_text, means_table
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
+from tour_pyserini.data.documents import Passage, one_line_parts, passage
+from tour_pyserini.data.lucene_texts import LuceneTexts
+from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import has_patterns, matcher_for, warn_of_answers
-from tour_pyserini.evaluation.answer_texts import all_answer_texts, title_and_text
-from tour_pyserini.evaluation.passage_matching import CHUNK, Candidate, match_passages
-from tour_pyserini.texts import passage
-from tour_pyserini.texts.lucene import LuceneTexts
-from tour_pyserini.texts.passage import Passage
-from tour_pyserini.topics import Question
+from tour_pyserini.evaluation.answer_matching import (
+    all_answer_texts,
+    has_patterns,
+    matcher_for,
+    warn_of_answers,
+)
+from tour_pyserini.evaluation.answer_qrels import CHUNK, Candidate, match_passages
 
 TOKENIZER = SimpleTokenizer()
 
@@ -79,9 +82,9 @@ def test_answers_that_mean_nothing_are_logged(caplog):
 
 
 def test_titles_are_no_part_of_the_text():
-    assert title_and_text(passage("Title", "one\ntwo")) == ("Title", "one two")
-    assert title_and_text(Passage("Title", "text", "\n")) == ("Title", "text")
-    assert title_and_text("no title") == ("", "no title")
+    assert one_line_parts(passage("Title", "one\ntwo")) == ("Title", "one two")
+    assert one_line_parts(Passage("Title", "text", "\n")) == ("Title", "text")
+    assert one_line_parts("no title") == ("", "no title")
     assert list(all_answer_texts({"d": passage("Title", "text"), "e": "plain"})) == [("d", "text"), ("e", "plain")]
 
 

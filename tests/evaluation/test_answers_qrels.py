@@ -3,11 +3,12 @@ import pytest
 from ir_measures import Qrel, ScoredDoc, Success
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
+from tour_pyserini.data.documents import passage
+from tour_pyserini.data.runs import read_retrieved
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_qrels import answering, corpus_qrels, retrieved_qrels
-from tour_pyserini.evaluation.retrieved import read_retrieved
-from tour_pyserini.texts import open_texts, passage
-from tour_pyserini.topics import Question, read_questions
 
 QUESTIONS = [Question("q1", "who", ["Ann Lee", "Bo"]), Question("q2", "why", ["x"]), Question("q3", "when", ["1901"])]
 TEXTS = {

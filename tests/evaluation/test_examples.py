@@ -3,12 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import Qrel
 
+from tour_pyserini.data.runs import read_qrels, read_rankings, read_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.comparison import measured
 from tour_pyserini.evaluation.examples import examples
-from tour_pyserini.evaluation.files import read_qrels, read_run
-from tour_pyserini.evaluation.ranking import read_rankings
-from tour_pyserini.evaluation.scores import Scorer
+from tour_pyserini.evaluation.measures import Scorer
 
 QUERIES = {f"q{at}": f"question {at}" for at in range(1, 5)}
 TEXTS = {"a": "an  apple\nfalls " + "far " * 50, "b": "a ball", "c": "a cat"}

@@ -3,8 +3,7 @@ import io
 
 import pytest
 
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.evaluation.table import Table
+from tour_pyserini.evaluation.tables import FORMATS, Table
 
 TABLE = Table(
     [

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.picture import draw_gains
+from tour_pyserini.evaluation.gains_picture import draw_gains
 
 BEGINS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 

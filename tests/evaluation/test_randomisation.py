@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.evaluation.randomisation import enumerated_p, randomisation_p, sampled_p
+from tour_pyserini.evaluation.paired_tests import enumerated_p, randomisation_p, sampled_p
 
 tenths = st.lists(st.integers(-10, 10), max_size=9)
 values = st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=30)

@@ -2,7 +2,7 @@ import pytest
 from ir_measures import Qrel
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.scores import Scorer
+from tour_pyserini.evaluation.measures import Scorer
 
 QRELS = [Qrel("q1", "a", 1)]
 

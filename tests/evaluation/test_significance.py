@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.holm import holm
-from tour_pyserini.evaluation.significance import t_p
+from tour_pyserini.evaluation.paired_tests import holm, t_p
 
 
 @pytest.mark.parametrize("seed", range(4))

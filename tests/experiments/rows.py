@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tour_pyserini.costs import Costs
-from tour_pyserini.evaluation.comparison import Row
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.support.costs import Costs
 
 
 def row(name, values, *, pairs=0, reused=0, seconds=None):

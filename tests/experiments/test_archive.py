@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.ranking import read_rankings
-from tour_pyserini.experiments.archive import read_archive, read_records, write_archive
-from tour_pyserini.experiments.packing import read_record, write_packed
+from tour_pyserini.experiments.archive import read_archive, read_record, read_records, write_archive, write_packed
 
 NAMES = st.text("abc019é-", min_size=1, max_size=4)
 LISTS = st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=6, unique=True), min_size=1, max_size=4)

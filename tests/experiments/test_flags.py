@@ -1,7 +1,7 @@
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.flags import expanded, words
+from tour_pyserini.experiments.definition import expanded, words
 
 
 def test_flags_become_words():

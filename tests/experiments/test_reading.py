@@ -6,13 +6,13 @@ import pytest
 import yaml
 from small_experiment import definition
 
+from tour_pyserini.cli.index_flags import index_arguments
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.cells import cells, conditions_of
-from tour_pyserini.experiments.places import Places, variables
+from tour_pyserini.experiments.definition import cells, conditions_of
+from tour_pyserini.experiments.locations import Places, variables
 from tour_pyserini.experiments.planning import index_argv, plan_search, settings_of
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
-from tour_pyserini.index_arguments import index_arguments
 
 
 def read(tmp_path, values):

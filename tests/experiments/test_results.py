@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.experiments.cells import cells
+from tour_pyserini.experiments.definition import cells
 from tour_pyserini.experiments.expected import verdicts
+from tour_pyserini.experiments.locations import Places, variables
 from tour_pyserini.experiments.measuring import measure
-from tour_pyserini.experiments.places import Places, variables
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"

@@ -8,9 +8,9 @@ import pytest
 from small_experiment import definition
 
 from tour_pyserini import search
+from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.reading import read_experiment
-from tour_pyserini.record import read_costs
 
 RUNS = [f"letters.tiny.{run}" for run in ("flat.dense", "flat.rerank-3", "flat.rerank-6", "flat.hard")] + [
     f"letters.tiny.pq.{run}" for run in ("dense", "rerank-3", "rerank-6")

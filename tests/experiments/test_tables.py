@@ -5,13 +5,13 @@ import yaml
 from rows import row
 from small_experiment import definition
 
-from tour_pyserini.costs import Costs
-from tour_pyserini.experiments.cells import cells
-from tour_pyserini.experiments.curves import Curve, labels_per_query, panels
+from tour_pyserini.experiments.definition import cells
 from tour_pyserini.experiments.expected import verdicts
+from tour_pyserini.experiments.figures import Curve, labels_per_query, panels
 from tour_pyserini.experiments.latency import encoding_seconds, seconds_per_query
 from tour_pyserini.experiments.reading import read_experiment
-from tour_pyserini.experiments.tables import all_tables
+from tour_pyserini.experiments.result_tables import all_tables
+from tour_pyserini.support.costs import Costs
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers.score_cache import pair_key
 from tour_pyserini.rerankers.score_file import APPLICATION
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.files import cache_home
 from tour_pyserini.rerankers import backends, load_reranker, quantise
-from tour_pyserini.rerankers.backends import backend_for
-from tour_pyserini.rerankers.options import Options
+from tour_pyserini.rerankers.backends import Options, backend_for
+from tour_pyserini.support.files import cache_home
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -118,7 +117,7 @@ def test_a_graph_with_weights_is_quantised_and_a_quantised_one_is_not_fp32(bert_
 
 
 def test_a_graph_with_other_logits_is_refused(bert_folder, own_cache, monkeypatch, caplog):
-    from tour_pyserini.rerankers import export
+    from tour_pyserini.rerankers import onnx_export as export
 
     run = export.OnnxClassifier.__call__
     monkeypatch.setattr(export.OnnxClassifier, "__call__", lambda self, batch: run(self, batch) + 0.01)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.rerankers.graphs import NoGraph, kept_graph
+from tour_pyserini.rerankers.graph_cache import NoGraph, kept_graph
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_cache_folder_that_cannot_be_made_is_told(home):
 CODE = """
 import sys, time
 from pathlib import Path
-from tour_pyserini.rerankers.graphs import kept_graph
+from tour_pyserini.rerankers.graph_cache import kept_graph
 def make(path):
     with open(sys.argv[1], "a") as log: log.write("made\\n")
     path.write_bytes(b"a gr"); time.sleep(0.3); path.write_bytes(b"a graph")

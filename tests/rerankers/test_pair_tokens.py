@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.rerankers.batched import CHUNK
-from tour_pyserini.rerankers.pair_tokens import FastPairTokens, SlowPairTokens, pair_tokens
-from tour_pyserini.rerankers.truncation import strategy
+from tour_pyserini.rerankers.pair_tokens import FastPairTokens, SlowPairTokens, pair_tokens, strategy
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")

@@ -3,7 +3,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import Reranker, checked
-from tour_pyserini.rerankers.logits import relevance
+from tour_pyserini.rerankers.classifier import relevance
 
 PAIRS = [("who wrote hamlet", "Shakespeare did."), ("who wrote emma", "Austen did.")]
 

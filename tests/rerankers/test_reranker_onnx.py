@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import default, load_reranker, verify_default_reranker
+from tour_pyserini.rerankers import default_reranker as default
+from tour_pyserini.rerankers import load_reranker, verify_default_reranker
 from tour_pyserini.rerankers.batched import CHUNK
 from tour_pyserini.rerankers.quantise import dynamically_quantised
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore, load_reranker
-from tour_pyserini.rerankers import cache as cache_module
-from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers import score_cache as cache_module
+from tour_pyserini.rerankers.score_cache import pair_key
 from tour_pyserini.rerankers.score_file import APPLICATION
 
 TEXTS = st.text(max_size=8)

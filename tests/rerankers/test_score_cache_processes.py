@@ -12,9 +12,8 @@ import pytest
 from score_files import layout_1
 
 from tour_pyserini.rerankers import CachedReranker
-from tour_pyserini.rerankers.cache import pair_key
-from tour_pyserini.rerankers.score_export import export
-from tour_pyserini.rerankers.score_upkeep import survey, verify
+from tour_pyserini.rerankers.score_cache import pair_key
+from tour_pyserini.rerankers.score_upkeep import export, survey, verify
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,8 +21,8 @@ WRITER = """
 import sys
 import numpy as np
 from tour_pyserini.rerankers import CachedReranker
-from tour_pyserini.rerankers.score_export import export
-from tour_pyserini.rerankers.cache import pair_key
+from tour_pyserini.rerankers.score_upkeep import export
+from tour_pyserini.rerankers.score_cache import pair_key
 from tour_pyserini.rerankers.score_upkeep import survey, verify
 
 class Lengths:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tour_pyserini.training.phrase_loss import filter_loss, marginal, side_loss
+from tour_pyserini.training.phrase_task import filter_loss, marginal, side_loss
 
 
 def test_marginal_by_hand():

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from tour_pyserini import index, train
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrase_encoders import load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index
-from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.texts import open_texts
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,25 +8,24 @@ import torch
 from tiny_phrases import configuration, save_encoder, save_tokenizer
 
 from tour_pyserini import index, train
+from tour_pyserini.data.text_spans import around
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_questions
+from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.exact_match import normalise
-from tour_pyserini.phrase_encoders import load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index
-from tour_pyserini.phrases.marking import PhraseInput, read_phrase_input
-from tour_pyserini.phrases.places import Place
-from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.phrases.sentences import around
+from tour_pyserini.evaluation.answer_measures import normalise
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.checkpoint import read_tokenizer
-from tour_pyserini.texts import open_texts
-from tour_pyserini.topics.questions import read_questions
-from tour_pyserini.training import candidates as candidates_module
-from tour_pyserini.training.candidates import Candidates, find_candidates
-from tour_pyserini.training.data import Example
+from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.stores.phrases.phrase_ids import Place
+from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
+from tour_pyserini.support.checkpoints import read_tokenizer
+from tour_pyserini.training import reranker_candidates as candidates_module
 from tour_pyserini.training.reading_task import ReadingTask
-from tour_pyserini.training.reranker_model import marked_classifier
-from tour_pyserini.training.reranker_task import RerankerTask
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.training.reranker_candidates import Candidates, find_candidates
+from tour_pyserini.training.reranker_task import RerankerTask, marked_classifier
+from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.training.training_examples import Example
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -147,7 +146,7 @@ def test_an_interrupted_training_goes_on_with_its_candidates(place, phrases, tmp
 
 
 def test_topics_may_have_a_name_of_pyserinis(place, phrases, tmp_path, monkeypatch):
-    from tour_pyserini import train_phrase_reranker
+    from tour_pyserini.training import jobs as train_phrase_reranker
 
     monkeypatch.setattr(
         train_phrase_reranker, "read_questions", lambda _: read_questions(place / "questions.jsonl")

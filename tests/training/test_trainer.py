@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.run import run_training
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.training.train_settings import TrainSettings
 from tour_pyserini.training.trainer import shuffled
+from tour_pyserini.training.training_run import run_training
 
 
 class Toy:

@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tour_pyserini.data.text_spans import word_offsets
+from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrase_encoders.settings import EncoderSettings
-from tour_pyserini.phrases.words import word_offsets
-from tour_pyserini.training.answers import answer_spans
-from tour_pyserini.training.data import read_examples
-from tour_pyserini.training.passages import training_passages
-from tour_pyserini.training.sets import described, read_sources, split
+from tour_pyserini.training.phrase_task import training_passages
+from tour_pyserini.training.training_examples import answer_spans, described, read_examples, read_sources, split
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ class TourConfig:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a TOML file that `load` reads."""
-        from tour_pyserini.files import written_whole
+        from tour_pyserini.support.files import written_whole
 
         with written_whole(path) as file:
             for name, value in dataclasses.asdict(self).items():

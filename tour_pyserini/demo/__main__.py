@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 
 from tour_pyserini import compare, qrels, search
-from tour_pyserini.arguments import Help
-from tour_pyserini.command import run
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.topics import read_topics
 from tour_pyserini.demo import collection
-from tour_pyserini.evaluation.files import read_qrels
-from tour_pyserini.experiments import path as paths
-from tour_pyserini.topics import read_topics
+from tour_pyserini.evaluation import query_path as paths
 
 METHODS = ("dense", "rerank", "rocchio", "hard", "soft", "anchored")
 QRELS = "qrels/demo.trec"
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _show_path() -> None:
-    from tour_pyserini.texts import open_texts
+    from tour_pyserini.data.texts import open_texts
 
     relevant: dict[str, set[str]] = {}
     for judgement in read_qrels(QRELS):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tour_pyserini.files import cache_home, sha256
+from tour_pyserini.support.files import cache_home, sha256
 
 _HERE = Path(__file__).parent
 CORPUS = _HERE / "corpus.jsonl"

@@ -1,14 +1,35 @@
-"""Whether a passage contains an answer, decided as DPR and Pyserini's evaluate_dpr_retrieval decide it."""
+"""Whether a passage contains an answer, decided as DPR and Pyserini decide it."""
 
 import logging
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from tour_pyserini.topics.questions import Question
+from tour_pyserini.data.beir_texts import BeirTexts
+from tour_pyserini.data.documents import one_line_parts
+from tour_pyserini.data.topics import Question
+from tour_pyserini.errors import TourError
+
+
+def answer_text(passage: str) -> str:
+    """The text in which answers are looked for."""
+    return one_line_parts(passage)[1]
+
+
+def all_answer_texts(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Docid and text of every document of a corpus, in its order."""
+    if isinstance(texts, BeirTexts):  # reads the file from beginning to end, without look-ups
+        found = ((document.docid, document.text.replace("\n", " ")) for document in texts.records())
+    else:
+        found = ((docid, answer_text(passage)) for docid, passage in texts.items())
+    for docid, text in found:
+        if docid.split() != [docid]:
+            raise TourError(f"{texts!r} has white space in the document id {docid!r}, which no qrels file can hold.")
+        yield docid, text
+
 
 log = logging.getLogger(__name__)
 

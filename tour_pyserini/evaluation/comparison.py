@@ -1,44 +1,25 @@
-"""Runs side by side: their measures and what they cost."""
+"""Runs side by side: measures, costs, splits, and differences from a baseline."""
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.costs import Costs
+from tour_pyserini.data.records import read_costs
+from tour_pyserini.data.runs import read_qrels, read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.files import read_qrels, read_run
-from tour_pyserini.evaluation.scores import Scorer
-from tour_pyserini.evaluation.unjudged import Unjudged
-from tour_pyserini.record import read_costs
+from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers
+from tour_pyserini.evaluation.measures import Row, Scorer, Unjudged
+from tour_pyserini.evaluation.paired_tests import TESTS, Outcomes, gains, holm, outcomes
+from tour_pyserini.support.costs import Costs
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
 
 log = logging.getLogger(__name__)
-
-
-class Row(NamedTuple):
-    """One run.
-
-    Attributes:
-        name: the file's name; its path where two runs have the same name.
-        path: the run file.
-        values: each measure's value for every judged query, float64 [queries].
-        means: the measures' means over the judged queries.
-        answered: for every judged query, whether the run has hits for it, bool [queries].
-        costs: what the run cost, if it was recorded.
-    """
-
-    name: str
-    path: Path
-    values: Mapping[str, np.ndarray]
-    means: Mapping[str, float]
-    answered: np.ndarray
-    costs: Costs | None
 
 
 def compare(
@@ -119,3 +100,67 @@ def _check_answered(answered: np.ndarray, path: Path, qrels: str | os.PathLike[s
 def _names(runs: Sequence[str | os.PathLike[str]]) -> list[str]:
     names = [Path(run).name for run in runs]
     return [name if names.count(name) == 1 else str(run) for name, run in zip(names, runs, strict=True)]
+
+
+class Against(NamedTuple):
+    """One run against the baseline on one measure; `adjusted` is Holm's p over all comparisons made together."""
+
+    run: str
+    measure: str
+    difference: float
+    outcomes: Outcomes
+    p: float
+    adjusted: float
+
+
+def against(baseline: Row, others: Sequence[Row], *, test: str = "randomisation") -> list[Against]:
+    """Compare runs with a baseline on every measure.
+
+    Args:
+        baseline: the run to compare with.
+        others: the other runs, measured on the same queries.
+        test: `randomisation` or `t`.
+
+    Returns:
+        A comparison per run and measure, runs first.
+    """
+    pairs = [(row, measure) for row in others for measure in baseline.values]
+    gained = [gains(row.values[measure], baseline.values[measure]) for row, measure in pairs]
+    p_values = [TESTS[test](each) for each in gained]
+    return [
+        Against(row.name, measure, row.means[measure] - baseline.means[measure], outcomes(each), p, adjusted)
+        for (row, measure), each, p, adjusted in zip(pairs, gained, p_values, holm(p_values), strict=True)
+    ]
+
+
+NO_SPLIT = "(no split)"
+
+
+class SplitRow(NamedTuple):
+    """One run on one split: how many of the split's queries are judged, and the measures' means over them."""
+
+    split: str
+    run: str
+    queries: int
+    means: Mapping[str, float]
+
+
+def by_split(scorer: Scorer | ScorerWithAnswers, rows: Sequence[Row], splits: Mapping[str, Set[str]]) -> list[SplitRow]:
+    """A row per split and run, splits first; judged queries without a split come last, if there are any."""
+    chosen = {name: np.array([query in members for query in scorer.queries]) for name, members in splits.items()}
+    rest = ~np.any(list(chosen.values()), axis=0)
+    if rest.all():
+        raise TourError(
+            "none of the queries in the splits is judged; check that splits and judgements belong together."
+        )
+    if rest.any():
+        chosen[NO_SPLIT] = rest
+    return [
+        SplitRow(split, row.name, int(kept.sum()), _means(scorer, row, kept))
+        for split, kept in chosen.items()
+        for row in rows
+    ]
+
+
+def _means(scorer: Scorer | ScorerWithAnswers, row: Row, kept: np.ndarray) -> dict[str, float]:
+    return {measure: scorer.aggregate(measure, values[kept]) for measure, values in row.values.items()}

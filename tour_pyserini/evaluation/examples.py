@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.comparison import Row
-from tour_pyserini.evaluation.gains import gains
-from tour_pyserini.evaluation.ranking import read_rankings
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.paired_tests import gains
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -1,9 +1,49 @@
-"""What an experiment is: collections, encoders, indexes, re-rankers and conditions, and how they are shown."""
+"""An experiment as values: collections, encoders, indexes, re-rankers and conditions, and the cells they form."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from string import Template
 from typing import NamedTuple
 
-from tour_pyserini.experiments.flags import Flags
+from tour_pyserini.errors import TourError
+
+Value = str | int | float | bool
+Flags = Mapping[str, Value]
+
+
+def words(flags: Flags) -> list[str]:
+    """The words of a command line; true is the flag alone, false its negation.
+
+    Example:
+        >>> words({"method": "rerank", "depth": 30, "early-stopping": False})
+        ['--method', 'rerank', '--depth', '30', '--no-early-stopping']
+    """
+    return [word for name, value in flags.items() for word in _flag(name, value)]
+
+
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """The text with its ${VARIABLES} replaced.
+
+    Raises:
+        TourError: if there is no such variable.
+    """
+    try:
+        return Template(text).substitute(variables)
+    except KeyError as missing:
+        name = str(missing).strip("'")
+        hint = "give --data DIR" if name == "DATA" else f"set it in the environment: {name}=..."
+        raise TourError(f"{text!r} needs the variable {name}; {hint}.") from None
+    except ValueError:
+        raise TourError(f"{text!r} has a $ that begins no ${{VARIABLE}}; write $$ for the sign itself.") from None
+
+
+def _flag(name: str, value: Value) -> Iterator[str]:
+    if isinstance(value, bool):
+        yield f"--{name}" if value else f"--no-{name}"
+    elif str(value).startswith("-"):
+        yield f"--{name}={value}"  # by itself it would be taken for a flag
+    else:
+        yield from (f"--{name}", str(value))
+
 
 Scores = Mapping[str, Mapping[str, Mapping[str, float]]]
 """By cell and condition, the value of each measure."""
@@ -123,3 +163,60 @@ class Experiment(NamedTuple):
     figures: Mapping[str, FigureOf]
     expected: Scores
     paper: Scores
+
+
+PARTS = ("collections", "encoders", "indexes", "rerankers")
+
+
+class Cell(NamedTuple):
+    """Names of its four parts (`kind` is the index's); `name` is what files and expected scores call it."""
+
+    collection: str
+    encoder: str
+    kind: str
+    reranker: str
+    name: str
+
+
+def cells(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = None) -> Iterator[Cell]:
+    """The cells in the file's order, only those whose parts are chosen.
+
+    Args:
+        experiment: the experiment.
+        chosen: by `collections`, `encoders`, `indexes` or `rerankers`, names; nothing chosen is everything.
+
+    The re-ranker is part of the name only where there are several.
+    """
+    chosen = chosen or {}
+    kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in PARTS}
+    for collection in kept["collections"]:
+        for encoder in kept["encoders"]:
+            for index in kept["indexes"]:
+                for reranker in kept["rerankers"]:
+                    if collection not in (experiment.rerankers[reranker].collections or kept["collections"]):
+                        continue
+                    parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
+                    yield Cell(collection, encoder, index, reranker, ".".join(parts))
+
+
+def conditions_of(experiment: Experiment, cell: Cell, chosen: Sequence[str] = ()) -> dict[str, Condition]:
+    """The conditions of a cell by name, only those chosen by their own name or their sweep's."""
+    names = [*experiment.conditions, *experiment.sweeps]
+    _chosen(names, chosen, "conditions")
+    return {
+        name: condition
+        for name, condition in experiment.conditions.items()
+        if _applies(condition, cell) and (not chosen or name in chosen or condition.sweep in chosen)
+    }
+
+
+def _applies(condition: Condition, cell: Cell) -> bool:
+    own = dict(zip(PARTS, cell[:4], strict=True))
+    return all(own[part] in names for part, names in condition.only.items())
+
+
+def _chosen(names: list[str], chosen: Sequence[str], part: str) -> list[str]:
+    for name in chosen:
+        if name not in names:
+            raise TourError(f"there is no {name!r} among the {part}; choose from {', '.join(names)}.")
+    return [name for name in names if name in chosen] if chosen else names

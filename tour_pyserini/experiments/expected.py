@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tour_pyserini.experiments.definition import Scores
 from tour_pyserini.experiments.measuring import Rows
-from tour_pyserini.files import written_whole
+from tour_pyserini.support.files import written_whole
 
 TOLERANCE = 0.0001
 CLOSE = 0.0005

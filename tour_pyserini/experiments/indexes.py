@@ -5,20 +5,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.packing import digests
-from tour_pyserini.phrases.index import FILE as PHRASES
-from tour_pyserini.phrases.index import read_settings
-from tour_pyserini.plugs.index_settings import FILE
+from tour_pyserini.experiments.archive import digests
+from tour_pyserini.stores.phrases.phrase_index import read_settings
 
 
 def make_index(folder: Path, argv: list[str]) -> None:
     """Build an index, or see that the one which is there is the one that the words describe."""
+    from tour_pyserini.cli.index_flags import index_arguments
     from tour_pyserini.index import main as build
-    from tour_pyserini.index_arguments import index_arguments
 
     args = index_arguments(argv)
-    if not (folder / (PHRASES if args.phrases else FILE)).is_file():
+    if not (folder / (PHRASE_INDEX if args.phrases else PASSAGE_INDEX)).is_file():
         build(argv)
         return
     made = read_settings(folder) if args.phrases else _passage_settings(folder)
@@ -32,13 +31,13 @@ def make_index(folder: Path, argv: list[str]) -> None:
 
 
 def _passage_settings(folder: Path) -> dict[str, Any]:
-    made = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    made = json.loads((folder / PASSAGE_INDEX).read_text(encoding="utf-8"))
     return {**made["settings"], "index": made["index"]}
 
 
 def _passage_wishes(args: argparse.Namespace) -> dict[str, Any]:
+    from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
     from tour_pyserini.index import index_kind
-    from tour_pyserini.plugs.encoders import encoder_fingerprint
 
     given = ("pooling", "l2_norm", "max_length")
     wanted = {"encoder_fingerprint": encoder_fingerprint(args.encoder), "prefix": args.prefix}
@@ -47,8 +46,8 @@ def _passage_wishes(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _phrase_wishes(args: argparse.Namespace) -> dict[str, Any]:
-    from tour_pyserini.index_inputs import open_corpus
-    from tour_pyserini.index_phrases import phrase_index_encoder, phrase_index_kind, phrase_index_settings
+    from tour_pyserini.pipeline.index_inputs import open_corpus
+    from tour_pyserini.pipeline.phrase_indexing import phrase_index_encoder, phrase_index_kind, phrase_index_settings
 
     settings = phrase_index_settings(args, open_corpus(args.corpus), phrase_index_encoder(args))
     # Where the encoder's folder lies, and how many passages were encoded at once, change nothing.

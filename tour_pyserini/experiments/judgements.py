@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tour_pyserini.data.runs import read_qrels, write_qrels
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.files import read_qrels, write_qrels
-from tour_pyserini.experiments.cells import cells, conditions_of
-from tour_pyserini.experiments.definition import Experiment
-from tour_pyserini.experiments.flags import expanded
-from tour_pyserini.experiments.places import Places
+from tour_pyserini.experiments.definition import Experiment, cells, conditions_of, expanded
+from tour_pyserini.experiments.locations import Places
 
 
 def searched_qrels(experiment: Experiment, name: str, places: Places, *, write: bool = True) -> Path | None:

@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.costs import Costs
+from tour_pyserini.data.runs import read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.comparison import Row
-from tour_pyserini.evaluation.files import read_run
-from tour_pyserini.experiments.cells import Cell, conditions_of
-from tour_pyserini.experiments.definition import Experiment
-from tour_pyserini.experiments.flags import expanded
-from tour_pyserini.experiments.places import Places
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of, expanded
+from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.planning import plan_search
-from tour_pyserini.files import written_whole
-from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
+from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.files import written_whole
 
 TOPICS, HITS, WARM_UP = 8, 10, 10
 
@@ -73,8 +71,8 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
     Raises:
         TourError: if the cell has no run whose hits could be scored.
     """
+    from tour_pyserini.cli.search_flags import reranker_options
     from tour_pyserini.rerankers import load_reranker
-    from tour_pyserini.search_arguments import reranker_options
 
     args = _arguments(experiment, cell, places)
     queries, hits = _hits(experiment, cell, places)
@@ -91,7 +89,7 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
 
 def _arguments(experiment: Experiment, cell: Cell, places: Places) -> argparse.Namespace:
     """The arguments of a search in the cell."""
-    from tour_pyserini.search_arguments import search_parser
+    from tour_pyserini.cli.search_flags import search_parser
 
     condition = next(iter(conditions_of(experiment, cell).values()))
     search = plan_search(experiment, cell, condition, places, output=places.runs / "none", qrels=None)
@@ -100,7 +98,7 @@ def _arguments(experiment: Experiment, cell: Cell, places: Places) -> argparse.N
 
 def _hits(experiment: Experiment, cell: Cell, places: Places) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Some queries of a run by id, and the docids it found for them."""
-    from tour_pyserini.topics import read_topics
+    from tour_pyserini.data.topics import read_topics
 
     runs = [places.run(cell, name) for name in conditions_of(experiment, cell)]
     run = next((run for run in runs if run.is_file()), None)
@@ -116,16 +114,16 @@ def _hits(experiment: Experiment, cell: Cell, places: Places) -> tuple[dict[str,
 
 
 def _passage_pairs(args: argparse.Namespace, queries: Mapping[str, str], hits: Mapping[str, list[str]]) -> list[Pair]:
-    from tour_pyserini.texts import open_texts
+    from tour_pyserini.data.texts import open_texts
 
     texts = open_texts(args.corpus)
     return [(queries[qid], texts[docid]) for qid, docids in hits.items() for docid in docids]
 
 
 def _phrase_pairs(args: argparse.Namespace, queries: Mapping[str, str]) -> list[Pair]:
-    from tour_pyserini.phrases.places import Place, title_and_text
-    from tour_pyserini.plugs.queries import encode_queries
-    from tour_pyserini.search_phrases import anew, phrase_input, retriever
+    from tour_pyserini.encoders.queries import encode_queries
+    from tour_pyserini.pipeline.phrase_searching import anew, phrase_input, retriever
+    from tour_pyserini.stores.phrases.phrase_ids import Place, title_and_text
 
     searcher, shown = retriever(args, anew), phrase_input(args)
     vectors = encode_queries(searcher.query_encoder, list(queries.values()), list(queries), searcher.dimension)

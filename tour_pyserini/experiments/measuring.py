@@ -3,22 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tour_pyserini.costs import Costs
+from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import has_patterns
-from tour_pyserini.evaluation.answer_scores import is_answer_measure
-from tour_pyserini.evaluation.comparison import Row, measured, row_of
-from tour_pyserini.evaluation.files import read_qrels
-from tour_pyserini.evaluation.scores import Scorer
-from tour_pyserini.evaluation.with_answers import ScorerWithAnswers
-from tour_pyserini.experiments.archive import read_archive
-from tour_pyserini.experiments.cells import Cell, conditions_of
-from tour_pyserini.experiments.definition import Experiment
-from tour_pyserini.experiments.flags import expanded
+from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
+from tour_pyserini.evaluation.comparison import measured, row_of
+from tour_pyserini.evaluation.measures import Row, Scorer
+from tour_pyserini.experiments.archive import Record, read_archive, read_record
+from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of, expanded
 from tour_pyserini.experiments.judgements import measured_qrels
-from tour_pyserini.experiments.packing import Record, read_record
-from tour_pyserini.experiments.places import Places
-from tour_pyserini.topics.questions import read_questions
+from tour_pyserini.experiments.locations import Places
+from tour_pyserini.support.costs import Costs
 
 Rows = Mapping[Cell, Mapping[str, Row]]
 """By cell and condition, its run's measures and costs; only what is there."""

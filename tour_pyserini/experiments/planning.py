@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.cells import Cell
-from tour_pyserini.experiments.definition import Condition, Experiment
-from tour_pyserini.experiments.flags import expanded, words
-from tour_pyserini.experiments.places import Places
+from tour_pyserini.experiments.definition import Cell, Condition, Experiment, expanded, words
+from tour_pyserini.experiments.locations import Places
 
 
 class Search(NamedTuple):
@@ -100,8 +98,8 @@ def settings_of(search: Search, name: str) -> TourConfig:
     Raises:
         TourError: if the command has no such flag or setting.
     """
-    from tour_pyserini.arguments import config_from
-    from tour_pyserini.search_arguments import search_parser
+    from tour_pyserini.cli.flags import config_from
+    from tour_pyserini.cli.search_flags import search_parser
 
     args, unknown = search_parser().parse_known_args(search.argv)
     if unknown:

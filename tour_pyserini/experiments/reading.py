@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.experiments.conditions import read_conditions
 from tour_pyserini.experiments.definition import (
+    PARTS,
     Collection,
     Condition,
     Encoder,
@@ -20,8 +21,79 @@ from tour_pyserini.experiments.definition import (
     Sweep,
     TableOf,
 )
-from tour_pyserini.experiments.names import check_names
-from tour_pyserini.experiments.sections import Section
+from tour_pyserini.experiments.yaml_sections import Section
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "labels": "quality against labels per query",
+        "seconds": "quality against seconds per query",
+        "sweep": "quality against what was swept: iterations, for one",
+        "efficiency": "labels and seconds per query against what was swept, with and without labels used again",
+    }
+)
+
+
+def check_names(top: Section, experiment: Experiment) -> None:
+    """Refuse a file that lacks a part, or that mentions what it does not define."""
+    for part in (*PARTS, "conditions"):
+        if not getattr(experiment, part):
+            top.refuse(f"needs at least one of {part}")
+    for part, name in _mentioned(experiment):
+        if name not in getattr(experiment, part):
+            top.refuse(f"mentions {name!r}, which is not among its {part}")
+    for figure in experiment.figures.values():
+        if figure.kind not in KINDS:
+            top.refuse(f"has a figure of the kind {figure.kind!r}, which is none of {', '.join(KINDS)}")
+
+
+def _mentioned(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """The part of the file, and a name from it."""
+    for index in experiment.indexes.values():
+        if index.vectors:
+            yield "indexes", index.vectors
+    for reranker in experiment.rerankers.values():
+        yield from (("collections", name) for name in reranker.collections)
+    for condition in experiment.conditions.values():
+        yield from ((part, name) for part, names in condition.only.items() for name in names)
+    for table in experiment.tables.values():
+        yield from (("conditions", name) for name in (*table.conditions, *table.baselines))
+        yield from (("rerankers", name) for name in table.rerankers)
+    for figure in experiment.figures.values():
+        yield from (("sweeps", name) for name in figure.curves)
+        yield from (("conditions", name) for name in figure.lines)
+
+
+def read_conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str, Condition]]:
+    """The condition by its name, or a sweep with one for each of its values: `mix-30`.
+
+    Where a sweep is restricted to some cells, its values that are named under `everywhere` are not.
+    """
+    title, flags = section.text("name", key), section.flags("flags")
+    restricted = section.section("only", allowed=PARTS)
+    only = {name: restricted.names(name) for name in restricted.values}
+    if "sweep" not in section.values:
+        return None, {key: Condition(title, flags, None, None, only)}
+    swept = section.section("sweep").values
+    if len(swept) != 1 or not isinstance(values := next(iter(swept.values())), list) or not values:
+        section.refuse("must sweep one flag over a list of values")
+    flag = next(iter(swept))
+    for value in values:
+        if not isinstance(value, int | float):
+            section.refuse(f"sweeps --{flag} over {value!r}, which is not a number")
+    everywhere = section.values.get("everywhere") or []
+    if not isinstance(everywhere, list) or not all(value in values for value in everywhere):
+        section.refuse(f"has everywhere: {everywhere!r}, which is not a list of values of its sweep")
+    return Sweep(title, flag), {
+        f"{key}-{value}": Condition(
+            title=f"{title}, {flag} {value}",
+            flags={**flags, flag: value},
+            sweep=key,
+            value=float(value),
+            only={} if value in everywhere else only,
+        )
+        for value in values
+    }
+
 
 FILES = Path(__file__).parent / "files"
 

@@ -4,20 +4,16 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from tour_pyserini.evaluation.comparison import Row
-from tour_pyserini.evaluation.formats import FORMATS
-from tour_pyserini.evaluation.table import Table
-from tour_pyserini.experiments.cells import Cell
-from tour_pyserini.experiments.curves import Cost, labels_per_query, panels
-from tour_pyserini.experiments.definition import Experiment, FigureOf
-from tour_pyserini.experiments.figures import draw_panels
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.experiments.definition import Cell, Experiment, FigureOf
+from tour_pyserini.experiments.figures import Cost, draw_panels, labels_per_query, panels
 from tour_pyserini.experiments.latency import encoding_seconds, read_label_time, seconds_per_query
+from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.measuring import Measures, Rows
-from tour_pyserini.experiments.places import Places
-from tour_pyserini.experiments.split_tables import split_tables
+from tour_pyserini.experiments.result_tables import all_tables, split_tables
 from tour_pyserini.experiments.table_lines import title_of
-from tour_pyserini.experiments.tables import all_tables
-from tour_pyserini.files import written_whole
+from tour_pyserini.support.files import written_whole
 
 ENDINGS = {"text": "txt", "markdown": "md", "latex": "tex"}
 

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.evaluation.answer_scores import answers_needed
-from tour_pyserini.experiments.archive import read_records
-from tour_pyserini.experiments.cells import Cell, conditions_of
-from tour_pyserini.experiments.definition import Experiment
+from tour_pyserini.evaluation.answer_measures import answers_needed
+from tour_pyserini.experiments.archive import is_current, pack, read_record, read_records
+from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of
 from tour_pyserini.experiments.indexes import make_index
 from tour_pyserini.experiments.judgements import searched_qrels
-from tour_pyserini.experiments.packing import is_current, pack, read_record
-from tour_pyserini.experiments.places import Places
+from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.planning import Search, index_argv, plan_search, settings_of, shown
 from tour_pyserini.experiments.session import EncodedOnce, Session
 
@@ -83,8 +81,8 @@ def make_runs(experiment: Experiment, planned: Sequence[Step], places: Places) -
 
 
 def _session() -> Session:
-    from tour_pyserini.phrase_encoders import load_phrase_encoder
-    from tour_pyserini.plugs.encoders import load_query_encoder
+    from tour_pyserini.encoders.encoder_loading import load_query_encoder
+    from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 
     return Session({load_query_encoder: EncodedOnce, load_phrase_encoder: EncodedOnce})
 

@@ -4,12 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tour_pyserini.evaluation.against import Against, against
-from tour_pyserini.evaluation.comparison import Row
-from tour_pyserini.evaluation.table import Table
-from tour_pyserini.experiments.cells import Cell
-from tour_pyserini.experiments.curves import Cost
-from tour_pyserini.experiments.definition import Experiment
+from tour_pyserini.evaluation.comparison import Against, against
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.tables import Table
+from tour_pyserini.experiments.definition import Cell, Experiment
+from tour_pyserini.experiments.figures import Cost
 
 ALPHA = 0.05
 

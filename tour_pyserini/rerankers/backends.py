@@ -1,4 +1,4 @@
-"""What runs a checkpoint: ONNX Runtime, from a graph that is made once and kept, or torch."""
+"""What runs a checkpoint: ONNX Runtime from an exported graph, or torch."""
 
 import logging
 from collections.abc import Mapping
@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.machine import cpu_flags
-from tour_pyserini.rerankers.checkpoint import files_of, read_model
 from tour_pyserini.rerankers.classifier import Classifier
-from tour_pyserini.rerankers.fingerprint import fingerprint
-from tour_pyserini.rerankers.graphs import NoGraph, kept_graph
+from tour_pyserini.rerankers.graph_cache import NoGraph, kept_graph
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PairTokens
 from tour_pyserini.rerankers.quantise import quantise, recipe
+from tour_pyserini.support.checkpoints import files_of, fingerprint, read_model
+from tour_pyserini.support.hardware import cpu_flags
 
 logger = logging.getLogger(__name__)
 
@@ -76,12 +75,12 @@ class Checkpoint:
         return OnnxClassifier(graph, options), settings
 
     def _export(self, path: Path) -> None:
-        from tour_pyserini.rerankers.export import export
+        from tour_pyserini.rerankers.onnx_export import export
 
         export(self._model(Options()), self._rows, self._fill, path)
 
     def _model(self, options: Options) -> Any:
-        return read_model(self._folder, "AutoModelForSequenceClassification", self._config, options)
+        return read_model(self._folder, "AutoModelForSequenceClassification", self._config, device=options.device)
 
 
 def backend_for(options: Options) -> str:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tour_pyserini.rerankers.base import Pair
-from tour_pyserini.rerankers.batching import Row, length_sorted_batches, padded
+from tour_pyserini.support.batching import Row, length_sorted_batches, padded
 
 CHUNK = 1024
 """Distinct pairs tokenised at a time: enough to sort well, and the bound on memory."""

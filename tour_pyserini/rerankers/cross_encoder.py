@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.rerankers.base import Pair
-from tour_pyserini.rerankers.logits import relevance, wrong_outputs
+from tour_pyserini.rerankers.classifier import relevance, wrong_outputs
 
 
 def is_cross_encoder(thing: object) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.optional import imported
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import INPUTS
 from tour_pyserini.rerankers.quantise import dynamically_quantised
+from tour_pyserini.support.optional import imported
 
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.machine import cores
+from tour_pyserini.support.hardware import cores
 
 SHORTEST_INPUT = 8
 BACKENDS = ("auto", "onnx", "torch")

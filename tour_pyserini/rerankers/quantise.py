@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tour_pyserini.errors import first_line
-from tour_pyserini.machine import cpu_flags
-from tour_pyserini.rerankers.graphs import NoGraph
-from tour_pyserini.rerankers.optional import imported
+from tour_pyserini.rerankers.graph_cache import NoGraph
+from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.optional import imported
 
 WIDE = {"avx512_vnni", "avx_vnni", "amx_int8"}
 """Instruction sets that add products of 8-bit numbers without overflow; others need weights of 7 bits."""

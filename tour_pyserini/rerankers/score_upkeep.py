@@ -1,15 +1,65 @@
-"""Looking after a file of scores: what it holds, whether it is sound, and what may go."""
+"""Maintenance of a score file: statistics per model, verification, pruning and export."""
 
+import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.score_file import NOBODY, connect, is_damage, transaction
-from tour_pyserini.rerankers.score_models import ModelUse, uses
+from tour_pyserini.support.files import check_output, written_whole
+
+
+class Model(NamedTuple):
+    """What tells a re-ranker from all others, and what people call it."""
+
+    fingerprint: str
+    name: str
+
+
+class ModelUse(NamedTuple):
+    """How much is kept of a model's scores, and when they were asked for first and last (seconds since 1970).
+
+    The fingerprint and the name of scores whose model is not known, because they were kept before models were noted
+    down, are empty until somebody asks for them again.
+    """
+
+    number: int
+    fingerprint: str
+    name: str
+    first_used: int
+    last_used: int
+    scores: int
+
+
+def registered(connection: sqlite3.Connection, model: Model | None) -> int:
+    """The model's number, with a note that it was used now."""
+    if model is None:
+        return NOBODY
+    now = int(time.time())
+    connection.execute(
+        "INSERT INTO models (fingerprint, name, first_used, last_used) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (fingerprint) DO UPDATE SET name = excluded.name, last_used = excluded.last_used",
+        (*model, now, now),
+    )
+    ((number,),) = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).fetchall()
+    return number
+
+
+def uses(connection: sqlite3.Connection) -> list[ModelUse]:
+    """The models of a file, in the order in which they were first used; the unknown one only where it has scores."""
+    rows = connection.execute(
+        "SELECT id, fingerprint, name, first_used, last_used, ifnull(scores, 0) FROM models "
+        "LEFT JOIN (SELECT model, count(*) AS scores FROM scores GROUP BY model) ON model = id ORDER BY first_used, id"
+    ).fetchall()
+    found = [ModelUse(*row) for row in rows]
+    return [use for use in found if use.number != NOBODY or use.scores]
+
 
 logger = logging.getLogger(__name__)
 
@@ -116,3 +166,18 @@ def _give_space_back(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.OperationalError as error:
         logger.warning("the scores are gone, but %s keeps its size for now (%s)", path, error)
+
+
+def export(path: Path, output: str | os.PathLike[str]) -> int:
+    """Write every score as a JSON line (`model`: fingerprint or null, `key`, `logit`), by key; how many there were."""
+    check_output(output, [path])
+    count = 0
+    with opened(path) as connection, written_whole(output) as file:
+        rows = connection.execute(
+            "SELECT fingerprint, hex(key), logit FROM scores LEFT JOIN models ON id = model ORDER BY key"
+        )
+        for fingerprint, key, logit in rows:
+            record = {"model": fingerprint or None, "key": key.lower(), "logit": logit}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            count += 1
+    return count

@@ -9,18 +9,18 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.base import Pair
 from tour_pyserini.rerankers.batched import BatchedReranker
-from tour_pyserini.rerankers.batching import Row
-from tour_pyserini.rerankers.checkpoint import (
+from tour_pyserini.rerankers.options import Options
+from tour_pyserini.support.batching import Row
+from tour_pyserini.support.checkpoints import (
     files_of,
+    fingerprint,
     is_checkpoint,
     read_config,
     read_model,
     read_tokenizer,
 )
-from tour_pyserini.rerankers.fingerprint import fingerprint
-from tour_pyserini.rerankers.optional import imported
-from tour_pyserini.rerankers.options import Options
-from tour_pyserini.threads import torch_threads
+from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.optional import imported
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 
@@ -50,7 +50,7 @@ class Seq2SeqReranker(BatchedReranker):
 
     def __init__(self, folder: Path, options: Options, *, name: str) -> None:
         config = read_config(folder)
-        self._model = read_model(folder, "AutoModelForSeq2SeqLM", config, options)
+        self._model = read_model(folder, "AutoModelForSeq2SeqLM", config, device=options.device)
         self._tokenizer = read_tokenizer(folder)
         self._answers = [_token(self._tokenizer, answer, name) for answer in ("false", "true")]
         self._length = options.max_length

@@ -3,13 +3,17 @@
 from pathlib import Path
 
 from tour_pyserini.rerankers.backends import Checkpoint
-from tour_pyserini.rerankers.checkpoint import files_of, is_checkpoint, read_config, read_tokenizer, usable_length
-from tour_pyserini.rerankers.classifier import ClassifierReranker
-from tour_pyserini.rerankers.fingerprint import fingerprint
-from tour_pyserini.rerankers.logits import wrong_outputs
+from tour_pyserini.rerankers.classifier import ClassifierReranker, wrong_outputs
 from tour_pyserini.rerankers.options import Options
-from tour_pyserini.rerankers.pair_tokens import pair_tokens
-from tour_pyserini.rerankers.truncation import POLICY
+from tour_pyserini.rerankers.pair_tokens import POLICY, pair_tokens
+from tour_pyserini.support.checkpoints import (
+    files_of,
+    fingerprint,
+    is_checkpoint,
+    read_config,
+    read_tokenizer,
+    usable_length,
+)
 
 BACKENDS: tuple[str, ...] = ("onnx", "torch")
 

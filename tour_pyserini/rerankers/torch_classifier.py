@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tour_pyserini.rerankers.batching import Row, padded
 from tour_pyserini.rerankers.first_token import shorten
 from tour_pyserini.rerankers.options import Options
-from tour_pyserini.threads import torch_threads
+from tour_pyserini.support.batching import Row, padded
+from tour_pyserini.support.devices import torch_threads
 
 
 class TorchClassifier:

@@ -5,16 +5,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
-from tour_pyserini.phrases.building import build_token_index
-from tour_pyserini.phrases.index import PhraseIndex
-from tour_pyserini.phrases.rows import ENDS, STARTS, Rows
-from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.texts.document import Document
-from tour_pyserini.texts.passage import Passage
-from tour_pyserini.training.answers import answer_spans
-from tour_pyserini.training.data import Example
-from tour_pyserini.training.measures import answer_means
+from tour_pyserini.data.documents import Document, Passage
+from tour_pyserini.data.token_rows import ENDS, STARTS, Rows
+from tour_pyserini.encoders.phrases.phrase_encoder import PhraseEncoder
+from tour_pyserini.evaluation.answer_measures import MEASURES
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
+from tour_pyserini.stores.phrases.phrase_index_writing import build_token_index
+from tour_pyserini.training.training_examples import Example, answer_spans
+
+
+def answer_means(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+    """The mean of each measure over questions: `EM`, then `F1`.
+
+    Example:
+        >>> answer_means(["The Beatles", "1902"], [["Beatles"], ["1901"]])
+        {'EM': 0.5, 'F1': 0.5}
+    """
+    pairs = list(zip(predicted, answers, strict=True))
+    return {name: float(np.mean([measure(*pair) for pair in pairs])) for name, measure in MEASURES.items()}
 
 
 class PhraseValidation:

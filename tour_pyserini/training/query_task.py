@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from tour_pyserini.evaluation.exact_match import exact_match
-from tour_pyserini.phrase_encoders.encoder import PhraseEncoder
-from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.training.measures import answer_means
-from tour_pyserini.training.phrase_loss import marginal
-from tour_pyserini.training.precision import computing_in
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.encoders.phrases.phrase_encoder import PhraseEncoder
+from tour_pyserini.evaluation.answer_measures import exact_match
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.training.phrase_task import marginal
+from tour_pyserini.training.phrase_validation import answer_means
+from tour_pyserini.training.train_settings import TrainSettings, computing_in
 from tour_pyserini.training.trainer import shuffled
 
 Asked = tuple[str, Sequence[str]]

@@ -1,4 +1,4 @@
-"""Reading comprehension: where in a passage the answer to a question stands. A start for phrase re-rankers."""
+"""Reading comprehension: a task that prepares a model to be a phrase re-ranker."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,38 @@ from typing import Any
 import numpy as np
 import torch
 
-from tour_pyserini.devices import on_device
-from tour_pyserini.phrases.rows import ENDS, STARTS, token_rows
-from tour_pyserini.rerankers.batching import padded
-from tour_pyserini.rerankers.checkpoint import usable_length
-from tour_pyserini.texts.passage import passage
-from tour_pyserini.training.answers import answer_spans
-from tour_pyserini.training.data import Example
-from tour_pyserini.training.measures import answer_means
-from tour_pyserini.training.phrase_loss import marginal
-from tour_pyserini.training.precision import computing_in
-from tour_pyserini.training.reading_tokens import ReadingTokens
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.data.documents import passage
+from tour_pyserini.data.token_rows import ENDS, STARTS, token_rows
+from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.pair_tokens import INPUTS, SlowPairTokens
+from tour_pyserini.support.batching import Row, padded
+from tour_pyserini.support.checkpoints import usable_length
+from tour_pyserini.support.devices import on_device
+from tour_pyserini.training.phrase_task import marginal
+from tour_pyserini.training.phrase_validation import answer_means
+from tour_pyserini.training.train_settings import TrainSettings, computing_in
 from tour_pyserini.training.trainer import shuffled
+from tour_pyserini.training.training_examples import Example, answer_spans
+
+
+class ReadingTokens(SlowPairTokens):
+    """Pairs cut as re-rankers cut them, with the characters of the passage where each token has its `begin` and `end`.
+
+    Both are 0 for tokens that are not the passage's. The tokenizer is a fast one.
+    """
+
+    def _encode(self, pairs: list[Pair], way: str) -> Sequence[Row]:
+        questions, passages = (list(texts) for texts in zip(*pairs, strict=True))
+        cut = {"truncation": way, "max_length": self._max_length}
+        coded = self._tokenizer(questions, passages, **cut, return_offsets_mapping=True)
+        rows = []
+        for number, offsets in enumerate(coded["offset_mapping"]):
+            ours = np.array([sequence == 1 for sequence in coded.sequence_ids(number)])
+            begin, end = np.where(ours[:, None], offsets, 0).T
+            inputs = {name: coded[name][number] for name in INPUTS if name in coded}
+            rows.append({**inputs, "begin": begin, "end": end})
+        return rows
+
 
 LONGEST = 30  # tokens of a predicted answer
 VALIDATED_AT_ONCE = 16

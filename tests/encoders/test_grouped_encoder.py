@@ -1,0 +1,57 @@
+"""Queries encoded together have the vectors they have alone."""
+
+import numpy as np
+import pytest
+
+from tour_pyserini.encoders.encoder_loading import load_query_encoder, verify_default_encoder
+from tour_pyserini.encoders.queries import encode_queries
+from tour_pyserini.support.devices import torch_threads
+
+TEXT = "who wrote the first novel about a white whale and when was it published in new york"
+WORDS = TEXT.split()
+QUERIES = [" ".join(WORDS[start : start + 2 + start % 7]) for start in range(len(WORDS) - 2)] * 3 + ["whale " * 600]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return load_query_encoder("default")
+
+
+def test_company_does_not_change_a_vector(encoder):
+    alone = np.stack([encoder.encode(query) for query in QUERIES])
+    assert np.array_equal(encoder.encode_batch(QUERIES), alone)
+    order = np.random.default_rng(1).permutation(len(QUERIES))
+    assert np.array_equal(encode_queries(encoder, [QUERIES[place] for place in order], order, 384), alone[order])
+
+
+def test_vectors_are_pyserinis_own(encoder):
+    from pyserini.encode import AutoQueryEncoder
+
+    own = AutoQueryEncoder(encoder_dir=str(verify_default_encoder()), device="cpu", pooling="mean", l2_norm=True)
+    with torch_threads(1):
+        expected = np.stack([own.encode(query) for query in QUERIES[:10]])
+    assert encoder.encode_batch(QUERIES[:10]) == pytest.approx(expected, abs=1e-6)
+    assert encoder.encode(QUERIES[0], max_length=4) == pytest.approx(own.encode(QUERIES[0], max_length=4), abs=1e-6)
+
+
+def test_where_company_matters_every_query_is_alone(encoder, monkeypatch):
+    sizes, plain = [], type(encoder)._vectors
+    monkeypatch.setattr(type(encoder), "_vectors", lambda self, ids: sizes.append(len(ids)) or plain(self, ids))
+    encoder.encode_batch(QUERIES)
+    assert max(sizes) > 1
+    sizes.clear()
+    monkeypatch.setattr(
+        type(encoder), "_vectors", lambda self, ids: sizes.append(len(ids)) or plain(self, ids) + len(ids)
+    )
+    monkeypatch.delitem(vars(encoder), "steady")
+    assert not encoder.steady
+    sizes.clear()
+    encoder.encode_batch(QUERIES)
+    assert set(sizes) == {1}
+    monkeypatch.undo()
+    vars(encoder).pop("steady", None)
+
+
+def test_queries_that_are_no_text_go_one_by_one(encoder):
+    vectors = encode_queries(encoder, [{"query": QUERIES[0]}, {"query": QUERIES[1]}], ["a", "b"], 384)
+    assert np.array_equal(vectors, encoder.encode_batch(QUERIES[:2]))

@@ -1,0 +1,25 @@
+"""Texts that break naive handling of words: for tests of offsets."""
+
+from hypothesis import strategies as st
+
+# Emoji with joiners and modifiers, flags, accents that combine, scripts without blanks, broken characters.
+ODD = [
+    "👩‍👩‍👧",
+    "👍🏽",
+    "🇫🇷",
+    "e\u0301",
+    "\u0301",
+    "ñ",
+    "ﬁ",
+    "İ",
+    "日本。",
+    "नमस्ते",
+    "\u200d",
+    "\u00a0",
+    "\n",
+    "[S]",
+    ". ",
+    "A. ",
+    "? ",
+]
+texts = st.lists(st.sampled_from(ODD) | st.text(max_size=5), max_size=12).map("".join)

@@ -1,0 +1,51 @@
+"""A run's memory does not grow with its queries."""
+
+import io
+import tracemalloc
+
+import numpy as np
+import pytest
+from worlds import TableEncoder, World, unit
+
+from tour_pyserini import TourConfig, TourSearcher
+from tour_pyserini.data.run_writing import search_topics, write_run
+from tour_pyserini.searchers.trace import Trace
+
+
+class Lengths:
+    def predict(self, pairs):
+        return np.array([len(query) * 7 % 5 - len(text) for query, text in pairs], dtype=float)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("memory"))
+
+
+def peak(world, output, queries):
+    """Bytes that were allocated at most while so many queries were searched, traced and written."""
+    texts = [f"query {number}" for number in range(queries)]
+    world.encoder = TableEncoder(dict(zip(texts, unit(np.random.default_rng(1), queries, 8), strict=True)))
+
+    class Nowhere(io.TextIOBase):
+        def write(self, text):
+            return len(text)
+
+    searcher = TourSearcher(
+        *(world.searcher(), Lengths(), world.texts, TourConfig(depth=5)),
+        observe=Trace(Nowhere(), world.docids, labelled=True),
+    )
+    topics = list(zip(texts, texts, strict=True))
+    tracemalloc.start()
+    try:
+        write_run(search_topics(searcher, topics, hits=60, batch_size=16, threads=1), output, hits=60)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_batches_are_written_and_forgotten(world, tmp_path):
+    peak(world, tmp_path / "warm.trec", 96)
+    small, large = (peak(world, tmp_path / "run.trec", queries) for queries in (96, 384))
+    assert (tmp_path / "run.trec").stat().st_size > 500_000
+    assert large - small < 384 * 100  # a list of the topics, and nothing of what was found for them

@@ -1,0 +1,94 @@
+"""From questions to answers with their places."""
+
+import numpy as np
+import pytest
+
+from tour_pyserini.data.documents import Passage, UnknownDocument
+from tour_pyserini.data.text_spans import word_offsets
+from tour_pyserini.data.token_rows import token_rows
+from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
+from tour_pyserini.stores.phrases.phrase_index_writing import build_token_index
+
+DOCUMENTS = {
+    "a": Passage("Prize", "The first prize went to Wilhelm Conrad Röntgen in 1901."),
+    "empty": Passage("Nothing", ""),
+    "b": Passage("", "👩‍👩‍👧 e\u0301tude by Cho\u0301pin: nobody stops"),
+}
+
+
+class OneHot:
+    """Every distinct word has its own dimension; a question is `first word|last word`."""
+
+    def __init__(self, texts):
+        found = {text[begin:end] for text in texts for begin, end in word_offsets(text)}
+        self.places = {word: i for i, word in enumerate(sorted(found))}
+
+    def of(self, word, weight=1.0):
+        return weight * np.eye(len(self.places), dtype=np.float32)[self.places[word]]
+
+    def encode_batch(self, questions):
+        return np.stack([np.concatenate([self.of(word, 3) for word in question.split("|")]) for question in questions])
+
+
+@pytest.fixture(scope="module")
+def searcher():
+    texts = {docid: passage.parts[1] for docid, passage in DOCUMENTS.items()}
+    encoder = OneHot(texts.values())
+    rows, vectors = [], []
+    for place, text in enumerate(texts.values()):
+        words = word_offsets(text)
+        each, tokens = token_rows(text, words, passage=place)
+        rows.append(each)
+        vectors += [encoder.of(text[slice(*words[token])]) for token in tokens]
+    vectors = np.array(vectors, dtype=np.float16)
+    index = PhraseIndex(np.concatenate(rows), vectors, build_token_index(vectors), list(texts), True, 1.0)
+    return PhraseSearcher(index, encoder, DOCUMENTS)
+
+
+def test_hits_say_what_and_where(searcher):
+    hits = searcher.search("Wilhelm|Röntgen", k=3)
+    best = hits[0]
+    assert (best.docid, best.text, best.score) == ("a", "Wilhelm Conrad Röntgen", 6.0)
+    assert DOCUMENTS["a"].parts[1][best.begin : best.end] == best.text
+    assert best.vector @ searcher.query_encoder.encode_batch(["Wilhelm|Röntgen"])[0] == best.score
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    hits = searcher.search("👩‍👩‍👧|Cho\u0301pin")
+    assert hits[0].text == "👩‍👩‍👧 e\u0301tude by Cho\u0301pin"
+
+
+def test_a_phrase_is_at_most_as_long_as_allowed(searcher):
+    short = PhraseSearcher(searcher.finder.index, searcher.query_encoder, DOCUMENTS, max_words=2)
+    assert all(len(hit.text.split()) <= 2 for hit in short.search("Wilhelm|Röntgen", k=50))
+    assert short.search("Wilhelm|Röntgen")[0].score == 3.0
+
+
+def test_passages_by_their_best_phrase(searcher):
+    hits = searcher.search("by|prize", k=5, unit="passage")
+    assert [hit.docid for hit in hits] == ["a", "b"]  # the empty passage has no phrase
+    assert all(searcher.search("by|prize", k=50)[0].score >= hit.score == 3.0 for hit in hits)
+
+
+def test_vectors_serve_as_queries_and_names_are_unique(searcher):
+    vector = searcher.query_encoder.encode_batch(["first|prize"])[0]
+    assert [hit.text for hit in searcher.search(vector, k=4)] == [hit.text for hit in searcher.search("first|prize", 4)]
+    ids = searcher.finder.find(vector[None], phrases=100).ids[0]
+    names = [searcher.docids[id_] for id_ in ids[ids >= 0]]
+    assert len(set(names)) == len(names)
+    assert names[0] == "a:4-15"
+
+
+def test_what_does_not_fit_is_refused(searcher):
+    with pytest.raises(TourError, match="no unit 'word'"):
+        searcher.search("first|prize", unit="word")
+    with pytest.raises(TourError, match="at least 1, not 0"):
+        searcher.search("first|prize", k=0)
+    with pytest.raises(TourError, match="use the encoder that built the index"):
+        searcher.search(np.zeros(3))
+    other = PhraseSearcher(searcher.finder.index, searcher.query_encoder, {"a": "short", "b": ""})
+    with pytest.raises(TourError, match="phrase at 4-15 of document 'a', which has 5 characters"):
+        other.search("first|prize")
+    other = PhraseSearcher(searcher.finder.index, searcher.query_encoder, {})
+    with pytest.raises(UnknownDocument, match="'a' is not in the given texts"):
+        other.search("first|prize")

@@ -1,0 +1,138 @@
+"""TouR over phrases against the loop's oracle, and as a searcher of passages."""
+
+import numpy as np
+import pytest
+from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
+from worlds import HashReranker
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
+from tour_pyserini.errors import TourError
+from tour_pyserini.index import main as index
+from tour_pyserini.rerankers import CachedReranker
+from tour_pyserini.rerankers.phrase_input import PhraseInput
+from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
+from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
+
+QUERIES = ["who got the first prize", "which river runs", "the king of the moon"]
+IDS = ["q1", "q2", "q3"]
+MANY = [
+    {**one, "_id": f"{one['_id']}{letter}", "text": one["text"].replace("the", f"the {letter}")}
+    for letter in "abc"
+    for one in DOCUMENTS
+]
+CONFIG = TourConfig(method="hard", depth=5, iterations=3, learning_rate=0.5, similarity_scale=1.0, early_stopping=False)
+
+
+@pytest.fixture(scope="module")
+def inner(tmp_path_factory, one_thread):
+    folder = tmp_path_factory.mktemp("phrases")
+    encoder = save_encoder(folder / "encoder", pooling="mean")
+    corpus = write_corpus(folder / "corpus.jsonl", MANY)
+    index([str(w) for w in ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", folder / "i"]])
+    return PhraseSearcher(open_phrase_index(folder / "i"), load_phrase_encoder(encoder), open_texts(corpus))
+
+
+def test_dense_is_the_phrase_searcher(inner):
+    searcher = TourPhraseSearcher(inner, config=TourConfig.preset("dense"))
+    vectors, found = searcher.batch_phrases(QUERIES, IDS, k=7)
+    plain = inner.batch_search(QUERIES, IDS, k=7)
+    for q_id in IDS:
+        assert [(h.docid, h.begin, h.end, h.text) for h in found[q_id]] == [
+            (h.docid, h.begin, h.end, h.text) for h in plain[q_id]
+        ]
+        assert [h.score for h in found[q_id]] == pytest.approx([h.score for h in plain[q_id]], abs=1e-4)
+    assert np.array_equal(vectors, inner.query_encoder.encode_batch(QUERIES))
+
+
+@pytest.mark.parametrize("method", ["hard", "soft"])
+def test_one_update_is_the_papers(inner, method):
+    """q - eta (C^T (P - T) + decay q) over the five best phrases, by hand."""
+    reranker = HashReranker()
+    config = CONFIG.replace(method=method, iterations=1)
+    shown = PhraseInput(context="1", separator=" | ")
+    searcher = TourPhraseSearcher(inner, reranker, config, shown=shown)
+    vectors, _ = searcher.batch_phrases(QUERIES[:1], IDS[:1], k=5)
+    query = inner.query_encoder.encode(QUERIES[0]).astype(np.float64)
+    hits = inner.search(QUERIES[0], k=5)
+    passages = [shown(*inner.texts[hit.docid].parts, hit.begin, hit.end) for hit in hits]
+    assert all("[S] " in passage and " [E]" in passage for passage in passages)
+    scores = HashReranker().predict([(QUERIES[0], passage) for passage in passages]) / config.tau
+    candidates = np.stack([hit.vector for hit in hits]).astype(np.float64)
+
+    def softmax(values):
+        values = np.exp(values - values.max())
+        return values / values.sum()
+
+    chance, target = softmax(candidates @ query), softmax(scores)
+    if method == "hard":
+        order = np.argsort(-target)
+        chosen = order[: int(np.searchsorted(np.cumsum(target[order]), config.p)) + 1]
+        target = np.zeros(5)
+        target[chosen] = chance[chosen] / chance[chosen].sum()
+    gradient = candidates.T @ (chance - target) + config.weight_decay * query
+    assert vectors[0] == pytest.approx(query - config.learning_rate * gradient, abs=1e-4)
+    assert reranker.asked[:5] == [(QUERIES[0], passage) for passage in passages]
+
+
+@pytest.mark.parametrize("final_list", ["last", "union"])
+def test_scores_are_combined_and_nothing_is_labelled_twice(inner, final_list, tmp_path):
+    scorer = HashReranker()
+    reranker = CachedReranker(scorer, tmp_path / "scores.sqlite")
+    searcher = TourPhraseSearcher(inner, reranker, CONFIG.replace(final_list=final_list, score_weight=0.3))
+    vectors, found = searcher.batch_phrases(QUERIES, IDS, k=30)
+    assert searcher.costs.updates == 9
+    assert searcher.costs.scored == searcher.costs.pairs == len(set(scorer.asked)) == len(scorer.asked)
+    shown = PhraseInput()
+    for row, q_id in enumerate(IDS):
+        hits = found[q_id]
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        best = hits[0]
+        place = (best.docid, best.begin, best.end)
+        passage = shown(*inner.texts[best.docid].parts, best.begin, best.end)
+        near = inner.search(vectors[row], k=200)
+        vector = next(hit.vector for hit in near if (hit.docid, hit.begin, hit.end) == place)
+        expected = 0.3 * HashReranker().predict([(QUERIES[row], passage)])[0] + 0.7 * vector @ vectors[row]
+        assert best.score == pytest.approx(expected, abs=1e-3)
+    again = TourPhraseSearcher(inner, CachedReranker(_Dead(), tmp_path / "scores.sqlite"), searcher.config)
+    assert again.batch_phrases(QUERIES, IDS, k=30)[1] == found  # every score comes from the cache
+
+
+class _Dead:
+    fingerprint = HashReranker.fingerprint
+
+    def predict(self, pairs):
+        raise AssertionError("asked again")
+
+
+def test_passages_have_the_score_of_their_best_phrase(inner):
+    predicted = {}
+    searcher = TourPhraseSearcher(inner, HashReranker(), CONFIG, predict=predicted.__setitem__)
+    hits = searcher.batch_search(QUERIES, IDS, k=8)
+    for q_id in IDS:
+        assert len(hits[q_id]) == 8 == len({hit.docid for hit in hits[q_id]})
+        phrases = predicted[q_id]
+        assert len(phrases) == 8
+        assert hits[q_id][0].docid == phrases[0].docid
+        assert hits[q_id][0].score == phrases[0].score
+        order = list(dict.fromkeys(phrase.docid for phrase in phrases))
+        assert [hit.docid for hit in hits[q_id]][: len(order)] == order
+    assert searcher.search(QUERIES[0], k=8)[0].docid == hits["q1"][0].docid
+
+
+def test_passages_as_units_are_labelled_as_passages(inner):
+    reranker = HashReranker()
+    searcher = TourPhraseSearcher(inner, reranker, CONFIG, unit="passage", shown=PhraseInput(context="passage"))
+    _, found = searcher.batch_phrases(QUERIES, IDS, k=6)
+    for q_id in IDS:
+        assert len({hit.docid for hit in found[q_id]}) == 6
+    assert {passage for _, passage in reranker.asked} <= set(inner.texts.values())
+
+
+def test_what_does_not_fit_is_refused(inner):
+    with pytest.raises(TourError, match="no unit 'word'"):
+        TourPhraseSearcher(inner, HashReranker(), unit="word")
+    with pytest.raises(TourError, match="have no vectors"):
+        TourPhraseSearcher(inner, HashReranker()).search("x", return_vector=True)

@@ -1,0 +1,64 @@
+"""Token vectors on their way to an index."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tour_pyserini.data.token_rows import ROW
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
+
+SETTINGS = {"dimension": 2, "dtype": "float16", "itemsize": 2, "documents": 5, "corpus": "a"}
+
+
+def chunk(first, count):
+    rows = np.zeros(count, dtype=ROW)
+    rows["passage"] = first
+    return rows, np.full((count, 2), first, dtype=np.float16)
+
+
+def begun(folder):
+    with PartialTokens(folder, SETTINGS) as tokens:
+        tokens.append(["a", "b"], *chunk(1, 3))
+        tokens.append(["c"], *chunk(2, 0))  # an empty passage
+        tokens.append(["d"], *chunk(3, 2))
+    return folder
+
+
+def test_it_goes_on_where_it_was(tmp_path):
+    with PartialTokens(begun(tmp_path / "p"), SETTINGS) as tokens:
+        assert (tokens.done, tokens.count) == (4, 5)
+        tokens.append(["e"], *chunk(4, 1))
+        assert tokens.vectors()[:, 0].tolist() == [1, 1, 1, 3, 3, 4]
+    assert (tmp_path / "p" / "docid").read_text() == "a\nb\nc\nd\ne\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "lost", "done", "count"),
+    [("chunks", 1, 3, 3), ("vectors", 1, 3, 3), ("rows", 1, 3, 3), ("docid", 1, 3, 3), ("vectors", 17, 0, 0)],
+)
+def test_what_is_not_whole_is_cut_off(tmp_path, file, lost, done, count):
+    path = begun(tmp_path / "p") / file
+    os.truncate(path, path.stat().st_size - lost)
+    with PartialTokens(tmp_path / "p", SETTINGS) as tokens:
+        assert (tokens.done, tokens.count) == (done, count)
+        sizes = {name: (tmp_path / "p" / name).stat().st_size for name in ("vectors", "rows", "docid")}
+        assert sizes == {"vectors": 4 * count, "rows": ROW.itemsize * count, "docid": 2 * done}
+        tokens.append(["x"], *chunk(9, 1))
+    with PartialTokens(tmp_path / "p", SETTINGS) as tokens:
+        assert (tokens.done, tokens.count) == (done + 1, count + 1)
+
+
+def test_other_settings_and_wrong_vectors_are_refused(tmp_path):
+    begun(tmp_path / "p")
+    with pytest.raises(TourError, match="corpus was 'a', now 'b'"):
+        PartialTokens(tmp_path / "p", {**SETTINGS, "corpus": "b"})
+    with PartialTokens(tmp_path / "p", SETTINGS) as tokens, pytest.raises(ValueError, match="no vectors of 1 tokens"):
+        tokens.append(["x"], *(chunk(0, 1)[0], np.zeros((1, 2), dtype=np.float32)))
+
+
+def test_left_without_a_document_it_leaves_no_trace(tmp_path):
+    with PartialTokens(tmp_path / "p", SETTINGS):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,178 @@
+"""The finder against a brute-force oracle over every span."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tour_pyserini.data.token_rows import ENDS, ROW, STARTS
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores.phrases import finder as finder_module
+from tour_pyserini.stores.phrases.completion import start_and_end
+from tour_pyserini.stores.phrases.finder import PhraseFinder
+from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
+from tour_pyserini.stores.phrases.phrase_index_writing import build_token_index
+
+
+def make_index(words, vectors, roles, *, dtype="float32", **kind):
+    """An index of passages of that many rows; `words` has the word number of each row, passage by passage."""
+    rows = np.zeros(len(vectors), dtype=ROW)
+    rows["passage"] = np.repeat(np.arange(len(words)), [len(each) for each in words])
+    rows["first"] = rows["last"] = np.concatenate(words)
+    rows["roles"] = roles
+    vectors = np.asarray(vectors, dtype=dtype)
+    index = build_token_index(vectors, **kind)
+    docids = [f"p{i}" for i in range(len(words))]
+    largest = float(np.linalg.norm(vectors.astype(np.float32), axis=1).max())
+    return PhraseIndex(rows, vectors, index, docids, kind.get("kind", "flat") == "flat", largest)
+
+
+def oracle(index, query, max_words):
+    """All phrases that are the best with their start or with their end: {(start, end): score}, by plain loops."""
+    start_query, end_query = query.reshape(2, -1).astype(np.float64)
+    spans = {}
+    for s, start in enumerate(index.rows):
+        for e in range(s, len(index.rows)):
+            end = index.rows[e]
+            length = int(end["last"]) - int(start["first"]) + 1
+            able = start["roles"] & STARTS and end["roles"] & ENDS
+            if able and start["passage"] == end["passage"] and length <= max_words:
+                spans[s, e] = float(index.vectors[s] @ start_query) + float(index.vectors[e] @ end_query)
+    best = {}
+    for side in (0, 1):
+        for span, score in spans.items():
+            key = (side, span[side])
+            if key not in best or (score, span[0] - span[1]) > (spans[best[key]], best[key][0] - best[key][1]):
+                best[key] = span
+    return {span: spans[span] for span in best.values()}
+
+
+def ordered(spans):
+    return sorted(spans, key=lambda span: (-spans[span], span))
+
+
+@st.composite
+def worlds(draw):
+    """Small numbers, so that inner products are exact and ties are common."""
+    words = []
+    for _ in range(draw(st.integers(1, 5))):
+        steps = draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+        numbers = np.cumsum([max(1, step) if i and steps[i - 1] == 0 else step for i, step in enumerate(steps)])
+        words.append(numbers)
+    count = sum(map(len, words))
+    numbers = st.integers(-3, 3)
+    vectors = draw(st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=count, max_size=count))
+    roles = draw(st.lists(st.sampled_from([STARTS, ENDS, STARTS | ENDS]), min_size=count, max_size=count))
+    queries = draw(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=1, max_size=3))
+    dtype = draw(st.sampled_from(["float16", "float32"]))
+    return make_index(words, vectors, roles, dtype=dtype), np.array(queries, dtype=np.float32)
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.integers(1, 6), st.integers(1, 8), st.sampled_from([1, 2, 1024]), st.sampled_from([1, 3]))
+def test_a_flat_index_gives_the_list_of_the_oracle(world, max_words, k, fetch, completed):
+    index, queries = world
+    found = PhraseFinder(index, max_words=max_words, fetch=fetch)
+    before, finder_module.COMPLETED = finder_module.COMPLETED, completed
+    try:
+        phrases, passages = found.find(queries, phrases=k), found.find(queries, passages=k)
+        both = found.find(queries, phrases=1, passages=k)
+    finally:
+        finder_module.COMPLETED = before
+    for row, query in enumerate(queries):
+        spans = oracle(index, query, max_words)
+        ranking = ordered(spans)
+        firsts = list({index.rows[span[0]]["passage"]: span for span in reversed(ranking)}.items())[::-1]
+        by_passage = [span for _, span in sorted(firsts, key=lambda pair: ranking.index(pair[1]))][:k]
+        for hits, expected in [
+            (phrases, ranking[:k]),
+            (passages, by_passage),
+            (both, sorted({*ranking[:1], *by_passage}, key=ranking.index)),
+        ]:
+            there = hits.ids[row] >= 0
+            got = list(zip(*(side.tolist() for side in start_and_end(hits.ids[row][there])), strict=True))
+            assert got == expected
+            assert hits.similarities[row][there].tolist() == [spans[span] for span in expected]
+            assert (hits.similarities[row][~there] == -np.inf).all()
+
+
+def random_index(seed=0, passages=8, length=30, **kind):
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(passages * length, 16))
+    return make_index([np.arange(length)] * passages, vectors, STARTS | ENDS, **kind)
+
+
+def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched(monkeypatch):
+    index = random_index()
+    queries = np.random.default_rng(1).normal(size=(5, 32)).astype(np.float32)
+    together = PhraseFinder(index).find(queries, phrases=7)
+    alone = [PhraseFinder(index).find(queries[row : row + 1], phrases=7) for row in range(5)]
+    assert np.array_equal(together.ids, np.concatenate([one.ids for one in alone]))
+    assert np.array_equal(together.ids, PhraseFinder(index, fetch=3).find(queries, phrases=7).ids)
+    for row in range(5):
+        assert list(zip(*start_and_end(together.ids[row]), strict=True)) == ordered(oracle(index, queries[row], 10))[:7]
+
+
+def test_few_tokens_are_looked_at(monkeypatch):
+    """Exactness does not cost a look at every token: the bound stops the search."""
+    index = random_index(passages=200)
+    looked = []
+    complete = finder_module.complete
+    monkeypatch.setattr(finder_module, "complete", lambda *a, **k: looked.append(len(a[2])) or complete(*a, **k))
+    query = index.vectors[[1000, 1003]].reshape(1, -1) * 3  # a phrase that stands out
+    hits = PhraseFinder(index).find(query, phrases=1)
+    assert [int(side[0]) for side in start_and_end(hits.ids[0])] == [1000, 1003]
+    assert looked == [64]
+
+
+def test_vectors_of_phrases():
+    index = random_index(passages=2, length=5, dtype="float16")
+    found = PhraseFinder(index)
+    hits = found.find(np.ones((1, 32), dtype=np.float32), phrases=3)
+    vectors = found.vectors(hits.ids[0])
+    start, end = start_and_end(hits.ids[0])
+    assert vectors.dtype == np.float32
+    assert np.array_equal(vectors, np.hstack([index.vectors[start], index.vectors[end]]).astype(np.float32))
+    assert vectors.sum(axis=1) == pytest.approx(hits.similarities[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
+def test_inverted_files_find_what_stands_out(kind):
+    index = random_index(passages=100, kind=kind, nlist=8, nprobe=4, pq_m=8, pq_nbits=4)
+    exact = random_index(passages=100)
+    queries = np.stack([index.vectors[[at, at + 2]].reshape(-1) * 4 for at in range(5, 2900, 170)])
+    got = PhraseFinder(index, fetch=50).find(queries, phrases=5)
+    expected = PhraseFinder(exact).find(queries, phrases=5)
+    assert (got.ids >= 0).all()
+    assert (got.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9
+    # Scores come from the vectors, not from the codes.
+    same = got.ids[:, 0] == expected.ids[:, 0]
+    assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
+
+
+def test_an_inverted_file_that_has_no_more_is_not_asked_again(monkeypatch, caplog):
+    index = random_index(passages=100, kind="ivf", nlist=50, nprobe=1)
+    asked = []
+    search = finder_module.FaissIndex.search
+    monkeypatch.setattr(
+        finder_module.FaissIndex, "search", lambda self, q, k, **more: asked.append(k) or search(self, q, k, **more)
+    )
+    hits = PhraseFinder(index, fetch=2000).find(np.ones((1, 32), dtype=np.float32), phrases=5000)
+    assert asked == [2000]
+    assert 0 < (hits.ids >= 0).sum() < 5000
+
+
+def test_settings_that_do_not_fit_are_refused():
+    index = random_index(passages=2, length=5)
+    with pytest.raises(TourError, match="1 to 32767 words"):
+        PhraseFinder(index, max_words=0)
+    with pytest.raises(TourError, match="at least 1 token"):
+        PhraseFinder(index, fetch=0)
+    for options, message in [
+        ({"kind": "hnsw"}, "there is no kind 'hnsw'"),
+        ({"kind": "ivf", "nlist": 64}, "10 token vectors, and 64 centroids"),
+        ({"kind": "ivf", "nlist": 4, "nprobe": 5}, "lower --nprobe"),
+        ({"kind": "ivfpq", "nlist": 4, "nprobe": 2, "pq_m": 3}, "cannot be cut into 3"),
+    ]:
+        with pytest.raises(TourError, match=message):
+            build_token_index(index.vectors, **options)

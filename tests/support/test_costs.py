@@ -1,0 +1,21 @@
+import dataclasses
+
+import pytest
+
+from tour_pyserini.support import costs as costs_module
+from tour_pyserini.support.costs import Costs
+
+
+def test_a_stage_within_another_counts_for_itself_alone(monkeypatch):
+    clock = iter([0.0, 1.0, 4.0, 5.0, 5.5, 10.0, 11.0, 12.0])
+    monkeypatch.setattr(costs_module.time, "perf_counter", lambda: next(clock))
+    costs = Costs()
+    with costs.stage("outer"):  # 0 to 10
+        with costs.stage("inner"):  # 1 to 4
+            pass
+        with costs.stage("inner"):  # 5 to 5.5
+            pass
+    with pytest.raises(KeyError), costs.stage("outer"):  # 11 to 12
+        raise KeyError
+    assert costs.seconds == {"inner": 3.5, "outer": 7.5}
+    assert Costs(**dataclasses.asdict(costs)) == costs

@@ -1,0 +1,1 @@
+"""Flags of the commands, their settings, and exit codes."""

@@ -1,0 +1,1 @@
+"""Topics, passages, judgements, runs and records, in all their file formats."""

@@ -1,0 +1,99 @@
+"""Passages stored in a Pyserini Lucene index."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from tour_pyserini.data.documents import Passage, UnknownDocument, passage
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.java import ensure_java
+
+
+class LuceneTexts(Mapping[str, str]):
+    """Docid to passage, for an index built with `--storeRaw` or `--storeContents`.
+
+    Args:
+        searcher: a Pyserini `LuceneSearcher`, or anything with its `doc` and `num_docs`.
+        name: what messages call the index.
+    """
+
+    def __init__(self, searcher: Any, name: str) -> None:
+        self._searcher = searcher
+        self._name = name
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Self:
+        """Open an index on this machine."""
+        ensure_java()
+        from pyserini.search.lucene import LuceneSearcher
+
+        try:
+            return cls(LuceneSearcher(str(folder)), str(folder))
+        except Exception as error:  # whatever Java throws
+            raise TourError(f"cannot open the Lucene index {folder}: {first_line(error)}.") from error
+
+    @classmethod
+    def from_prebuilt(cls, name: str) -> Self:
+        """Open one of Pyserini's prebuilt indexes, downloaded if it is not there yet."""
+        ensure_java()
+        from pyserini.search.lucene import LuceneSearcher
+
+        try:
+            searcher = LuceneSearcher.from_prebuilt_index(name)
+        except Exception as error:
+            raise TourError(f"cannot open Pyserini's prebuilt index {name!r}: {first_line(error)}.") from error
+        if searcher is None:
+            raise TourError(f"{name!r} is no file, no folder and no prebuilt Lucene index that Pyserini can download.")
+        return cls(searcher, name)
+
+    def __getitem__(self, docid: str) -> str:
+        document = self._searcher.doc(docid) if isinstance(docid, str) else None
+        if document is None:
+            raise UnknownDocument(docid, self._name)
+        raw = document.raw()
+        text = _passage_in(raw) if raw else None
+        if text is None:
+            text = document.contents() or raw
+        if text is None:
+            raise TourError(
+                f"the Lucene index {self._name} stores no text for document {docid!r}; index it again with --storeRaw."
+            )
+        return text
+
+    def __len__(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._searcher.doc(number).docid() for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"LuceneTexts({self._name!r})"
+
+
+def _passage_in(raw: str) -> str | None:
+    """Title and text, or contents, of a raw JSON document; None if it is something else."""
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    title, text, contents = (record.get(name) for name in ("title", "text", "contents"))
+    if isinstance(text, str):
+        return passage(title if isinstance(title, str) else "", text)
+    return _titled(contents) if isinstance(contents, str) else None
+
+
+def _titled(contents: str) -> str:
+    """Contents, with the title apart where they are a line of title and a line of text, as in Wikipedia for DPR.
+
+    Titles with quotation marks were taken over from a CSV file as they stood there: within marks, the inner ones
+    doubled.
+    """
+    title, _, text = contents.partition("\n")
+    if not (title and text) or "\n" in text:
+        return contents
+    if len(title) > 2 and title[0] == title[-1] == '"':
+        title = title[1:-1].replace('""', '"')
+    return Passage(title, text, "\n")

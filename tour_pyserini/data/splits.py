@@ -1,0 +1,80 @@
+"""Which queries belong to which split: published annotations of train-test overlap, or a plain list."""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from tour_pyserini.data.lines import Line, read_lines
+from tour_pyserini.data.topic_formats import json_object
+from tour_pyserini.errors import TourError
+
+# The labels of Lewis et al. (2020), in the order of their tables; a query has several of them.
+PUBLISHED = (
+    *("total", "question_overlap", "no_question_overlap"),
+    *("answer_overlap", "no_answer_overlap", "answer_overlap_only", "no_overlap"),
+)
+
+
+def read_splits(
+    path: str | os.PathLike[str], *, judged: Collection[str], topics: Sequence[str] | None = None
+) -> dict[str, set[str]]:
+    """Read splits.
+
+    Args:
+        path: JSON lines as published by Lewis et al. (2020), `{"id": 0, "labels": ["total", "answer_overlap"]}`, whose
+            ids count the questions of the test set from 0; or `{"qid": "q1", "split": "train"}`, or `qid<TAB>split`.
+            `labels` and `split` may stand for each other.
+        judged: the queries that may be named where there are no topics.
+        topics: all query ids in the order of their file; needed where questions are counted.
+
+    Returns:
+        Splits by name, the published names first, each with the ids of its queries.
+    """
+    known = set(judged if topics is None else topics)
+    splits: dict[str, set[str]] = {}
+    for line in read_lines(path):
+        for query, split in _annotations(line, topics):
+            if query not in known:
+                line.refuse(f"names the query {query!r}, which is not in the {'topics' if topics else 'judgements'}")
+            members = splits.setdefault(split, set())
+            if query in members:
+                line.refuse(f"puts the query {query!r} into {split!r} a second time")
+            members.add(query)
+    if not splits:
+        raise TourError(f"{path} puts no query into a split.")
+    order = [*(name for name in PUBLISHED if name in splits), *(name for name in splits if name not in PUBLISHED)]
+    return {name: splits[name] for name in order}
+
+
+def _annotations(line: Line, topics: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    if line.text.lstrip().startswith("{"):
+        record = json_object(line)
+        query = _query(line, record, topics)
+        yield from ((query, label) for label in _labels(line, record))
+        return
+    columns = [column.strip() for column in line.text.split("\t")]
+    if len(columns) != 2 or not all(columns):
+        line.refuse("is not an annotation: expected JSON with `id` and `labels`, or `qid<TAB>split`")
+    if line.number > 1 or columns != ["qid", "split"]:
+        yield columns[0], columns[1]
+
+
+def _query(line: Line, record: Mapping[str, Any], topics: Sequence[str] | None) -> str:
+    query, position = record.get("qid"), record.get("id")
+    if isinstance(query, str | int) and not isinstance(query, bool):
+        return str(query)
+    if not isinstance(position, int) or isinstance(position, bool):
+        line.refuse("has neither a `qid` nor a whole number as its `id`")
+    if topics is None:
+        line.refuse("counts questions; give the topics in whose order they are counted with --topics")
+    if not 0 <= position < len(topics):
+        line.refuse(f"has the id {position}, but the {len(topics)} topics count from 0 to {len(topics) - 1}")
+    return topics[position]
+
+
+def _labels(line: Line, record: Mapping[str, Any]) -> list[str]:
+    labels = record.get("labels", record.get("split"))
+    labels = [labels] if isinstance(labels, str) else labels
+    if not isinstance(labels, list) or not all(isinstance(label, str) and label.strip() for label in labels):
+        line.refuse("has no `labels` (a list of strings) and no `split` (a string)")
+    return list(dict.fromkeys(labels))

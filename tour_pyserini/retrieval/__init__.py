@@ -1,1 +1,0 @@
-"""Where candidates come from: FAISS indexes, and the vectors behind their hits."""

@@ -1,0 +1,1 @@
+"""What Pyserini sees: searchers, a query encoder and a PRF rule that run TouR."""

@@ -1,0 +1,95 @@
+"""TouR's update as one of Pyserini's dense PRF rules."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.calibration import Calibration
+from tour_pyserini.core.candidates import Candidates
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.methods import METHODS
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.base import checked
+from tour_pyserini.support.java import ensure_java
+
+ensure_java()
+
+from pyserini.search.faiss import PrfDenseSearchResult  # noqa: E402
+from pyserini.search.faiss._prf import DenseVectorPrf  # noqa: E402
+
+
+class TourPrf(DenseVectorPrf):
+    """One update of a query from the candidates it is given; whoever calls it retrieves again.
+
+    Pyserini hands a PRF rule vectors and ids but no query text: `topics` has the texts by id, or a single query's
+    text is passed along.
+
+    Example:
+        prf = TourPrf("default", "scifact/corpus.jsonl", topics={"q1": "do statins prevent stroke"})
+        vectors, candidates = searcher.batch_search(["do statins prevent stroke"], ["q1"], k=10, return_vector=True)
+        hits = searcher.batch_search(prf.get_batch_prf_q_emb(["q1"], vectors, candidates), ["q1"])
+    """
+
+    def __init__(
+        self,
+        reranker: Any = "default",
+        texts: Mapping[str, str] | str | None = None,
+        config: TourConfig | None = None,
+        *,
+        topics: Mapping[str, str] | None = None,
+    ) -> None:
+        """Set up the rule; its candidates are those it is given, not `config.depth`, and its updates one."""
+        super().__init__()
+        config = config or TourConfig()
+        self.config = config.replace(iterations=1, budget=0)
+        method = METHODS[config.method]
+        if method.labels and texts is None:
+            raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
+        self._texts = open_texts(texts) if texts is not None else {}
+        self._reranker = load_reranker(reranker) if method.labels else None
+        self._topics = topics or {}
+        self._calibration = Calibration()
+
+    def get_prf_q_emb(
+        self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
+    ) -> np.ndarray:
+        """The updated vector [d] of the query of that text and vector [d]; the same where it may stop already."""
+        if self._reranker and not query:
+            raise TourError("TourPrf labels candidates and needs the query's text: pass query=, or topics= and ids.")
+        vector = np.asarray(emb_qs, dtype=np.float32).reshape(1, -1)
+        if not prf_candidates:
+            return vector[0]
+        vectors = np.array([[hit.vectors for hit in prf_candidates]], dtype=np.float32)
+        scores = np.zeros((1, len(prf_candidates)))
+        if self._reranker and query:
+            scores[0] = checked(self._reranker, [(query, self._texts[hit.docid]) for hit in prf_candidates])
+        # A hit's score may be anything by now; its similarity is its vector's with the query's.
+        similarities = np.einsum("nkd,nd->nk", vectors, vector)
+        ids = np.arange(len(prf_candidates))[None]
+        method = METHODS[self.config.method](self.config, vector)
+        scale = self.config.similarity_scale
+        if self.config.calibrates:
+            self._calibration.add(similarities, scores, ids >= 0)
+            scale = self._calibration.scale
+        candidates = Candidates(ids, vectors, scale * similarities, scores, scale)
+        if self.config.early_stopping and method.agrees(candidates)[0]:
+            return vector[0]
+        return method.update(np.zeros(1, dtype=np.int64), vector, candidates, method.target(candidates), 0)[0]
+
+    def get_batch_prf_q_emb(
+        self, topic_ids: list[str], emb_qs: np.ndarray, prf_candidates: dict[str, list[PrfDenseSearchResult]]
+    ) -> np.ndarray:
+        """The updated vectors [n, d] of the queries of these ids."""
+        unknown = [id_ for id_ in topic_ids if self._reranker and id_ not in self._topics]
+        if unknown:
+            raise TourError(f"TourPrf knows no text of the query {unknown[0]!r}: add it to topics=.")
+        return np.array(
+            [
+                self.get_prf_q_emb(vector, prf_candidates[id_], self._topics.get(id_))
+                for id_, vector in zip(topic_ids, emb_qs, strict=True)
+            ],
+            dtype=np.float32,
+        )

@@ -1,0 +1,70 @@
+"""TouR behind QueryEncoder's interface."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pyserini.encode import QueryEncoder
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.searchers.opening import open_searcher
+from tour_pyserini.searchers.searcher import FaissSearcher, TourSearcher
+
+
+class TourQueryEncoder(QueryEncoder):
+    """A query encoder that returns optimised vectors.
+
+    A stock FaissSearcher with it retrieves what TouR retrieves last.
+
+    Example:
+        encoder = TourQueryEncoder(AutoQueryEncoder(name), "indexes/scifact", "default", "scifact/corpus.jsonl")
+        hits = FaissSearcher("indexes/scifact", encoder).search("do statins prevent stroke")
+    """
+
+    def __init__(
+        self,
+        encoder: QueryEncoder,
+        searcher: FaissSearcher | str | os.PathLike[str],
+        reranker: Any = "default",
+        texts: Mapping[str, str] | str | None = None,
+        config: TourConfig | None = None,
+        *,
+        vectors: Any = None,
+        threads: int = 1,
+    ) -> None:
+        """Wrap an encoder.
+
+        Args:
+            encoder: what gives the first vector of a query.
+            searcher: the index searched on the way: a FaissSearcher, whose own encoder is not used, or a folder.
+            reranker: where labels come from: anything `load_reranker` takes.
+            texts: the candidates' passages: anything `open_texts` takes.
+            config: the method and its settings.
+            vectors: where candidate vectors come from if not from the index.
+            threads: FAISS's threads.
+        """
+        super().__init__()
+        self.has_model = True
+        self.encoder = encoder
+        searcher = open_searcher(searcher, encoder) if isinstance(searcher, str | os.PathLike) else searcher
+        self._tour = TourSearcher(_With(searcher, encoder), reranker, texts, config, vectors=vectors)
+        self._threads = threads
+
+    def encode(self, query: str, **_: Any) -> np.ndarray:
+        """The optimised vector [d] of one query."""
+        return self.encode_batch([query])[0]
+
+    def encode_batch(self, queries: list[str], **_: Any) -> np.ndarray:
+        """The optimised vectors [n, d] of queries that advance together."""
+        return self._tour.optimised(queries, threads=self._threads)
+
+
+class _With:
+    """A searcher seen with another query encoder."""
+
+    def __init__(self, searcher: FaissSearcher, encoder: QueryEncoder) -> None:
+        self._searcher, self.query_encoder = searcher, encoder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._searcher, name)

@@ -1,0 +1,276 @@
+"""TouR behind FaissSearcher's interface."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.calibration import Calibration
+from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.loop import Outcome, Step, optimise
+from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.pool import Vectors
+from tour_pyserini.core.ranking import Ranking, rank
+from tour_pyserini.data.documents import UnknownDocument
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.document_vectors import PassageVectors
+from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.base import checked
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.index_vectors import IndexVectors
+from tour_pyserini.stores.refined_index import RefinedIndex
+from tour_pyserini.stores.vectors import open_vectors
+from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.java import ensure_java
+
+ensure_java()
+
+from pyserini.search.faiss import DenseSearchResult, FaissSearcher, PrfDenseSearchResult  # noqa: E402
+
+log = logging.getLogger(__name__)
+
+Observer = Callable[[Step, Sequence[str]], None]
+
+
+def _finite(vectors: Floats, q_ids: list[str]) -> Floats:
+    """The vectors [n, d], if no update led out of the world of numbers."""
+    lost = ~np.isfinite(vectors).all(axis=1)
+    if lost.any():
+        raise TourError(f"the vector of query {q_ids[int(lost.argmax())]!r} diverged; lower learning_rate or momentum.")
+    return vectors
+
+
+class TourSearcher(FaissSearcher):
+    """A FaissSearcher whose queries are optimised at test time.
+
+    It wraps a FaissSearcher and has its methods, signatures and results, so it can stand wherever one can. A query
+    given as a vector has no text to label and is searched as it is.
+
+    Attributes:
+        config: what it computes.
+        costs: what it has cost so far.
+
+    Example:
+        searcher = TourSearcher(FaissSearcher("indexes/scifact", encoder), "default", "scifact/corpus.jsonl")
+        hits = searcher.search("do statins prevent stroke", k=100)
+    """
+
+    def __init__(
+        self,
+        searcher: FaissSearcher,
+        reranker: Any = "default",
+        texts: Mapping[str, str] | str | None = None,
+        config: TourConfig | None = None,
+        *,
+        vectors: Any = None,
+        remove_query: bool = False,
+        observe: Observer | None = None,
+    ) -> None:
+        """Wrap a searcher.
+
+        Args:
+            searcher: where candidates come from.
+            reranker: where labels come from: anything `load_reranker` takes; not used by methods that do not label.
+            texts: the candidates' passages: anything `open_texts` takes.
+            config: the method and its settings.
+            vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
+                document encoder of Pyserini's, which then encodes the passages that are met, or a function.
+            remove_query: never retrieve the document whose docid is the query's id.
+            observe: called with every iteration of every batch and the batch's query ids.
+        """
+        # FaissSearcher's own constructor would open an index; every attribute of the wrapped one is used instead.
+        if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
+            raise TourError(f"TourSearcher wraps a FaissSearcher, not {type(searcher).__name__}.")
+        if not isinstance(config, TourConfig | None):
+            raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
+        self.searcher = searcher
+        self.config = config or TourConfig()
+        self.costs = Costs()
+        method = METHODS[self.config.method]
+        self._labels = method.labels
+        if method.labels and texts is None:
+            raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
+        self._texts = open_texts(texts) if texts is not None else None
+        self._reranker = load_reranker(reranker) if method.labels else None
+        index = FaissIndex(searcher.index)
+        updates = method.updates and self.config.rounds > 0
+        self._vectors = self._open_vectors(vectors) if updates else None
+        # Only exact vectors that are there already make an index better: passages are not encoded for that.
+        refined = method.keeps and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
+        self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
+        self._places = {docid: place for place, docid in enumerate(searcher.docids)} if remove_query else {}
+        self._observe = observe
+        self._calibration = Calibration()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "searcher":  # not there yet: an object being copied or unpickled
+            raise AttributeError(name)
+        return getattr(self.searcher, name)
+
+    @property
+    def _least(self) -> int:
+        """Hits that a search has to give: a rule that buys new labels each time has to see beyond those it has."""
+        return self.config.most_labels if METHODS[self.config.method].keeps else self.config.depth
+
+    @property
+    def similarity_scale(self) -> float:
+        """The factor that puts similarities on the scale of the scores: the configuration's, or as found so far."""
+        return self._calibration.scale if self.config.calibrates else self.config.similarity_scale
+
+    def search(
+        self,
+        query: str | np.ndarray | dict[str, Any],
+        k: int = 10,
+        threads: int = 1,
+        remove_dups: bool = False,
+        return_vector: bool = False,
+    ) -> Any:
+        """Search with one query; FaissSearcher's arguments and results.
+
+        Returns:
+            The hits, best first; with `return_vector`, the optimised query vector [1, d] and hits that carry theirs.
+        """
+        queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
+        vectors, results = self.batch_run(queries, ["query"], k, threads, hit_vectors=return_vector)
+        hits = results["query"]
+        if remove_dups:
+            hits = list({hit.docid: hit for hit in reversed(hits)}.values())[::-1]
+        return (vectors, hits) if return_vector else hits
+
+    def batch_search(
+        self,
+        queries: list[str] | np.ndarray | list[dict[str, Any]],
+        q_ids: list[str],
+        k: int = 10,
+        threads: int = 1,
+        return_vector: bool = False,
+    ) -> Any:
+        """Search with many queries, which advance together; FaissSearcher's arguments and results.
+
+        Returns:
+            Hits by query id; with `return_vector`, the optimised query vectors [n, d] and hits that carry theirs.
+        """
+        vectors, results = self.batch_run(queries, q_ids, k, threads, hit_vectors=return_vector)
+        return (vectors, results) if return_vector else results
+
+    def batch_run(
+        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
+    ) -> tuple[Floats, dict[str, list[Any]]]:
+        """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
+        if len(queries) != len(q_ids):
+            raise TourError(f"{len(queries)} queries came with {len(q_ids)} ids; give one id per query.")
+        if len(set(q_ids)) != len(q_ids):
+            twice = next(id_ for place, id_ in enumerate(q_ids) if id_ in q_ids[:place])
+            raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
+        if k < 1:
+            raise TourError(f"the number of hits must be at least 1, not {k}.")
+        if not len(queries):
+            return np.empty((0, self.searcher.dimension), dtype=np.float32), {}
+        with self.costs.stage("update"):
+            outcome = self._optimise(queries, q_ids, k, threads)
+        config = TourConfig.preset("dense") if isinstance(queries, np.ndarray) else self.config
+        as_hits = self._with_vectors if hit_vectors else self._plain
+        with self.costs.stage("rank"):
+            results = {q_id: as_hits(rank(outcome, row, config, hits=k)) for row, q_id in enumerate(q_ids)}
+        return outcome.queries, results
+
+    def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
+        """The optimised vectors [n, d] of the queries."""
+        if not queries:
+            return np.empty((0, self.searcher.dimension), dtype=np.float32)
+        return self._optimise(queries, [str(row) for row in range(len(queries))], self.config.depth, threads).queries
+
+    def _optimise(self, queries: Any, q_ids: list[str], k: int, threads: int) -> Outcome:
+        if isinstance(queries, np.ndarray):
+            log.info("queries given as vectors carry no text to label and are searched as they are")
+            config, texts = TourConfig.preset("dense"), []
+        else:
+            config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
+        with self.costs.stage("encode"):
+            encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
+        own = np.array([self._places.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
+        outcome = optimise(
+            encoded,
+            config,
+            search=lambda rows, vectors: self._search(
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least), own[rows], threads
+            ),
+            vectors=self._fetch,
+            score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
+            calibration=self._calibration,
+            observe=(lambda step: self._observe(step, q_ids)) if self._observe else None,  # type: ignore[misc]
+        )
+        self.costs.queries += len(q_ids)
+        self.costs.updates += int(outcome.updates.sum())
+        self.costs.pairs += outcome.pool.pairs
+        self.costs.reused += outcome.pool.requests - outcome.pool.pairs
+        return outcome
+
+    def _open_vectors(self, spec: Any) -> Vectors:
+        docids, index = self.searcher.docids, self.searcher.index
+        if hasattr(spec, "encode") and not isinstance(spec, str):
+            if self._texts is None:
+                raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
+            return PassageVectors(spec, docids=docids, texts=self._texts, dimension=index.d)
+        return open_vectors(spec, index=index, docids=docids)
+
+    def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
+        """The hits [n, k] without each query's own document, if it has one."""
+        with self.costs.stage("search"):
+            if not (own >= 0).any():
+                return self._index.search(vectors, k, threads=threads)
+            hits = self._index.search(vectors, k + 1, threads=threads)
+            # A stable sort on "is the query's own" moves those to the end, where the extra column is cut off.
+            order = np.argsort(hits.ids == own[:, None], axis=1, kind="stable")
+            ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
+            similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
+            is_own = ids == own[:, None]
+            return Hits(np.where(is_own, -1, ids), np.where(is_own, -np.inf, similarities))
+
+    def _fetch(self, ids: Ids) -> Floats:
+        assert self._vectors is not None
+        with self.costs.stage("vectors"):
+            return self._vectors(ids)
+
+    def _score(self, queries: list[str], ids: Ids) -> Floats:
+        assert self._reranker is not None and self._texts is not None
+        with self.costs.stage("texts"):
+            pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
+        before = getattr(self._reranker, "misses", None)
+        with self.costs.stage("label"):
+            scores = checked(self._reranker, pairs)
+        self.costs.scored += len(pairs) if before is None else self._reranker.misses - before  # type: ignore[attr-defined]
+        return scores
+
+    def _text(self, docid: str) -> str:
+        assert self._texts is not None
+        try:
+            text = self._texts[docid]
+        except UnknownDocument:
+            raise
+        except KeyError:
+            raise UnknownDocument(docid, "the given texts") from None
+        if not isinstance(text, str):
+            raise TourError(f"the text of document {docid!r} is {type(text).__name__}, not a string.")
+        return text
+
+    def _plain(self, ranking: Ranking) -> list[DenseSearchResult]:
+        return [
+            DenseSearchResult(self._docid(id_), score)
+            for id_, score in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
+        ]
+
+    def _with_vectors(self, ranking: Ranking) -> list[PrfDenseSearchResult]:
+        fetch = self._vectors or self._open_vectors(None)
+        return [
+            PrfDenseSearchResult(hit.docid, hit.score, vector)
+            for hit, vector in zip(self._plain(ranking), fetch(ranking.ids), strict=True)
+        ]
+
+    def _docid(self, id_: int) -> str:
+        return self.searcher.docids[id_]

@@ -1,0 +1,1 @@
+"""Where candidates and their vectors come from."""

@@ -1,0 +1,100 @@
+"""FAISS indexes from vectors: exact, HNSW graph, or product quantisation; always by inner product."""
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.devices import faiss_threads
+
+if TYPE_CHECKING:
+    import faiss
+
+Kind = Literal["flat", "hnsw", "pq"]
+ADDED_AT_ONCE = 65_536  # rows read from a memory-mapped file
+
+
+def build_index(
+    vectors: np.ndarray,
+    *,
+    kind: Kind = "flat",
+    hnsw_m: int = 256,
+    ef_construction: int = 256,
+    pq_m: int = 192,
+    pq_nbits: int = 8,
+    threads: int | None = None,
+) -> "faiss.Index":
+    """Build the index that Pyserini's `pyserini.index.faiss` would build, with its defaults.
+
+    Args:
+        vectors: float32 [n, d], in memory or memory-mapped.
+        kind: `flat` (exact), `hnsw` (a graph), `pq` (compressed: the vectors read back are approximate).
+        hnsw_m: neighbours of a node in the graph.
+        ef_construction: candidates looked at for each node's neighbours.
+        pq_m: parts into which a vector is cut; it must divide d.
+        pq_nbits: bits for each part.
+        threads: at most this many; left out, as many as FAISS takes. Only one thread gives the same graph every time.
+
+    Raises:
+        TourError: if the settings do not fit the vectors.
+    """
+    count, dimension = _checked_shape(vectors)
+    check_fit(count, dimension, kind=kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
+    with faiss_threads(threads):
+        return _built(vectors, kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
+
+
+def _built(vectors: np.ndarray, kind: Kind, *, hnsw_m: int, ef_construction: int, pq_m: int, pq_nbits: int) -> Any:
+    import faiss
+
+    count, dimension = vectors.shape
+    index: Any
+    if kind == "hnsw":
+        index = faiss.IndexHNSWFlat(dimension, hnsw_m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = ef_construction
+    elif kind == "pq":
+        index = faiss.IndexPQ(dimension, pq_m, pq_nbits, faiss.METRIC_INNER_PRODUCT)
+        index.train(vectors)
+    else:
+        index = faiss.IndexFlatIP(dimension)
+    for start in range(0, count, ADDED_AT_ONCE):
+        index.add(np.ascontiguousarray(vectors[start : start + ADDED_AT_ONCE]))
+    return index
+
+
+def check_fit(
+    count: int,
+    dimension: int,
+    *,
+    kind: Kind = "flat",
+    hnsw_m: int = 256,
+    ef_construction: int = 256,
+    pq_m: int = 192,
+    pq_nbits: int = 8,
+) -> None:
+    """Refuse what `build_index` would refuse for `count` vectors of `dimension` dimensions, before they are there.
+
+    Raises:
+        TourError: if the settings, which are those of `build_index`, do not fit.
+    """
+    if kind not in get_args(Kind):
+        raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
+    if kind == "hnsw" and (hnsw_m < 2 or ef_construction < 1):  # FAISS dies of a single neighbour
+        raise TourError(f"a graph needs --M 2 and --efC 1 or more, not {hnsw_m} and {ef_construction}.")
+    if kind == "pq":
+        _check_pq(count, dimension, pq_m, pq_nbits)
+
+
+def _checked_shape(vectors: np.ndarray) -> tuple[int, int]:
+    if vectors.ndim != 2 or vectors.dtype != np.float32 or not vectors.size:
+        raise TourError(f"an index needs float32 vectors [n, d], not {vectors.dtype} {list(vectors.shape)}.")
+    return vectors.shape[0], vectors.shape[1]
+
+
+def _check_pq(count: int, dimension: int, pq_m: int, pq_nbits: int) -> None:
+    if pq_m < 1 or dimension % pq_m:
+        raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
+    if count < 2**pq_nbits:
+        raise TourError(
+            f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many documents, and there are {count}."
+        )

@@ -1,0 +1,66 @@
+"""Searching a FAISS index with many query vectors at once."""
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Floats, Hits
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores.flat_search import FlatSearch
+from tour_pyserini.support.devices import faiss_threads
+
+log = logging.getLogger(__name__)
+
+_FLAT = ("IndexFlat", "IndexFlatIP")
+# FAISS looks for the lists of an inverted file by other means above so many numbers, which round differently: in blocks
+# below it, a query's hits do not depend on how many queries are searched with it.
+_ONE_KERNEL = 127_999
+
+
+class FaissIndex:
+    """An inner-product FAISS index as the loop sees it.
+
+    Example:
+        hits = FaissIndex(searcher.index).search(queries, 10, threads=2)
+    """
+
+    def __init__(self, index: Any) -> None:
+        import faiss
+
+        if index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise TourError("the index ranks by distance, not by inner product; build an inner-product index for TouR.")
+        if not index.ntotal:
+            raise TourError("the index holds no vectors; build it again.")
+        self._index = index
+        inner = faiss.downcast_index(index)
+        self._flat = FlatSearch(inner) if type(inner).__name__ in _FLAT else None
+        self._warned = False
+
+    def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
+        """The k hits of each of the queries [n, d], best first; fewer where the index is smaller.
+
+        Returns:
+            ids and similarities [n, min(k, size)], padded with -1 and minus infinity where fewer were found.
+        """
+        with faiss_threads(threads):
+            return self._search(queries, k)
+
+    def _search(self, queries: Floats, k: int) -> Hits:
+        vectors = np.ascontiguousarray(queries, dtype=np.float32)
+        wanted = min(k, self._index.ntotal)
+        if self._flat is not None:
+            return self._flat.search(vectors, wanted)
+        block = max(1, _ONE_KERNEL // self._index.d)
+        parts = [self._index.search(vectors[at : at + block], wanted) for at in range(0, len(vectors), block)]
+        similarities, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        if (ids < 0).any():
+            self._warn(wanted)
+        return Hits(ids, np.where(ids >= 0, similarities, -np.inf))
+
+    def _warn(self, wanted: int) -> None:
+        if not self._warned:
+            log.warning(
+                "the index found fewer than %d hits for some queries; raise efSearch (HNSW) or nprobe (IVF).", wanted
+            )
+        self._warned = True

@@ -1,0 +1,1 @@
+"""Phrase indexes: one vector per token, searched for [start; end]."""

@@ -1,0 +1,1 @@
+"""Files, Java, devices, hardware, costs: services that know nothing of retrieval."""
