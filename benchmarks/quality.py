@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.setting import Topics
-from tour_pyserini.evaluation.comparison import against, compare
+from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
 
 MEASURE = "nDCG@10"
 
@@ -25,6 +25,6 @@ def qualities(topics: Topics, runs: Sequence[Path]) -> list[Quality]:
         Quality(rows[0].means[MEASURE], 0.0, None),
         *(
             Quality(row.means[MEASURE], one.difference, one.p)
-            for row, one in zip(rows[1:], against(rows[0], rows[1:]), strict=True)
+            for row, one in zip(rows[1:], compare_with_baseline(rows[0], rows[1:]), strict=True)
         ),
     ]

@@ -13,12 +13,12 @@ from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.answer_matching import has_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.comparison import against, by_split, measured, place_of
+from tour_pyserini.evaluation.comparison import baseline_position, by_split, compare_with_baseline, measured
 from tour_pyserini.evaluation.examples import examples
 from tour_pyserini.evaluation.gains_picture import draw_gains
-from tour_pyserini.evaluation.measures import Row, Scorer, Unjudged
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import gains
-from tour_pyserini.evaluation.tables import FORMATS, against_table, means_table, split_table
+from tour_pyserini.evaluation.tables import FORMATS, comparison_table, means_table, split_table
 from tour_pyserini.support.files import written_whole
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 class _Measured(NamedTuple):
     """What the report is made of; `at` is the place of the baseline among the rows."""
 
-    rows: list[Row]
+    rows: list[MeasuredRun]
     at: int | None
     qrels: list["Qrel"]
     scorer: Scorer | ScorerWithAnswers
     splits: dict[str, set[str]] | None
     topics: "QueryIterator | None"
 
-    def sides(self) -> tuple[Row, list[Row]]:
+    def sides(self) -> tuple[MeasuredRun, list[MeasuredRun]]:
         """The baseline, and the other runs."""
         assert self.at is not None
         return self.rows[self.at], self.rows[: self.at] + self.rows[self.at + 1 :]
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _measured(args: argparse.Namespace) -> _Measured:
-    at = None if args.baseline is None else place_of(args.baseline, args.runs)
+    at = None if args.baseline is None else baseline_position(args.baseline, args.runs)
     qrels = read_qrels(args.qrels)
     scorer = Scorer([name for name in args.measures if not is_answer_measure(name)], qrels)
     topics = _topics(args)
@@ -75,7 +75,7 @@ def _measured(args: argparse.Namespace) -> _Measured:
         if regex:
             log.warning("the answers of %s are read as regular expressions, by its name", args.topics)
         with_answers = ScorerWithAnswers(scorer, args.measures, read_questions(args.topics), regex=regex)
-    rows = measured(scorer, args.runs, qrels=args.qrels, unjudged=Unjudged(qrels))
+    rows = measured(scorer, args.runs, qrels=args.qrels, unjudged=UnjudgedCheck(qrels))
     if with_answers is not None:
         rows = [with_answers.add(row, file) for row, file in zip(rows, args.predictions, strict=True)]
     return _Measured(rows, at, qrels, with_answers or scorer, splits, topics)
@@ -87,8 +87,8 @@ def _parts(args: argparse.Namespace, found: _Measured) -> Iterator[str]:
     yield written(means_table(found.rows))
     if found.at is not None:
         baseline, others = found.sides()
-        compared = against(baseline, others, test=args.test)
-        yield written(against_table(compared, baseline.name, test=args.test, alpha=args.alpha))
+        compared = compare_with_baseline(baseline, others, test=args.test)
+        yield written(comparison_table(compared, baseline.name, test=args.test, alpha=args.alpha))
     if found.splits is not None:
         yield written(split_table(by_split(found.scorer, found.rows, found.splits)))
     if found.at is not None and args.show is not None and found.topics is not None:

@@ -16,7 +16,7 @@ from tour_pyserini.cli.flags import Help, positive
 from tour_pyserini.data.runs import read_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
-from tour_pyserini.evaluation.query_path import Stop, most_telling, read_paths
+from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_paths
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.support.files import check_output, written_whole
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     paths = read_paths(args.trace)
     if not paths:
         raise TourError(f"{args.trace} is empty; make it with python -m tour_pyserini.search --trace.")
-    qid = args.topic or most_telling(paths, relevant)
+    qid = args.topic or most_improved_query(paths, relevant)
     if qid not in paths:
         raise TourError(f"{args.trace} has no query {qid!r}; choose another --topic.")
     queries = {str(each): text for each, text in read_topics(args.topics, only={qid})}
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stderr.write(f"{args.output}: query {qid}, {len(path)} retrievals{'' if svg else ', no map'}\n")
 
 
-def _map(path: Sequence[Stop], relevant: set[str], index: str | None) -> str | None:
+def _map(path: Sequence[PathRound], relevant: set[str], index: str | None) -> str | None:
     """The map, where the trace has query vectors and the index those of the candidates."""
     vectors = [stop.query for stop in path if stop.query is not None]
     if index is None or len(vectors) != len(path):

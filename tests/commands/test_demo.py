@@ -22,7 +22,7 @@ def test_collection_is_sound():
 
 
 def test_paths_are_told_as_text_and_as_a_picture(tmp_path):
-    from tour_pyserini.evaluation.query_path import as_text, draw, most_telling, read_paths
+    from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_query, read_paths
 
     steps = [
         {"qid": "q1", "docids": ["a", "b"], "scores": [0.0, 5.0], "labels": [0.0, 1.0], "cosine": 1.0, "stopped": None},
@@ -32,7 +32,7 @@ def test_paths_are_told_as_text_and_as_a_picture(tmp_path):
     ]  # fmt: skip
     (tmp_path / "trace").write_text("".join(json.dumps(step) + "\n" for step in steps))
     paths = read_paths(tmp_path / "trace")
-    assert most_telling(paths, {"q1": {"b"}, "q2": {"c"}}) == "q1"
+    assert most_improved_query(paths, {"q1": {"b"}, "q2": {"c"}}) == "q1"
     lines = as_text(paths["q1"], "why", {"a": "A", "b": "B", "c": "C"}, {"b"}).splitlines()
     assert lines[0] == "query: why"
     assert lines[1].startswith("t = 0")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.comparison import against, compare, place_of
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.comparison import baseline_position, compare, compare_with_baseline
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import gains, outcomes
 
 
@@ -13,7 +13,7 @@ def row(name, **values):
     arrays = {measure: np.array(each, dtype=float) for measure, each in values.items()}
     means = {measure: each.mean() for measure, each in arrays.items()}
     answered = np.ones_like(next(iter(arrays.values())), dtype=bool)
-    return Row(name, Path(name), arrays, means, answered, None)
+    return MeasuredRun(name, Path(name), arrays, means, answered, None)
 
 
 def test_outcomes_by_hand():
@@ -26,7 +26,7 @@ def test_every_run_and_measure_by_hand():
     base = row("base", RR=[0, 0, 0, 1], P=[0.5, 0.5, 0.5, 0.5])
     one = row("one", RR=[1, 1, 1, 1], P=[0.5, 0.5, 0.5, 0.5])
     two = row("two", RR=[0, 0, 0, 0], P=[1, 1, 1, 0])
-    found = against(base, [one, two])
+    found = compare_with_baseline(base, [one, two])
     assert [(each.run, each.measure) for each in found] == [("one", "RR"), ("one", "P"), ("two", "RR"), ("two", "P")]
     assert [each.difference for each in found] == [0.75, 0, -0.25, 0.25]
     assert [tuple(each.outcomes) for each in found] == [(3, 1, 0), (0, 4, 0), (0, 3, 1), (3, 0, 1)]
@@ -59,7 +59,7 @@ def test_names_that_repeat_are_paths(tmp_path):
 
 
 def test_the_baseline_is_found_however_it_is_written(tmp_path):
-    assert place_of(tmp_path / "x" / ".." / "b", [tmp_path / "a", tmp_path / "b"]) == 1
+    assert baseline_position(tmp_path / "x" / ".." / "b", [tmp_path / "a", tmp_path / "b"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_the_baseline_is_found_however_it_is_written(tmp_path):
 )
 def test_no_such_baseline(baseline, runs, says):
     with pytest.raises(TourError, match=says):
-        place_of(baseline, runs)
+        baseline_position(baseline, runs)

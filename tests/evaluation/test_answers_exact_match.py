@@ -9,7 +9,7 @@ from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import AnswerScorer, exact_match, f1, normalise
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.tables import as_text, means_table
 
 
@@ -86,7 +86,7 @@ def test_a_row_of_the_table_of_runs(tmp_path):
     scorer = AnswerScorer(["EM@1", "F1@1"], QUESTIONS)
     values = scorer.values(PREDICTIONS)
     means = {name: scorer.aggregate(name, each) for name, each in values.items()}
-    table = as_text(means_table([Row("reader", tmp_path, values, means, values["EM@1"] >= 0, None)]))
+    table = as_text(means_table([MeasuredRun("reader", tmp_path, values, means, values["EM@1"] >= 0, None)]))
     assert table.splitlines()[0].split()[:3] == ["run", "EM@1", "F1@1"]
     assert table.splitlines()[1].split()[:3] == ["reader", "0.3333", "0.5000"]
 

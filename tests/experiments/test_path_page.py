@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import HEIGHT, WIDTH, Projection, as_page, as_svg, projected
-from tour_pyserini.evaluation.query_path import Stop, read_paths
+from tour_pyserini.evaluation.query_path import PathRound, read_paths
 from tour_pyserini.page import main
 
 PATH = [
-    Stop(["a", "b"], [0.0, 5.0], [0.0, 1.0], 1.0, None),
-    Stop(["b", "c<"], [5.0, float("nan")], [1.0, 0.0], 0.9, "agreement"),
+    PathRound(["a", "b"], [0.0, 5.0], [0.0, 1.0], 1.0, None),
+    PathRound(["b", "c<"], [5.0, float("nan")], [1.0, 0.0], 0.9, "agreement"),
 ]
 TEXTS = {"a": "A", "b": "B & b", "c<": "<script>alert(1)</script>" + "word " * 60}
 VOID = {"meta", "circle", "line", "path"}
@@ -81,7 +81,7 @@ def test_projections_shrink_distances_and_fit_the_paper(seed, steps, count, stil
     for place, unit in zip(found.candidates, units[1:], strict=True):
         assert np.linalg.norm(place) <= np.linalg.norm(unit - units[0]) + 1e-9
     docids = [f"d{i}" for i in range(count)]
-    svg = as_svg(found, [Stop(docids, [0.0] * count, [0.0] * count, 1.0, None)], docids, set())
+    svg = as_svg(found, [PathRound(docids, [0.0] * count, [0.0] * count, 1.0, None)], docids, set())
     places = [float(part.split('"')[1]) for part in svg.split(" c") if part.startswith(("x=", "y="))]
     assert places and all(0 <= place <= max(WIDTH, HEIGHT) for place in places)
 

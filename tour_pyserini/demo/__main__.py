@@ -42,7 +42,7 @@ def _show_path() -> None:
     for judgement in read_qrels(QRELS):
         relevant.setdefault(judgement.query_id, set()).add(judgement.doc_id)
     all_paths = paths.read_paths(TRACE)
-    qid = paths.most_telling(all_paths, relevant)
+    qid = paths.most_improved_query(all_paths, relevant)
     query = read_topics(collection.QUERIES).topics[qid]["title"]
     text = paths.as_text(all_paths[qid], query, open_texts(collection.CORPUS), relevant[qid])
     paths.draw(all_paths[qid], query, relevant[qid], PICTURE)

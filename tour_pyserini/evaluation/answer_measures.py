@@ -15,7 +15,7 @@ from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import pattern_match, warn_of_answers
-from tour_pyserini.evaluation.measures import Row, Scorer
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 
 if TYPE_CHECKING:
     from ir_measures import Metric
@@ -176,11 +176,13 @@ class ScorerWithAnswers:
         self.measures = list(dict.fromkeys(_written(name) for name in measures))
         self.queries = scorer.queries
 
-    def add(self, row: Row, predictions: str | os.PathLike[str]) -> Row:
+    def add(self, row: MeasuredRun, predictions: str | os.PathLike[str]) -> MeasuredRun:
         """The row of a run, with the measures of the answers in a predictions file."""
         return self.add_answers(row, read_predictions(predictions), source=predictions)
 
-    def add_answers(self, row: Row, predicted: Mapping[str, Sequence[str]], *, source: str | os.PathLike[str]) -> Row:
+    def add_answers(
+        self, row: MeasuredRun, predicted: Mapping[str, Sequence[str]], *, source: str | os.PathLike[str]
+    ) -> MeasuredRun:
         """The row of a run, with the measures of answers by question id, best first, that came from `source`."""
         values = {**row.values, **self._answers.values(self._judged(predicted, source))}
         ordered = {measure: values[measure] for measure in self.measures}

@@ -12,7 +12,7 @@ from tour_pyserini.data.records import read_costs
 from tour_pyserini.data.runs import read_qrels, read_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers
-from tour_pyserini.evaluation.measures import Row, Scorer, Unjudged
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import TESTS, Outcomes, gains, holm, outcomes
 from tour_pyserini.support.costs import Costs
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 def compare(
     qrels: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]], measures: Sequence[str]
-) -> list[Row]:
+) -> list[MeasuredRun]:
     """Measure runs with ir-measures.
 
     Args:
@@ -37,7 +37,7 @@ def compare(
         says how many there are. A run that answers none of them is refused.
     """
     judgements = read_qrels(qrels)
-    return measured(Scorer(measures, judgements), runs, qrels=qrels, unjudged=Unjudged(judgements))
+    return measured(Scorer(measures, judgements), runs, qrels=qrels, unjudged=UnjudgedCheck(judgements))
 
 
 def measured(
@@ -45,19 +45,19 @@ def measured(
     runs: Sequence[str | os.PathLike[str]],
     *,
     qrels: str | os.PathLike[str] = "the judgements",
-    unjudged: Unjudged | None = None,
-) -> list[Row]:
+    unjudged: UnjudgedCheck | None = None,
+) -> list[MeasuredRun]:
     """A row per run, in the order given; messages call the scorer's judgements `qrels`, and `unjudged` looks on."""
     rows = []
     for path, name in zip(map(Path, runs), _names(runs), strict=True):
         run = read_run(path)
-        rows.append(row_of(scorer, run, name=name, path=path, costs=read_costs(path), qrels=qrels))
+        rows.append(measured_run(scorer, run, name=name, path=path, costs=read_costs(path), qrels=qrels))
         if unjudged is not None:
             unjudged.check(run, path)
     return rows
 
 
-def row_of(
+def measured_run(
     scorer: Scorer,
     run: Sequence["ScoredDoc"],
     *,
@@ -65,17 +65,17 @@ def row_of(
     path: Path,
     costs: Costs | None,
     qrels: str | os.PathLike[str] = "the judgements",
-) -> Row:
+) -> MeasuredRun:
     """The row of a run that was read from `path`."""
     hit = {each.query_id for each in run}
     answered = np.array([query in hit for query in scorer.queries])
     _check_answered(answered, path, qrels)
     values = scorer.values(run)
     means = {measure: scorer.aggregate(measure, each) for measure, each in values.items()}
-    return Row(name, path, values, means, answered, costs)
+    return MeasuredRun(name, path, values, means, answered, costs)
 
 
-def place_of(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:
+def baseline_position(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:
     """Where the baseline stands among the runs, however its path is written."""
     places = [os.path.realpath(run) for run in runs]  # a loop of links is a place too
     for run, place in zip(runs, places, strict=True):
@@ -102,7 +102,7 @@ def _names(runs: Sequence[str | os.PathLike[str]]) -> list[str]:
     return [name if names.count(name) == 1 else str(run) for name, run in zip(names, runs, strict=True)]
 
 
-class Against(NamedTuple):
+class BaselineComparison(NamedTuple):
     """One run against the baseline on one measure; `adjusted` is Holm's p over all comparisons made together."""
 
     run: str
@@ -113,7 +113,9 @@ class Against(NamedTuple):
     adjusted: float
 
 
-def against(baseline: Row, others: Sequence[Row], *, test: str = "randomisation") -> list[Against]:
+def compare_with_baseline(
+    baseline: MeasuredRun, others: Sequence[MeasuredRun], *, test: str = "randomisation"
+) -> list[BaselineComparison]:
     """Compare runs with a baseline on every measure.
 
     Args:
@@ -128,7 +130,7 @@ def against(baseline: Row, others: Sequence[Row], *, test: str = "randomisation"
     gained = [gains(row.values[measure], baseline.values[measure]) for row, measure in pairs]
     p_values = [TESTS[test](each) for each in gained]
     return [
-        Against(row.name, measure, row.means[measure] - baseline.means[measure], outcomes(each), p, adjusted)
+        BaselineComparison(row.name, measure, row.means[measure] - baseline.means[measure], outcomes(each), p, adjusted)
         for (row, measure), each, p, adjusted in zip(pairs, gained, p_values, holm(p_values), strict=True)
     ]
 
@@ -145,7 +147,9 @@ class SplitRow(NamedTuple):
     means: Mapping[str, float]
 
 
-def by_split(scorer: Scorer | ScorerWithAnswers, rows: Sequence[Row], splits: Mapping[str, Set[str]]) -> list[SplitRow]:
+def by_split(
+    scorer: Scorer | ScorerWithAnswers, rows: Sequence[MeasuredRun], splits: Mapping[str, Set[str]]
+) -> list[SplitRow]:
     """A row per split and run, splits first; judged queries without a split come last, if there are any."""
     chosen = {name: np.array([query in members for query in scorer.queries]) for name, members in splits.items()}
     rest = ~np.any(list(chosen.values()), axis=0)
@@ -162,5 +166,5 @@ def by_split(scorer: Scorer | ScorerWithAnswers, rows: Sequence[Row], splits: Ma
     ]
 
 
-def _means(scorer: Scorer | ScorerWithAnswers, row: Row, kept: np.ndarray) -> dict[str, float]:
+def _means(scorer: Scorer | ScorerWithAnswers, row: MeasuredRun, kept: np.ndarray) -> dict[str, float]:
     return {measure: scorer.aggregate(measure, values[kept]) for measure, values in row.values.items()}

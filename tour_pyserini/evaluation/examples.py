@@ -7,7 +7,7 @@ import numpy as np
 
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import gains
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ Rankings = Mapping[str, Sequence[str]]
 
 
 def examples(
-    baseline: Row,
-    others: Sequence[Row],
+    baseline: MeasuredRun,
+    others: Sequence[MeasuredRun],
     qrels: Sequence["Qrel"],
     *,
     shown: int,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ir_measures import Measure, Qrel, ScoredDoc
 
 
-class Row(NamedTuple):
+class MeasuredRun(NamedTuple):
     """One run.
 
     Attributes:
@@ -102,7 +102,7 @@ log = logging.getLogger(__name__)
 DEPTH, SHARE = 20, 0.1
 
 
-class Unjudged:
+class UnjudgedCheck:
     """Warns of runs with many unjudged hits beside a first run that has none.
 
     It says nothing of judgements without grades of 0, where a document that is not listed is simply not relevant.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.evaluation.query_path import Stop
+from tour_pyserini.evaluation.query_path import PathRound
 
 
 class Projection(NamedTuple):
@@ -56,7 +56,7 @@ def _unit(vectors: Floats) -> Floats:
 WIDTH, HEIGHT, MARGIN = 720, 420, 36
 
 
-def as_svg(projection: Projection, path: Sequence[Stop], docids: Sequence[str], relevant: Set[str]) -> str:
+def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[str], relevant: Set[str]) -> str:
     """The map: a dot per candidate, filled the more the better its re-ranker score, and the query's steps as arrows.
 
     Args:
@@ -123,7 +123,7 @@ darker a dot, the better the re-ranker's score; a ring marks what is judged rele
 
 
 def as_page(
-    path: Sequence[Stop],
+    path: Sequence[PathRound],
     query: str,
     texts: Mapping[str, str],
     relevant: Set[str],
@@ -155,7 +155,7 @@ def as_page(
     )
 
 
-def _rounds(path: Sequence[Stop], texts: Mapping[str, str], relevant: Set[str], shown: int) -> Iterator[str]:
+def _rounds(path: Sequence[PathRound], texts: Mapping[str, str], relevant: Set[str], shown: int) -> Iterator[str]:
     met: set[str] = set()
     for t, stop in enumerate(path):
         before = path[t - 1].docids if t else []

@@ -10,7 +10,7 @@ from tour_pyserini.data.lines import read_lines
 from tour_pyserini.support.files import replaced_whole
 
 
-class Stop(NamedTuple):
+class PathRound(NamedTuple):
     """One retrieval on a query's path: its candidates in order, their scores, and why it ended there.
 
     A score is not a number where a candidate has none; `query` is the query's vector, where the trace has it.
@@ -24,23 +24,23 @@ class Stop(NamedTuple):
     query: list[float] | None = None
 
 
-def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[Stop]]:
+def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
     """The path of every query in a trace."""
-    paths: dict[str, list[Stop]] = {}
+    paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
             record = json.loads(line.text)
             scores = record["scores"] or [None] * len(record["docids"])
             scores = [float("nan") if score is None else float(score) for score in scores]
             ended = (record["cosine"], record["stopped"], record.get("query"))
-            stop = Stop(record["docids"], scores, record["labels"], *ended)
+            stop = PathRound(record["docids"], scores, record["labels"], *ended)
             paths.setdefault(record["qid"], []).append(stop)
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")
     return paths
 
 
-def most_telling(paths: Mapping[str, list[Stop]], relevant: Mapping[str, Set[str]]) -> str:
+def most_improved_query(paths: Mapping[str, list[PathRound]], relevant: Mapping[str, Set[str]]) -> str:
     """The query whose relevant passage climbed furthest to the first place, in the most iterations."""
 
     def climb(qid: str) -> tuple[int, int, int]:
@@ -51,7 +51,7 @@ def most_telling(paths: Mapping[str, list[Stop]], relevant: Mapping[str, Set[str
     return max(sorted(paths), key=climb)
 
 
-def as_text(path: list[Stop], query: str, texts: Mapping[str, str], relevant: Set[str], *, shown: int = 5) -> str:
+def as_text(path: list[PathRound], query: str, texts: Mapping[str, str], relevant: Set[str], *, shown: int = 5) -> str:
     """The first candidates of each retrieval, with the re-ranker's scores; `*` is judged relevant, `+` is new."""
     lines, met = [f"query: {query}"], set()
     for t, stop in enumerate(path):
@@ -64,7 +64,7 @@ def as_text(path: list[Stop], query: str, texts: Mapping[str, str], relevant: Se
     return "\n".join(lines)
 
 
-def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.PathLike[str]) -> None:
+def draw(path: list[PathRound], query: str, relevant: Set[str], output: str | os.PathLike[str]) -> None:
     """Draw each candidate's rank over the iterations; labels are the re-ranker's scores."""
     import matplotlib
 
@@ -89,7 +89,7 @@ def draw(path: list[Stop], query: str, relevant: Set[str], output: str | os.Path
     pyplot.close(figure)
 
 
-def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool) -> None:
+def _draw_line(axes: Any, path: list[PathRound], docid: str, is_relevant: bool) -> None:
     color = "#c0392b" if is_relevant else "#7f8c8d"
     ranks = [stop.docids.index(docid) + 1 if docid in stop.docids else None for stop in path]
     for t, rank in enumerate(ranks[:-1]):
@@ -112,7 +112,7 @@ def _draw_line(axes: Any, path: list[Stop], docid: str, is_relevant: bool) -> No
         )
 
 
-def _best_rank(stop: Stop, relevant: Set[str]) -> int:
+def _best_rank(stop: PathRound, relevant: Set[str]) -> int:
     return min(
         (stop.docids.index(docid) + 1 for docid in relevant if docid in stop.docids), default=len(stop.docids) + 1
     )

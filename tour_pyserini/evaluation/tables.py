@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tour_pyserini.evaluation.comparison import Against, SplitRow
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.comparison import BaselineComparison, SplitRow
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import TITLES
 
 _LATEX = {
@@ -79,7 +79,7 @@ def _latex(cell: str) -> str:
     return re.sub(r"^-(?=\d)", "$-$", escaped)
 
 
-def means_table(rows: Sequence[Row]) -> Table:
+def means_table(rows: Sequence[MeasuredRun]) -> Table:
     """Run, judged queries with hits if any run misses some, measures to four digits, labels and updates per query."""
     head = ["run", "answered", *rows[0].means, "labels/query", "updates/query"]
     cells = [head, *([row.name, str(row.answered.sum()), *_numbers(row.means), *_costs(row)] for row in rows)]
@@ -88,7 +88,7 @@ def means_table(rows: Sequence[Row]) -> Table:
     return Table(cells)
 
 
-def against_table(comparisons: Sequence[Against], baseline: str, *, test: str, alpha: float) -> Table:
+def comparison_table(comparisons: Sequence[BaselineComparison], baseline: str, *, test: str, alpha: float) -> Table:
     """Run, measure, difference, outcomes by query, p, Holm's p, and a star where that is at most alpha."""
     count = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
     title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * significant at {alpha:g}"
@@ -118,7 +118,7 @@ def _chance(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
 
 
-def _costs(row: Row) -> list[str]:
+def _costs(row: MeasuredRun) -> list[str]:
     if row.costs is None:
         return ["-", "-"]
     each = max(row.costs.queries, 1)

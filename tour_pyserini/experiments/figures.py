@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Cell, Experiment, FigureOf
 from tour_pyserini.experiments.measuring import Rows
 from tour_pyserini.support.costs import Costs
@@ -20,11 +20,11 @@ class Curve(NamedTuple):
     dashed: bool = False
 
 
-Cost = Callable[[Cell, Row, int], float | None]
+Cost = Callable[[Cell, MeasuredRun, int], float | None]
 """Labels or seconds per query of a run that pays for so many labels, where they are known."""
 
 
-def labels_per_query(_: Cell, row: Row, labels: int) -> float:
+def labels_per_query(_: Cell, row: MeasuredRun, labels: int) -> float:
     """Labels per query."""
     return labels / max(_costs(row).queries, 1)
 
@@ -36,7 +36,7 @@ def panels(experiment: Experiment, figure: FigureOf, rows: Rows, cost: Cost) -> 
 
 
 def _curves(
-    experiment: Experiment, figure: FigureOf, cell: Cell, rows: Mapping[str, Row], cost: Cost
+    experiment: Experiment, figure: FigureOf, cell: Cell, rows: Mapping[str, MeasuredRun], cost: Cost
 ) -> Iterator[Curve]:
     costly = {name: row for name, row in rows.items() if row.costs is not None and figure.measure in row.means}
     for curve in figure.curves:
@@ -51,7 +51,7 @@ def _curves(
 
 
 def _point(
-    experiment: Experiment, figure: FigureOf, cell: Cell, name: str, row: Row, cost: Cost, again: bool
+    experiment: Experiment, figure: FigureOf, cell: Cell, name: str, row: MeasuredRun, cost: Cost, again: bool
 ) -> tuple[float, float] | None:
     costs, value = _costs(row), experiment.conditions[name].value
     paid = cost(cell, row, costs.pairs + (0 if again else costs.reused))
@@ -62,7 +62,7 @@ def _point(
     return (value or 0.0, paid) if figure.kind == "efficiency" else (paid, row.means[figure.measure])
 
 
-def _costs(row: Row) -> Costs:
+def _costs(row: MeasuredRun) -> Costs:
     assert row.costs is not None
     return row.costs
 

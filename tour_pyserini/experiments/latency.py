@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of, expanded
 from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.planning import plan_search
@@ -45,7 +45,7 @@ def seconds_per_query(costs: Costs, label: float, encoding: float, *, labels: in
     return (own + paid * label) / max(costs.queries, 1) + encoding
 
 
-def encoding_seconds(rows: Sequence[Row]) -> float:
+def encoding_seconds(rows: Sequence[MeasuredRun]) -> float:
     """Seconds per query of the run that encoded the queries: others of the same collection and encoder found them."""
     runs = [row.costs for row in rows if row.costs is not None]
     return max((costs.seconds.get("encode", 0.0) / max(costs.queries, 1) for costs in runs), default=0.0)

@@ -8,15 +8,15 @@ from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import has_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.comparison import measured, row_of
-from tour_pyserini.evaluation.measures import Row, Scorer
+from tour_pyserini.evaluation.comparison import measured, measured_run
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 from tour_pyserini.experiments.archive import Record, read_archive, read_record
 from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of, expanded
 from tour_pyserini.experiments.judgements import measured_qrels
 from tour_pyserini.experiments.locations import Places
 from tour_pyserini.support.costs import Costs
 
-Rows = Mapping[Cell, Mapping[str, Row]]
+Rows = Mapping[Cell, Mapping[str, MeasuredRun]]
 """By cell and condition, its run's measures and costs; only what is there."""
 
 
@@ -33,7 +33,7 @@ class Measure:
             questions, regex = read_questions(topics), has_patterns(topics)
             self.with_answers = ScorerWithAnswers(self.scorer, measures, questions, regex=regex)
 
-    def __call__(self, row: Row, record: Record | None) -> Row:
+    def __call__(self, row: MeasuredRun, record: Record | None) -> MeasuredRun:
         """The row with the measures of the answers in the run's record."""
         if self.with_answers is None:
             return row
@@ -67,7 +67,7 @@ def measure(
         how: `measures_of` the same cells, where the caller has it.
     """
     how = how or measures_of(experiment, chosen, places)
-    found: dict[Cell, Mapping[str, Row]] = {}
+    found: dict[Cell, Mapping[str, MeasuredRun]] = {}
     for cell in chosen:
         own, wanted = how[cell.collection], conditions_of(experiment, cell, conditions)
         rows = dict(_rows(own, cell, places, list(wanted))) if own else {}
@@ -89,7 +89,7 @@ def _measure_of(experiment: Experiment, name: str, places: Places) -> Measure | 
     return Measure(experiment.measures, qrels, expanded(experiment.collections[name].topics, places.variables))
 
 
-def _rows(own: Measure, cell: Cell, places: Places, names: Sequence[str]) -> Iterator[tuple[str, Row]]:
+def _rows(own: Measure, cell: Cell, places: Places, names: Sequence[str]) -> Iterator[tuple[str, MeasuredRun]]:
     qrels = f"the judgements of {cell.collection}"
     runs = {name: places.run(cell, name) for name in names}
     runs = {name: run for name, run in runs.items() if run.is_file()}
@@ -102,5 +102,5 @@ def _rows(own: Measure, cell: Cell, places: Places, names: Sequence[str]) -> Ite
     for name in missing:
         if name in archive.records:
             costs = Costs(**archive.records[name]["costs"])
-            row = row_of(own.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
+            row = measured_run(own.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
             yield name, own(row, archive.records[name])

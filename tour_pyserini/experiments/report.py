@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.experiments.definition import Cell, Experiment, FigureOf
 from tour_pyserini.experiments.figures import Cost, draw_panels, labels_per_query, panels
@@ -27,7 +27,7 @@ def known_seconds(rows: Rows, places: Places) -> Cost:
         alike = [row for other, measured in rows.items() if other[:2] == cell[:2] for row in measured.values()]
         return None if label is None else (label.seconds / label.pairs, encoding_seconds(alike))
 
-    def seconds(cell: Cell, row: Row, labels: int) -> float | None:
+    def seconds(cell: Cell, row: MeasuredRun, labels: int) -> float | None:
         known = measured(cell)
         return None if known is None or row.costs is None else seconds_per_query(row.costs, *known, labels=labels)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.comparison import by_split
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.tables import Table, split_table
 from tour_pyserini.experiments.definition import Cell, Experiment, TableOf, expanded
 from tour_pyserini.experiments.figures import Cost
@@ -29,7 +29,9 @@ def all_tables(experiment: Experiment, rows: Rows, seconds: Cost) -> Iterator[Ta
         yield from mean_tables(experiment, wanted, shown)
 
 
-def cell_table(experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mapping[str, Row], seconds: Cost) -> Table:
+def cell_table(
+    experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mapping[str, MeasuredRun], seconds: Cost
+) -> Table:
     """Conditions by measures, costs, published figures where there are some, and paired tests against the baselines.
 
     A comparison reads: difference, queries won and lost, Holm's p, a star where that is at most 0.05.
@@ -43,7 +45,9 @@ def cell_table(experiment: Experiment, wanted: TableOf, cell: Cell, rows: Mappin
     return table_of(experiment.measures, lines, baselines, published, head="condition", title=title)
 
 
-def mean_tables(experiment: Experiment, wanted: TableOf, shown: Mapping[Cell, Mapping[str, Row]]) -> Iterator[Table]:
+def mean_tables(
+    experiment: Experiment, wanted: TableOf, shown: Mapping[Cell, Mapping[str, MeasuredRun]]
+) -> Iterator[Table]:
     """Means over collections for each encoder, index and re-ranker; only conditions that every collection has."""
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in shown:
@@ -59,20 +63,20 @@ def mean_tables(experiment: Experiment, wanted: TableOf, shown: Mapping[Cell, Ma
             yield Table([["condition", *experiment.measures, "labels/query"], *body], title=title)
 
 
-def _mean_line(experiment: Experiment, name: str, rows: Sequence[Row]) -> list[str]:
+def _mean_line(experiment: Experiment, name: str, rows: Sequence[MeasuredRun]) -> list[str]:
     means = [sum(row.means[measure] for row in rows) / len(rows) for measure in experiment.measures]
     each = [row.costs.pairs / max(row.costs.queries, 1) for row in rows if row.costs is not None]
     mean_labels = f"{sum(each) / len(each):.1f}" if len(each) == len(rows) else "-"
     return [experiment.conditions[name].title, *map(number, means), mean_labels]
 
 
-def _is_worth_showing(wanted: TableOf, measured: Mapping[str, Row]) -> bool:
+def _is_worth_showing(wanted: TableOf, measured: Mapping[str, MeasuredRun]) -> bool:
     """Whether a cell has several of the table's conditions, and something to compare them with."""
     compared = not wanted.baselines or any(name in measured for name in wanted.baselines)
     return compared and len(measured) >= min(2, len(wanted.conditions))
 
 
-def _only(rows: Mapping[str, Row], names: Sequence[str]) -> dict[str, Row]:
+def _only(rows: Mapping[str, MeasuredRun], names: Sequence[str]) -> dict[str, MeasuredRun]:
     return {name: rows[name] for name in names if name in rows}
 
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tour_pyserini.evaluation.comparison import Against, against
-from tour_pyserini.evaluation.measures import Row
+from tour_pyserini.evaluation.comparison import BaselineComparison, compare_with_baseline
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.experiments.definition import Cell, Experiment
 from tour_pyserini.experiments.figures import Cost
@@ -17,7 +17,7 @@ class Line(NamedTuple):
     """A line of a table: what it is called, what was measured, and seconds per query."""
 
     title: str
-    row: Row
+    row: MeasuredRun
     seconds: str
 
 
@@ -58,17 +58,17 @@ def table_of(
     return Table([columns, *body], title=f"{title}{tests if baselines else ''}")
 
 
-def labels(row: Row) -> str:
+def labels(row: MeasuredRun) -> str:
     """Labels per query to one digit."""
     return "-" if row.costs is None else f"{row.costs.pairs / max(row.costs.queries, 1):.1f}"
 
 
-def _against(baseline: str, rows: Mapping[str, Row]) -> dict[tuple[str, str], Against]:
+def _against(baseline: str, rows: Mapping[str, MeasuredRun]) -> dict[tuple[str, str], BaselineComparison]:
     others = [row for name, row in rows.items() if name != baseline]
-    return {(one.run, one.measure): one for one in against(rows[baseline], others)}
+    return {(one.run, one.measure): one for one in compare_with_baseline(rows[baseline], others)}
 
 
-def _comparison(one: Against | None) -> str:
+def _comparison(one: BaselineComparison | None) -> str:
     if one is None:
         return ""
     chance = f"{one.adjusted:.3f}" if one.adjusted >= 0.001 else "<0.001"
@@ -76,7 +76,7 @@ def _comparison(one: Against | None) -> str:
     return f"{one.difference:+.4f} {one.outcomes.wins}/{one.outcomes.losses} {chance}{star}"
 
 
-def seconds_of(cell: Cell, row: Row, seconds: Cost) -> str:
+def seconds_of(cell: Cell, row: MeasuredRun, seconds: Cost) -> str:
     """Seconds per query to three digits."""
     return number(None if row.costs is None else seconds(cell, row, row.costs.pairs), 3)
 
