@@ -21,7 +21,7 @@ from tour_pyserini.data.runs import read_retrieved
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_qrels import answering, corpus_qrels, retrieved_qrels
+from tour_pyserini.evaluation.answer_qrels import corpus_qrels, passages_with_answers, retrieved_qrels
 from tour_pyserini.support.files import check_output, written_whole
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _qrels(args: argparse.Namespace, questions: Sequence[Question], regex: bool)
     texts = open_texts(args.corpus)
     if not args.runs:
         return corpus_qrels(questions, texts, regex=regex, processes=args.processes, watch=shown)
-    found = answering(questions, retrieved, texts, regex=regex, processes=args.processes, watch=shown)
+    found = passages_with_answers(questions, retrieved, texts, regex=regex, processes=args.processes, watch=shown)
     return retrieved_qrels(questions, retrieved, found)
 
 

@@ -22,7 +22,7 @@ from tour_pyserini.data.runs import by_rank, read_retrieved, says_its_order
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_qrels import answering
+from tour_pyserini.evaluation.answer_qrels import passages_with_answers
 from tour_pyserini.support.files import check_output, written_whole
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _to_json(args: argparse.Namespace) -> str:
     retrieved = read_retrieved(args.run, (question.qid for question in questions), hits=args.hits)
     texts = open_texts(args.corpus)
     docids = {qid: [hit.doc_id for hit in hits] for qid, hits in retrieved.items()}
-    found = answering(questions, docids, texts, regex=regex, processes=args.processes, watch=shown)
+    found = passages_with_answers(questions, docids, texts, regex=regex, processes=args.processes, watch=shown)
     write_dpr_json(args.output, questions, retrieved, texts, found, layout=args.layout)
     answered = sum(bool(docids) for docids in found.values())
     return f"{len(questions)} questions, {answered} of them with an answer, {sum(map(len, docids.values()))} hits"

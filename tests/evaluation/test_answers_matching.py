@@ -15,7 +15,7 @@ from tour_pyserini.evaluation.answer_matching import (
     all_answer_texts,
     has_patterns,
     matcher_for,
-    warn_of_answers,
+    warn_about_unusable_answers,
 )
 from tour_pyserini.evaluation.answer_qrels import CHUNK, Candidate, match_passages
 
@@ -73,8 +73,8 @@ def test_names_that_say_regular_expressions(name, patterns):
 def test_answers_that_mean_nothing_are_logged(caplog):
     questions = [Question("q1", "who", ["fine", ""]), Question("q2", "why", ["fine", "("])]
     with caplog.at_level(logging.WARNING):
-        warn_of_answers(questions)
-        warn_of_answers(questions, regex=True)
+        warn_about_unusable_answers(questions)
+        warn_about_unusable_answers(questions, regex=True)
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
         "the answer '' of question q1 has no token and matches every passage",
         "the answer '(' of question q2 is no regular expression and never matches",

@@ -8,7 +8,7 @@ from tour_pyserini.data.runs import read_retrieved
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_qrels import answering, corpus_qrels, retrieved_qrels
+from tour_pyserini.evaluation.answer_qrels import corpus_qrels, passages_with_answers, retrieved_qrels
 
 QUESTIONS = [Question("q1", "who", ["Ann Lee", "Bo"]), Question("q2", "why", ["x"]), Question("q3", "when", ["1901"])]
 TEXTS = {
@@ -20,7 +20,7 @@ TEXTS = {
 
 def test_retrieved_passages_by_hand():
     retrieved = {"q1": ["d2", "d1"], "q3": ["d1", "d2"]}
-    found = answering(QUESTIONS, retrieved, TEXTS)
+    found = passages_with_answers(QUESTIONS, retrieved, TEXTS)
     assert found == {"q1": {"d1"}, "q2": set(), "q3": {"d2"}}
     assert list(retrieved_qrels(QUESTIONS, retrieved, found)) == [
         Qrel("q1", "d2", 0),  # the title has an answer, and the words of another are not in order
@@ -50,7 +50,7 @@ def test_each_passage_is_read_once():
             return super().__getitem__(docid)
 
     texts = Counted(TEXTS)
-    answering(QUESTIONS, {"q1": ["d1", "d2"], "q2": ["d1"], "q3": ["d2", "d1"]}, texts)
+    passages_with_answers(QUESTIONS, {"q1": ["d1", "d2"], "q2": ["d1"], "q3": ["d2", "d1"]}, texts)
     assert texts.reads == 2
 
 
@@ -64,7 +64,7 @@ def test_success_averages_over_all_questions():
 
 def _judged(run):
     retrieved = {hit.query_id: [hit.doc_id] for hit in run}
-    return retrieved_qrels(QUESTIONS, retrieved, answering(QUESTIONS, retrieved, TEXTS))
+    return retrieved_qrels(QUESTIONS, retrieved, passages_with_answers(QUESTIONS, retrieved, TEXTS))
 
 
 def test_hits_are_in_the_order_of_evaluation(tmp_path):

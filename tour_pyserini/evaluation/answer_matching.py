@@ -121,7 +121,7 @@ def pattern_match(predicted: str, gold: Collection[str]) -> float:
     return float(any(one.match(text) for answer in gold if (one := _pattern(answer))))
 
 
-def warn_of_answers(questions: Sequence[Question], *, regex: bool = False) -> None:
+def warn_about_unusable_answers(questions: Sequence[Question], *, regex: bool = False) -> None:
     """Log the answers that no text has, and those that every text has."""
     for question, answer in _unusable(questions, regex):
         what = "is no regular expression and never matches" if regex else "has no token and matches every passage"

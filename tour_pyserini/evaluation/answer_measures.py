@@ -14,7 +14,7 @@ import numpy as np
 from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import pattern_match, warn_of_answers
+from tour_pyserini.evaluation.answer_matching import pattern_match, warn_about_unusable_answers
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class AnswerScorer:
             if measure not in self._functions:
                 raise TourError(f"{name} compares words, and these answers are regular expressions; use EM@k.")
         if regex:
-            warn_of_answers(questions, regex=True)
+            warn_about_unusable_answers(questions, regex=True)
         self._gold = {question.qid: question.answers for question in questions}
         self.measures = list(self._parsed)
         self.queries = list(self._gold)

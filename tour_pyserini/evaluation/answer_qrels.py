@@ -16,7 +16,7 @@ from tour_pyserini.evaluation.answer_matching import (
     all_answer_texts,
     answer_text,
     matcher_for,
-    warn_of_answers,
+    warn_about_unusable_answers,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _unwatched(candidates: Iterable[Candidate], total: int) -> Iterable[Candidat
     return candidates
 
 
-def answering(
+def passages_with_answers(
     questions: Sequence[Question],
     retrieved: Mapping[str, Iterable[str]],
     texts: Mapping[str, str],
@@ -139,7 +139,7 @@ def answering(
     Returns:
         By question id, for every question, the docids of passages that contain an answer.
     """
-    warn_of_answers(questions, regex=regex)
+    warn_about_unusable_answers(questions, regex=regex)
     asked: dict[str, set[int]] = {}
     for position, question in enumerate(questions):
         for docid in retrieved.get(question.qid, ()):
@@ -156,7 +156,7 @@ def answering(
 def retrieved_qrels(
     questions: Sequence[Question], retrieved: Mapping[str, Sequence[str]], found: Mapping[str, set[str]]
 ) -> Iterator["Qrel"]:
-    """Judgements of retrieved passages: 1 with an answer, 0 without; `found` is what `answering` found."""
+    """Judgements of retrieved passages: 1 with an answer, 0 without; `found` is what `passages_with_answers` returned."""
     from ir_measures import Qrel
 
     for question in questions:
@@ -178,7 +178,7 @@ def corpus_qrels(
     """
     from ir_measures import Qrel
 
-    warn_of_answers(questions, regex=regex)
+    warn_about_unusable_answers(questions, regex=regex)
     candidates = (Candidate(docid, text) for docid, text in all_answer_texts(texts))
     found: list[list[str]] = [[] for _ in questions]
     answers = [question.answers for question in questions]

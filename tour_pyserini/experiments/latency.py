@@ -13,7 +13,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of, expanded
 from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.planning import plan_search
-from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import written_whole

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row, length_sorted_batches, padded
 
 CHUNK = 1024

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.rerankers.classifier import relevance, wrong_outputs
 
 

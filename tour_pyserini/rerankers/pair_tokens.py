@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tour_pyserini.rerankers.base import Pair
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 
 POLICY = "pair, passage cut first"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.base import Pair, Reranker, checked, name_of
+from tour_pyserini.rerankers.reranker import Pair, Reranker, checked, name_of
 from tour_pyserini.rerankers.score_store import ScoreStore
 from tour_pyserini.rerankers.score_upkeep import Model
 

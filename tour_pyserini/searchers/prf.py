@@ -12,7 +12,7 @@ from tour_pyserini.core.methods import METHODS
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.base import checked
+from tour_pyserini.rerankers.reranker import checked
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()

@@ -19,7 +19,7 @@ from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.base import checked
+from tour_pyserini.rerankers.reranker import checked
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.index_vectors import IndexVectors
