@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.rerankers.batched import BatchedReranker
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PairTokens
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.rerankers.classifier import relevance, wrong_outputs
+from tour_pyserini.rerankers.reranker import Pair
 
 
 def is_cross_encoder(thing: object) -> bool:

@@ -8,9 +8,9 @@ import numpy as np
 
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.rerankers.batched import BatchedReranker
 from tour_pyserini.rerankers.options import Options
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 from tour_pyserini.support.checkpoints import (
     files_of,

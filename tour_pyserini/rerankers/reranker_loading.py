@@ -7,10 +7,10 @@ from typing import Any, Protocol
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import onnx_folder as onnx
 from tour_pyserini.rerankers import r2d2, seq2seq, sequence_classification
-from tour_pyserini.rerankers.reranker import Reranker
 from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker, is_cross_encoder
 from tour_pyserini.rerankers.default_reranker import verify_default_reranker
 from tour_pyserini.rerankers.options import Options
+from tour_pyserini.rerankers.reranker import Reranker
 from tour_pyserini.support.checkpoints import downloaded
 
 

@@ -11,8 +11,8 @@ import torch
 
 from tour_pyserini.data.documents import passage
 from tour_pyserini.data.token_rows import ENDS, STARTS, token_rows
-from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.rerankers.pair_tokens import INPUTS, SlowPairTokens
+from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row, padded
 from tour_pyserini.support.checkpoints import usable_length
 from tour_pyserini.support.devices import on_device
