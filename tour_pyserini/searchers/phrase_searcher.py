@@ -9,7 +9,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.phrases.finder import FETCHED, PhraseFinder
-from tour_pyserini.stores.phrases.phrase_ids import Places, title_and_text
+from tour_pyserini.stores.phrases.phrase_ids import PhraseNames, title_and_text
 from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
 
 UNITS = ("phrase", "passage")
@@ -59,7 +59,7 @@ class PhraseSearcher:
             fetch: starts and ends that are fetched first; see `PhraseFinder`.
         """
         self.finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
-        self.docids = Places(index)
+        self.docids = PhraseNames(index)
         self.query_encoder, self.texts = query_encoder, texts
         self.index = index.index
         self.dimension = 2 * index.vectors.shape[1]
@@ -98,12 +98,12 @@ class PhraseSearcher:
 
     def text(self, id_: int) -> str:
         """The words of a phrase."""
-        place = self.docids.place(id_)
+        place = self.docids.span(id_)
         return title_and_text(self.texts, place)[1][place.begin : place.end]
 
     def hits(self, ids: Ids, scores: Floats) -> list[PhraseHit]:
         """Phrases [m] with their scores [m] as hits."""
         found = []
         for id_, score, vector in zip(ids.tolist(), scores.tolist(), self.finder.vectors(ids), strict=True):
-            found.append(PhraseHit(*self.docids.place(id_), text=self.text(id_), score=score, vector=vector))
+            found.append(PhraseHit(*self.docids.span(id_), text=self.text(id_), score=score, vector=vector))
         return found

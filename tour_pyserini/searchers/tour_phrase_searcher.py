@@ -12,7 +12,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.phrase_searcher import UNITS, PhraseHit, PhraseSearcher
 from tour_pyserini.searchers.searcher import DenseSearchResult, Observer, TourSearcher
-from tour_pyserini.stores.phrases.phrase_ids import Place, title_and_text
+from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 
 Predict = Callable[[str, Sequence[PhraseHit]], None]
 
@@ -85,7 +85,7 @@ class TourPhraseSearcher(TourSearcher):
         return vectors, {q_id: [self._hit(hit) for hit in hits] for q_id, hits in found.items()}
 
     def _hit(self, hit: Any) -> PhraseHit:
-        place = Place.parse(hit.docid)
+        place = PhraseSpan.parse(hit.docid)
         _, text = title_and_text(self.searcher.texts, place)
         return PhraseHit(*place, text=text[place.begin : place.end], score=hit.score)
 
@@ -101,7 +101,7 @@ class TourPhraseSearcher(TourSearcher):
         return self.searcher.finder.vectors
 
     def _text(self, docid: str) -> str:
-        place = Place.parse(docid)
+        place = PhraseSpan.parse(docid)
         title, text = title_and_text(self.searcher.texts, place)
         return self._shown(title, text, place.begin, place.end)
 

@@ -11,7 +11,7 @@ from tour_pyserini.evaluation.answer_matching import matcher_for
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.rerankers.phrase_input import PhraseInput
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
-from tour_pyserini.stores.phrases.phrase_ids import Place, title_and_text
+from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 from tour_pyserini.support.resumable import whole_lines, write_through
 
 AT_ONCE = 16  # questions that are searched and saved together
@@ -22,8 +22,8 @@ class Candidates(NamedTuple):
     """A question, and where the right and the wrong phrases for it stand."""
 
     question: str
-    right: Sequence[Place]
-    wrong: Sequence[Place]
+    right: Sequence[PhraseSpan]
+    wrong: Sequence[PhraseSpan]
 
 
 def find_candidates(
@@ -56,7 +56,7 @@ def find_candidates(
                 some = questions[start : start + AT_ONCE]
                 found = searcher.batch_search([one.text for one in some], [one.qid for one in some], depth)
                 for question in some:
-                    places = [Place(hit.docid, hit.begin, hit.end) for hit in found[question.qid]]
+                    places = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in found[question.qid]]
                     judged = [[*place, judge(place, question.answers)] for place in places]
                     lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
                 write_through(kept, b"".join(lines[start:]))
@@ -68,11 +68,11 @@ def find_candidates(
     return useful
 
 
-def _judge(searcher: PhraseSearcher, shown: PhraseInput, positive: str) -> Callable[[Place, Sequence[str]], bool]:
+def _judge(searcher: PhraseSearcher, shown: PhraseInput, positive: str) -> Callable[[PhraseSpan, Sequence[str]], bool]:
     if positive not in POSITIVES:
         raise TourError(f"a phrase is right by its {' or its '.join(POSITIVES)}, not by its {positive!r}.")
 
-    def judge(place: Place, answers: Sequence[str]) -> bool:
+    def judge(place: PhraseSpan, answers: Sequence[str]) -> bool:
         _, text = title_and_text(searcher.texts, place)
         if positive == "phrase":
             return exact_match(text[place.begin : place.end], answers) > 0
@@ -83,5 +83,5 @@ def _judge(searcher: PhraseSearcher, shown: PhraseInput, positive: str) -> Calla
 
 
 def _sorted_out(question: Question, judged: list[tuple[str, int, int, bool]]) -> Candidates:
-    right, wrong = ([Place(*one[:3]) for one in judged if one[3] is wanted] for wanted in (True, False))
+    right, wrong = ([PhraseSpan(*one[:3]) for one in judged if one[3] is wanted] for wanted in (True, False))
     return Candidates(question.text, right, wrong)

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, softplus
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.pair_tokens import pair_tokens
 from tour_pyserini.rerankers.phrase_input import BEGIN, END, PhraseInput
-from tour_pyserini.stores.phrases.phrase_ids import Place, title_and_text
+from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 from tour_pyserini.support.batching import padded
 from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
@@ -57,7 +57,7 @@ LOSSES = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""
 VALIDATED_AT_ONCE = 32
 
-Pair = tuple[str, Place, Place]
+Pair = tuple[str, PhraseSpan, PhraseSpan]
 """A question, a right and a wrong phrase."""
 
 
@@ -168,7 +168,7 @@ def _drawn(candidates: Sequence[Candidates], seed: Sequence[int]) -> list[Pair]:
     """One right and one wrong phrase of each question."""
     random = np.random.default_rng(list(seed))
 
-    def one_of(places: Sequence[Place]) -> Place:
+    def one_of(places: Sequence[PhraseSpan]) -> PhraseSpan:
         return places[int(random.integers(len(places)))]
 
     return [(one.question, one_of(one.right), one_of(one.wrong)) for one in candidates]

@@ -1,4 +1,4 @@
-"""From a phrase's number to the passage and the stretch of text that it is."""
+"""Names of phrases: from a phrase's number in the index to its docid and offsets."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Self
@@ -11,8 +11,8 @@ from tour_pyserini.stores.phrases.completion import start_and_end
 from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
 
 
-class Place(NamedTuple):
-    """Where a phrase stands: `text[begin:end]` of the passage with that id."""
+class PhraseSpan(NamedTuple):
+    """A phrase by its position in the corpus: `text[begin:end]` of the passage `docid`."""
 
     docid: str
     begin: int
@@ -20,48 +20,48 @@ class Place(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """The place that a name, such as `nq-0:77-98`, stands for."""
-        docid, _, span = name.rpartition(":")
-        begin, _, end = span.partition("-")
+        """Read the name of a phrase, such as `nq-0:77-98`; the inverse of `str(span)`."""
+        docid, _, offsets = name.rpartition(":")
+        begin, _, end = offsets.partition("-")
         return cls(docid, int(begin), int(end))
 
     def __str__(self) -> str:
         return f"{self.docid}:{self.begin}-{self.end}"
 
 
-class Places:
-    """Phrase numbers to places; a sequence of docids as far as those who look one up are concerned."""
+class PhraseNames:
+    """The names of the phrases of an index, by phrase number; used where a searcher has a sequence of docids."""
 
     def __init__(self, index: PhraseIndex) -> None:
         self._index = index
 
     def __getitem__(self, id_: int) -> str:
-        """The name of a phrase, such as `nq-0:77-98`, which no other phrase has."""
-        return str(self.place(id_))
+        """The name of a phrase, such as `nq-0:77-98`; no two phrases have the same name."""
+        return str(self.span(id_))
 
-    def place(self, id_: int) -> Place:
-        """Where a phrase stands."""
+    def span(self, id_: int) -> PhraseSpan:
+        """The docid and offsets of a phrase."""
         start, end = start_and_end(np.int64(id_))  # type: ignore[arg-type]
         first, last = self._index.rows[start], self._index.rows[end]
-        return Place(self._index.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
+        return PhraseSpan(self._index.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
 
 
-def title_and_text(texts: Mapping[str, str], place: Place) -> tuple[str, str]:
-    """The title and the text of the passage that a phrase stands in.
+def title_and_text(texts: Mapping[str, str], span: PhraseSpan) -> tuple[str, str]:
+    """The title and the text of the passage that contains a phrase.
 
     Raises:
-        TourError: if the texts are not those that the index was made from.
+        TourError: if the document is unknown, or too short to contain the phrase.
     """
     try:
-        passage = texts[place.docid]
+        passage = texts[span.docid]
     except UnknownDocument:
         raise
     except KeyError:
-        raise UnknownDocument(place.docid, "the given texts") from None
+        raise UnknownDocument(span.docid, "the given texts") from None
     title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
-    if place.end > len(text):
+    if span.end > len(text):
         raise TourError(
-            f"the index has a phrase at {place.begin}-{place.end} of document {place.docid!r}, which has {len(text)} "
-            "characters; give the corpus that the index was made from."
+            f"the index has a phrase at {span.begin}-{span.end} of document {span.docid!r}, which has {len(text)} "
+            "characters; give the corpus that the index was built from."
         )
     return title, text
