@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import Qrel
 
-from tour_pyserini.data.runs import read_qrels, read_rankings, read_run
+from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.runs import read_rankings, read_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.comparison import measured
 from tour_pyserini.evaluation.examples import examples
@@ -14,7 +15,7 @@ TEXTS = {"a": "an  apple\nfalls " + "far " * 50, "b": "a ball", "c": "a cat"}
 
 
 @pytest.fixture
-def world(tmp_path):
+def runs_and_qrels(tmp_path):
     (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 b 1\nq2 0 x 2\nq3 0 c 1\nq3 0 a 0\nq4 0 a 1\n")
     (tmp_path / "base").write_text(
         "q1 Q0 b 1 3.0 t\nq1 Q0 a 2 2.0 t\nq2 Q0 b 1 3.0 t\nq3 Q0 c 1 3.0 t\nq3 Q0 a 2 2.0 t\n"
@@ -27,14 +28,14 @@ def world(tmp_path):
     return *measured(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"]), qrels
 
 
-def show(world, shown=1, queries=QUERIES):
-    baseline, other, qrels = world
+def show(runs_and_qrels, shown=1, queries=QUERIES):
+    baseline, other, qrels = runs_and_qrels
     return examples(baseline, [other], qrels, shown=shown, queries=queries, texts=TEXTS)
 
 
-def test_the_largest_gain_and_the_largest_loss(world):
+def test_the_largest_gain_and_the_largest_loss(runs_and_qrels):
     apple = ("an apple falls " + "far " * 50)[:157].rstrip() + "..."
-    assert show(world).splitlines() == [
+    assert show(runs_and_qrels).splitlines() == [
         "rescued by run against base (RR): 1 shown",
         "",
         "+0.6667  q4  question 4",
@@ -51,8 +52,8 @@ def test_the_largest_gain_and_the_largest_loss(world):
     ]
 
 
-def test_only_gains_are_rescued_and_only_losses_lost(world):
-    lines = show(world, shown=9).splitlines()
+def test_only_gains_are_rescued_and_only_losses_lost(runs_and_qrels):
+    lines = show(runs_and_qrels, shown=9).splitlines()
     heads = [line.split()[:2] for line in lines if line.startswith(("+", "-", "rescued", "lost"))]
     assert heads == [
         ["rescued", "by"],
@@ -64,12 +65,12 @@ def test_only_gains_are_rescued_and_only_losses_lost(world):
     ]
 
 
-def test_a_query_that_the_topics_lack(world):
+def test_a_query_missing_from_the_topics_is_refused(runs_and_qrels):
     with pytest.raises(TourError, match="query 'q2' is judged but not in the topics"):
-        show(world, queries={"q4": "question 4"})
+        show(runs_and_qrels, queries={"q4": "question 4"})
 
 
-def test_many_relevant_documents_are_counted(tmp_path):
+def test_relevant_documents_beyond_the_eighth_are_counted(tmp_path):
     (tmp_path / "qrels").write_text("".join(f"q1 0 d{at} 1\n" for at in range(20)))
     (tmp_path / "base").write_text("q1 Q0 b 1 1.0 t\n")
     (tmp_path / "run").write_text("q1 Q0 d17 1 1.0 t\n")
@@ -88,7 +89,7 @@ def test_equal_scores_are_ranked_as_they_are_evaluated(tmp_path):
     assert row.means["RR"] == 1 / 2
 
 
-# Neighbours of 1 and 2 that single precision does not tell apart, and some that it does.
+# Neighbours of 1 and 2 that are equal in single precision, and some that are not.
 SCORES = st.sampled_from([1.0, 1 + 1e-9, 1 - 1e-9, 1 + 1e-6, 2.0, 2 + 1e-8, -1.0, -1 - 1e-9, 1e39, 2e39])
 
 

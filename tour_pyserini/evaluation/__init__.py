@@ -1,1 +1,1 @@
-"""Measuring runs with ir-measures."""
+"""Evaluation: measures of runs and of answers, paired tests, tables and pictures."""

@@ -1,4 +1,4 @@
-"""Judgements by answers: a passage is relevant if its text contains an answer."""
+"""Judgements from answers: a passage is relevant if its text contains an answer."""
 
 import signal
 from collections import deque
@@ -22,7 +22,9 @@ from tour_pyserini.evaluation.answer_matching import (
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-CHUNK = 256  # passages that go to a process together
+# Docid in the single judgement of a question without any: measures average over judged questions only.
+NO_PASSAGE = "no-passage"
+CHUNK = 256  # passages that are sent to a process together
 WAITING = 4  # chunks per process that are read ahead, so that a large corpus is never in memory
 
 
@@ -39,6 +41,94 @@ class Match(NamedTuple):
 
     docid: str
     questions: set[int]
+
+
+Watch = Callable[[Iterable[Candidate], int], Iterable[Candidate]]
+"""Shows progress: takes passages and their number, and yields the same passages."""
+
+
+def _unwatched(candidates: Iterable[Candidate], total: int) -> Iterable[Candidate]:
+    return candidates
+
+
+def passages_with_answers(
+    questions: Sequence[Question],
+    retrieved: Mapping[str, Iterable[str]],
+    texts: Mapping[str, str],
+    *,
+    regex: bool = False,
+    processes: int = 1,
+    watch: Watch = _unwatched,
+) -> dict[str, set[str]]:
+    """Which of the retrieved passages contain an answer.
+
+    Args:
+        questions: the questions.
+        retrieved: docids by question id; a passage that several questions retrieved is read and tokenised once.
+        texts: docid to passage.
+        regex: whether answers are regular expressions.
+        processes: how many processes work; the result does not depend on it.
+        watch: shows progress.
+
+    Returns:
+        By question id, for every question, the docids of passages that contain an answer.
+    """
+    warn_about_unusable_answers(questions, regex=regex)
+    retrieved_by: dict[str, set[int]] = {}
+    for position, question in enumerate(questions):
+        for docid in retrieved.get(question.qid, ()):
+            retrieved_by.setdefault(docid, set()).add(position)
+    candidates = (Candidate(docid, answer_text(texts[docid]), by) for docid, by in retrieved_by.items())
+    relevant: dict[str, set[str]] = {question.qid: set() for question in questions}
+    answers = [question.answers for question in questions]
+    for match in match_passages(watch(candidates, len(retrieved_by)), answers, regex=regex, processes=processes):
+        for position in match.questions:
+            relevant[questions[position].qid].add(match.docid)
+    return relevant
+
+
+def retrieved_qrels(
+    questions: Sequence[Question], retrieved: Mapping[str, Sequence[str]], relevant: Mapping[str, set[str]]
+) -> Iterator["Qrel"]:
+    """Judgements of retrieved passages: 1 with an answer, 0 without.
+
+    Args:
+        questions: the questions.
+        retrieved: docids by question id.
+        relevant: what `passages_with_answers` returned for them.
+    """
+    from ir_measures import Qrel
+
+    for question in questions:
+        docids = retrieved.get(question.qid) or [NO_PASSAGE]
+        yield from (Qrel(question.qid, docid, int(docid in relevant[question.qid])) for docid in docids)
+
+
+def corpus_qrels(
+    questions: Sequence[Question],
+    texts: Mapping[str, str],
+    *,
+    regex: bool = False,
+    processes: int = 1,
+    watch: Watch = _unwatched,
+) -> Iterator["Qrel"]:
+    """Judgements of a whole corpus: 1 for every passage with an answer, in the order of the corpus; no others.
+
+    A question that no passage answers has one judgement of 0.
+    """
+    from ir_measures import Qrel
+
+    warn_about_unusable_answers(questions, regex=regex)
+    candidates = (Candidate(docid, text) for docid, text in all_answer_texts(texts))
+    relevant: list[list[str]] = [[] for _ in questions]
+    answers = [question.answers for question in questions]
+    for match in match_passages(watch(candidates, len(texts)), answers, regex=regex, processes=processes):
+        for position in match.questions:
+            relevant[position].append(match.docid)
+    for question, docids in zip(questions, relevant, strict=True):
+        yield from (Qrel(question.qid, docid, 1) for docid in docids)
+        if not docids:
+            yield Qrel(question.qid, NO_PASSAGE, 0)
 
 
 def match_passages(
@@ -62,8 +152,8 @@ def match_passages(
     chunks = chain(first, chunks)
     if processes == 1 or len(first) < 2:  # one chunk is done before a process has started
         matcher = matcher_for(answers, regex=regex)
-        return (match for chunk in chunks for match in _matched(matcher, chunk))
-    return _in_processes(chunks, answers, regex, processes)
+        return (match for chunk in chunks for match in _match_chunk(matcher, chunk))
+    return _match_in_processes(chunks, answers, regex, processes)
 
 
 def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
@@ -71,121 +161,37 @@ def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
         yield chunk
 
 
-def _matched(matcher: Matcher, chunk: Sequence[Candidate]) -> list[Match]:
+def _match_chunk(matcher: Matcher, chunk: Sequence[Candidate]) -> list[Match]:
     return [Match(docid, matcher.matches(text, questions)) for docid, text, questions in chunk]
 
 
-def _in_processes(
+def _match_in_processes(
     chunks: Iterator[list[Candidate]], answers: Sequence[Sequence[str]], regex: bool, processes: int
 ) -> Iterator[Match]:
-    # Not forked: this process may have a Java machine in it, which does not survive that.
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start, initargs=(answers, regex))
+    # Not forked: a Java machine in this process would not survive it.
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_worker, initargs=(answers, regex))
     waiting: deque[Future[list[Match]]] = deque()
     try:
         for chunk in chunks:
-            waiting.append(pool.submit(_work, chunk))
+            waiting.append(pool.submit(_match_in_worker, chunk))
             if len(waiting) >= processes * WAITING:
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
     except BrokenProcessPool as error:
-        raise TourError("a process ended before its work was done; try again with one process.") from error
+        raise TourError("a worker process ended before its work was done; try again with one process.") from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_matcher: Matcher  # of a process in the pool
+_matcher: Matcher  # set in each worker process
 
 
-def _start(answers: Sequence[Sequence[str]], regex: bool) -> None:
+def _start_worker(answers: Sequence[Sequence[str]], regex: bool) -> None:
     global _matcher
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the pool
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which then ends the pool
     _matcher = matcher_for(answers, regex=regex)
 
 
-def _work(chunk: list[Candidate]) -> list[Match]:
-    return _matched(_matcher, chunk)
-
-
-# Stands in the judgements of a question that would have none: measures average over judged questions alone.
-NO_PASSAGE = "no-passage"
-
-Watch = Callable[[Iterable[Candidate], int], Iterable[Candidate]]
-
-
-def _unwatched(candidates: Iterable[Candidate], total: int) -> Iterable[Candidate]:
-    return candidates
-
-
-def passages_with_answers(
-    questions: Sequence[Question],
-    retrieved: Mapping[str, Iterable[str]],
-    texts: Mapping[str, str],
-    *,
-    regex: bool = False,
-    processes: int = 1,
-    watch: Watch = _unwatched,
-) -> dict[str, set[str]]:
-    """Which of the retrieved passages contain an answer.
-
-    Args:
-        questions: the questions.
-        retrieved: docids by question id; a passage that several questions retrieved is read and tokenised once.
-        texts: docid to passage.
-        regex: whether answers are regular expressions.
-        processes: how many processes work.
-        watch: takes passages and their number and gives the passages again, to show progress.
-
-    Returns:
-        By question id, for every question, the docids of passages that contain an answer.
-    """
-    warn_about_unusable_answers(questions, regex=regex)
-    asked: dict[str, set[int]] = {}
-    for position, question in enumerate(questions):
-        for docid in retrieved.get(question.qid, ()):
-            asked.setdefault(docid, set()).add(position)
-    candidates = (Candidate(docid, answer_text(texts[docid]), who) for docid, who in asked.items())
-    found: dict[str, set[str]] = {question.qid: set() for question in questions}
-    answers = [question.answers for question in questions]
-    for match in match_passages(watch(candidates, len(asked)), answers, regex=regex, processes=processes):
-        for position in match.questions:
-            found[questions[position].qid].add(match.docid)
-    return found
-
-
-def retrieved_qrels(
-    questions: Sequence[Question], retrieved: Mapping[str, Sequence[str]], found: Mapping[str, set[str]]
-) -> Iterator["Qrel"]:
-    """Judgements of retrieved passages: 1 with an answer, 0 without; `found` is what `passages_with_answers` returned."""
-    from ir_measures import Qrel
-
-    for question in questions:
-        docids = retrieved.get(question.qid) or [NO_PASSAGE]
-        yield from (Qrel(question.qid, docid, int(docid in found[question.qid])) for docid in docids)
-
-
-def corpus_qrels(
-    questions: Sequence[Question],
-    texts: Mapping[str, str],
-    *,
-    regex: bool = False,
-    processes: int = 1,
-    watch: Watch = _unwatched,
-) -> Iterator["Qrel"]:
-    """Judgements of a whole corpus: 1 for every passage with an answer, in the order of the corpus; no others.
-
-    A question that no passage answers has one judgement of 0.
-    """
-    from ir_measures import Qrel
-
-    warn_about_unusable_answers(questions, regex=regex)
-    candidates = (Candidate(docid, text) for docid, text in all_answer_texts(texts))
-    found: list[list[str]] = [[] for _ in questions]
-    answers = [question.answers for question in questions]
-    for match in match_passages(watch(candidates, len(texts)), answers, regex=regex, processes=processes):
-        for position in match.questions:
-            found[position].append(match.docid)
-    for question, docids in zip(questions, found, strict=True):
-        yield from (Qrel(question.qid, docid, 1) for docid in docids)
-        if not docids:
-            yield Qrel(question.qid, NO_PASSAGE, 0)
+def _match_in_worker(chunk: list[Candidate]) -> list[Match]:
+    return _match_chunk(_matcher, chunk)

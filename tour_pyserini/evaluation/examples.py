@@ -1,4 +1,4 @@
-"""Queries that a run rescued and queries that it lost, with what both runs put first."""
+"""The queries with the largest gains and losses over a baseline, with the first hit of both runs."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
@@ -13,10 +13,8 @@ from tour_pyserini.evaluation.paired_tests import gains
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-# Of a passage, and of the relevant documents of a query.
-CHARACTERS, DOCUMENTS = 160, 8
-
-Rankings = Mapping[str, Sequence[str]]
+CHARACTERS = 160  # most of a passage that is shown
+DOCUMENTS = 8  # most relevant documents of a query that are shown
 
 
 def examples(
@@ -34,9 +32,9 @@ def examples(
         baseline: the run to compare with.
         others: the other runs, measured on the same queries.
         qrels: the judgements; a document with a grade above 0 is relevant.
-        shown: how many gains, and how many losses.
-        queries: the text of each query.
-        texts: the passage of each document.
+        shown: most gains, and most losses, to show for each run.
+        queries: query id to text.
+        texts: docid to passage.
 
     Returns:
         Text; `*` marks a relevant document.
@@ -46,16 +44,16 @@ def examples(
         if qrel.relevance > 0:
             relevant[qrel.query_id].append(qrel.doc_id)
     measure = next(iter(baseline.values))
-    chosen = [_extremes(list(relevant), gains(row.values[measure], baseline.values[measure]), shown) for row in others]
+    chosen = [_extremes(list(relevant), gains(run.values[measure], baseline.values[measure]), shown) for run in others]
     wanted = {query for both in chosen for part in both for query, _ in part}
     if missing := sorted(wanted - queries.keys()):
         raise TourError(f"query {missing[0]!r} is judged but not in the topics; give the topics that the runs answer.")
     before = read_rankings(baseline.path, wanted)
     lines: list[str] = []
-    for row, both in zip(others, chosen, strict=True):
-        after = read_rankings(row.path, wanted)
+    for run, both in zip(others, chosen, strict=True):
+        after = read_rankings(run.path, wanted)
         for part, name in zip(both, ("rescued", "lost"), strict=True):
-            lines += ["", f"{name} by {row.name} against {baseline.name} ({measure}): {len(part)} shown"]
+            lines += ["", f"{name} by {run.name} against {baseline.name} ({measure}): {len(part)} shown"]
             for query, gain in part:
                 lines += ["", f"{gain:+.4f}  {query}  {_shortened(queries[query])}"]
                 lines += _evidence(before[query], after[query], relevant[query], texts)
@@ -63,25 +61,27 @@ def examples(
 
 
 def _extremes(queries: Sequence[str], gained: np.ndarray, shown: int) -> tuple[list[tuple[str, float]], ...]:
-    """The largest gains and the largest losses, each as (query, gain); of equal ones the first judged comes first."""
-    order = np.argsort(-gained, kind="stable")
-    worst = np.argsort(gained, kind="stable")
-    best_first, worst_first = ([(queries[at], float(gained[at])) for at in places[:shown]] for places in (order, worst))
-    return [one for one in best_first if one[1] > 0], [one for one in worst_first if one[1] < 0]
+    """The largest gains and the largest losses as (query, gain); equal ones are in the order of the judgements."""
+    best, worst = (np.argsort(values, kind="stable")[:shown] for values in (-gained, gained))
+    return (
+        [(queries[position], float(gained[position])) for position in best if gained[position] > 0],
+        [(queries[position], float(gained[position])) for position in worst if gained[position] < 0],
+    )
 
 
 def _evidence(
     before: Sequence[str], after: Sequence[str], relevant: Sequence[str], texts: Mapping[str, str]
 ) -> Iterator[str]:
+    """The ranks of relevant documents in both runs, and the first hit of each run."""
     best = sorted(relevant, key=lambda docid: min(_rank(before, docid), _rank(after, docid)))
-    ranks = [f"{docid} {_written(before, docid)} -> {_written(after, docid)}" for docid in best[:DOCUMENTS]]
+    ranks = [f"{docid} {_rank_text(before, docid)} -> {_rank_text(after, docid)}" for docid in best[:DOCUMENTS]]
     more = f", and {len(best) - DOCUMENTS} more" if len(best) > DOCUMENTS else ""
     yield f"    relevant, by rank: {', '.join(ranks) or 'none'}{more}"
     for name, ranking in (("before", before), ("after", after)):
-        yield f"    {name:6s}  {_first(ranking, set(relevant), texts)}"
+        yield f"    {name:6s}  {_first_hit(ranking, set(relevant), texts)}"
 
 
-def _first(ranking: Sequence[str], relevant: Set[str], texts: Mapping[str, str]) -> str:
+def _first_hit(ranking: Sequence[str], relevant: Set[str], texts: Mapping[str, str]) -> str:
     if not ranking:
         return "  no hits"
     mark = "*" if ranking[0] in relevant else " "
@@ -92,7 +92,7 @@ def _rank(ranking: Sequence[str], docid: str) -> float:
     return ranking.index(docid) + 1 if docid in ranking else float("inf")
 
 
-def _written(ranking: Sequence[str], docid: str) -> str:
+def _rank_text(ranking: Sequence[str], docid: str) -> str:
     return str(ranking.index(docid) + 1) if docid in ranking else "-"
 
 

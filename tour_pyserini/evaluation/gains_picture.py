@@ -1,4 +1,4 @@
-"""What runs gain over a baseline, query by query, as a picture."""
+"""A picture of the gains of runs over a baseline, query by query."""
 
 import math
 import os
@@ -10,28 +10,26 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.paired_tests import outcomes
-from tour_pyserini.support.files import replaced_whole
+from tour_pyserini.support.files import atomic_replace
 
-KINDS = (".png", ".pdf", ".svg")
-# Okabe and Ito's green and vermilion, which colour-blind readers tell apart.
-GAIN, LOSS = "#009E73", "#D55E00"
-# Fewer queries than this are drawn as bars with gaps between them.
-_CROWDED = 80
+SUFFIXES = (".png", ".pdf", ".svg")
+GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
+_CROWDED = 80  # from this many queries on, bars have no gaps between them
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Refuse a picture that cannot be drawn, before anything is computed."""
-    if Path(path).suffix.lower() not in KINDS:
-        raise TourError(f"{path} does not end with one of {', '.join(KINDS)}; the ending says how to draw the picture.")
+    """Refuse a file name with an unknown suffix, before anything is computed."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise TourError(f"{path} does not end with one of {', '.join(SUFFIXES)}; give a picture one of these suffixes.")
 
 
 def draw_gains(
     gained: Mapping[str, np.ndarray], *, baseline: str, measure: str, output: str | os.PathLike[str]
 ) -> None:
-    """Draw sorted bars of gains, a panel per run.
+    """Draw the gains of each run as sorted bars, one panel per run.
 
     Args:
-        gained: by run, differences to the baseline, float64 [queries].
+        gained: run name to differences from the baseline, float64 [queries].
         baseline: the baseline's name.
         measure: the measure's name.
         output: a file that ends with .png, .pdf or .svg.
@@ -53,7 +51,7 @@ def draw_gains(
     figure.supxlabel("queries, from the largest gain to the largest loss", fontsize=10)
     figure.supylabel(f"gain in {measure}", fontsize=10)
     figure.suptitle(f"Gain over {_short(baseline)} by query", fontsize=10, parse_math=False)
-    with replaced_whole(output) as partial:
+    with atomic_replace(output) as partial:
         figure.savefig(partial, dpi=150, format=Path(output).suffix.lower().lstrip("."))
 
 
@@ -77,7 +75,7 @@ def _draw_panel(panel: Any, name: str, values: np.ndarray) -> None:
 
 
 def _outline(values: np.ndarray, gap: float) -> tuple[np.ndarray, np.ndarray]:
-    """Heights and edges of bars with a gap on either side; one outline is drawn far faster than 1,000 bars."""
+    """Heights and edges of bars with a gap on either side; one outline is much faster to draw than 1,000 bars."""
     left = np.arange(values.size)
     edges = np.stack([left, left + gap, left + 1 - gap], axis=1).ravel()
     heights = np.stack([np.zeros_like(values), values, np.zeros_like(values)], axis=1).ravel()

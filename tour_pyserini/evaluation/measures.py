@@ -1,4 +1,4 @@
-"""Measures of single queries with ir-measures, and runs with hits that were not judged."""
+"""Measures of a run, query by query, with ir-measures; and a check for hits that were not judged."""
 
 import logging
 import os
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.data.runs import strength
+from tour_pyserini.data.runs import ranking_key
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_qrels import NO_PASSAGE
 from tour_pyserini.support.costs import Costs
@@ -18,9 +18,14 @@ from tour_pyserini.support.costs import Costs
 if TYPE_CHECKING:
     from ir_measures import Measure, Qrel, ScoredDoc
 
+log = logging.getLogger(__name__)
+
+# `UnjudgedCheck` looks at this many hits of each query, and warns above this share of unjudged hits.
+DEPTH, SHARE = 20, 0.1
+
 
 class MeasuredRun(NamedTuple):
-    """One run.
+    """A run with its measures.
 
     Attributes:
         name: the file's name; its path where two runs have the same name.
@@ -67,19 +72,19 @@ class Scorer:
         self.queries = list(dict.fromkeys(qrel.query_id for qrel in qrels))
 
     def values(self, run: Iterable["ScoredDoc"]) -> Mapping[str, np.ndarray]:
-        """Each measure's value for every judged query, float64 [queries]; 0 for a query the run does not answer."""
-        place = {query: at for at, query in enumerate(self.queries)}
-        values = {measure: np.zeros(len(place)) for measure in self.measures}
+        """Each measure's value for every judged query, float64 [queries]; 0 for a query without hits."""
+        positions = {query: position for position, query in enumerate(self.queries)}
+        values = {measure: np.zeros(len(positions)) for measure in self.measures}
         try:
             for query, measure, value in self._evaluator.iter_calc(run):
-                if query in place:
-                    values[str(measure)][place[query]] = value
+                if query in positions:
+                    values[str(measure)][positions[query]] = value
         except (OSError, RuntimeError, ValueError, SubprocessError) as error:  # some measures are programs
             raise TourError(f"ir-measures failed on {' '.join(self.measures)}: {first_line(error)}.") from error
         return values
 
     def aggregate(self, measure: str, values: np.ndarray) -> float:
-        """The mean, or the sum for measures that count; not a number where there are no values."""
+        """The mean, or the sum for measures that count; NaN if there are no values."""
         total = self._measures[measure].aggregator()
         for value in values:
             total.add(value)
@@ -91,21 +96,15 @@ def _parsed(name: str) -> "Measure":
 
     measure = ir_measures.parse_measure(name)
     cutoff = measure.params.get("cutoff")
-    if isinstance(cutoff, int) and cutoff < 1:  # on which pytrec_eval ends the whole process
+    if isinstance(cutoff, int) and cutoff < 1:  # pytrec_eval would abort the whole process
         raise ValueError(f"the cutoff of {name} must be at least 1")
     return measure
 
 
-log = logging.getLogger(__name__)
-
-# Of each judged query, and the share of unjudged hits from which a comparison is not fair.
-DEPTH, SHARE = 20, 0.1
-
-
 class UnjudgedCheck:
-    """Warns of runs with many unjudged hits beside a first run that has none.
+    """Warns about runs with many unjudged hits, if the first run has none: the comparison would not be fair.
 
-    It says nothing of judgements without grades of 0, where a document that is not listed is simply not relevant.
+    Judgements without grades of 0 are not checked: there, a document that is not listed is simply not relevant.
     """
 
     def __init__(self, qrels: Iterable["Qrel"]) -> None:
@@ -114,15 +113,15 @@ class UnjudgedCheck:
         for qrel in qrels:
             self._judged.setdefault(qrel.query_id, set()).add(qrel.doc_id)
             explicit = explicit or (qrel.relevance == 0 and qrel.doc_id != NO_PASSAGE)
-        self._watches, self._first = explicit, True
+        self._active, self._first = explicit, True
 
     def check(self, run: Sequence["ScoredDoc"], path: str | os.PathLike[str]) -> None:
-        """Warn of this run; the first run ever given decides whether others are looked at."""
-        if not self._watches:
+        """Check a run that was read from `path`; if the first run checked has unjudged hits, there are no warnings."""
+        if not self._active:
             return
-        share = self._share(run)
+        share = self._unjudged_share(run)
         if self._first:
-            self._first, self._watches = False, share == 0
+            self._first, self._active = False, share == 0
         elif share > SHARE:
             log.warning(
                 "%.0f %% of the first %d hits of %s are not judged and count as not relevant, while the first run has "
@@ -130,10 +129,10 @@ class UnjudgedCheck:
                 *(100 * share, DEPTH, path),
             )
 
-    def _share(self, run: Sequence["ScoredDoc"]) -> float:
-        found: dict[str, list[ScoredDoc]] = {}
+    def _unjudged_share(self, run: Sequence["ScoredDoc"]) -> float:
+        by_query: dict[str, list[ScoredDoc]] = {}
         for hit in run:
             if hit.query_id in self._judged:
-                found.setdefault(hit.query_id, []).append(hit)
-        first = [hit for hits in found.values() for hit in nlargest(DEPTH, hits, key=strength)]
+                by_query.setdefault(hit.query_id, []).append(hit)
+        first = [hit for hits in by_query.values() for hit in nlargest(DEPTH, hits, key=ranking_key)]
         return sum(hit.doc_id not in self._judged[hit.query_id] for hit in first) / max(len(first), 1)

@@ -1,4 +1,4 @@
-"""Which test questions a training set has seen, by question and by answer (Lewis et al., 2020)."""
+"""Test-train overlap: which test questions, or their answers, are in the training questions (Lewis et al., 2020)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,11 @@ from tour_pyserini.evaluation.answer_measures import normalise
 
 
 def overlap_splits(questions: Sequence[Question], train: Sequence[Question]) -> Iterator[tuple[str, str]]:
-    """Each question's id with its one split, by texts that are the same after SQuAD's normalisation.
+    """Each question's id and its split; texts are equal if they are the same after SQuAD's normalisation.
 
-    `question_overlap`: the question is a training question. `answer_overlap_only`: it is none, and one of its answers
-    answers a training question. `no_overlap`: neither. The published annotations count paraphrases as the same
-    question, which takes people; these do not.
+    `question_overlap`: the question is a training question. `answer_overlap_only`: it is not, but one of its answers
+    answers a training question. `no_overlap`: neither. The published annotations, made by people, also count
+    paraphrases as the same question; this function does not.
 
     Example:
         >>> seen = [Question("1", "who sang hello", ["Adele"])]
@@ -22,7 +22,7 @@ def overlap_splits(questions: Sequence[Question], train: Sequence[Question]) -> 
     texts = {normalise(question.text) for question in train}
     answers = {normalise(answer) for question in train for answer in question.answers}
     for known in (texts, answers):
-        known.discard("")  # what is left of "The", which has nothing in common with "A"
+        known.discard("")  # "The" and "A" both become empty, but have nothing in common
     for question in questions:
         if normalise(question.text) in texts:
             yield question.qid, "question_overlap"

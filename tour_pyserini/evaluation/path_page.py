@@ -1,4 +1,4 @@
-"""One query's path as a self-contained HTML page with a map of its candidates."""
+"""One query's path as a self-contained HTML page, with a map of the query vectors and the candidates."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -12,40 +12,121 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.evaluation.query_path import PathRound
 
+TEMPLATE = Path(__file__).with_name("page.html")
+LENGTH = 160  # characters of a passage that are shown
+WIDTH, HEIGHT, MARGIN = 720, 420, 36  # of the map, in its own units
+
+_MAP = """<h2>The query's movement</h2>
+<p>Directions of vectors: to the right is where the query went; up and down, how candidates differ most otherwise. The
+darker a dot, the better the re-ranker's score; a ring marks what is judged relevant.</p>
+"""
+
+
+def as_page(
+    path: Sequence[PathRound],
+    query: str,
+    texts: Mapping[str, str],
+    relevant: Set[str],
+    *,
+    shown: int = 10,
+    svg: str | None = None,
+) -> str:
+    """An HTML page with the candidates of all rounds side by side.
+
+    Args:
+        path: the query's rounds.
+        query: its text.
+        texts: docid to passage.
+        relevant: docids judged relevant.
+        shown: candidates per round.
+        svg: the map that `as_svg` made, if there is one.
+    """
+    candidates = len({docid for path_round in path for docid in path_round.docids})
+    about = (
+        f"{len(path)} retrievals, {candidates} candidates in all, {len(relevant)} judged relevant. Scores are the "
+        "re-ranker's; point at a passage to find it in the other rounds."
+    )
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(query),
+        query=escape(query),
+        about=about,
+        rounds="\n".join(_rounds(path, texts, relevant, shown)),
+        map=_MAP + svg if svg else "",
+    )
+
+
+def _rounds(path: Sequence[PathRound], texts: Mapping[str, str], relevant: Set[str], shown: int) -> Iterator[str]:
+    seen: set[str] = set()
+    for t, path_round in enumerate(path):
+        before = path[t - 1].docids if t else []
+        items = [
+            _item(rank, docid, score, before, t > 0 and docid not in seen, docid in relevant, texts[docid])
+            for rank, (docid, score) in enumerate(
+                zip(path_round.docids[:shown], path_round.scores, strict=False), start=1
+            )
+        ]
+        new = len(set(path_round.docids) - seen) if t else 0
+        facts = [f"cosine to the first query {path_round.cosine:.3f}"] if t and path_round.cosine is not None else []
+        facts += [f"{new} new candidates"] if t else []
+        facts += [f"stopped: {escape(path_round.stop_reason)}"] if path_round.stop_reason else []
+        yield (
+            f'<section class="round"><h2>t = {t}</h2><p class="facts">{"; ".join(facts) or "the first retrieval"}</p>'
+            f"<ol>{''.join(items)}</ol></section>"
+        )
+        seen.update(path_round.docids)
+
+
+def _item(
+    rank: int, docid: str, score: float, before: Sequence[str], is_new: bool, is_relevant: bool, text: str
+) -> str:
+    marks = '<span class="mark relevant">relevant</span>' if is_relevant else ""
+    if is_new:
+        marks += '<span class="mark new">new</span>'
+    elif docid in before and (moved := before.index(docid) + 1 - rank):
+        marks += f'<span class="mark moved">{"↑" if moved > 0 else "↓"}{abs(moved)}</span>'
+    value = "–" if math.isnan(score) else f"{score:.2f}"
+    short = text if len(text) <= LENGTH else text[:LENGTH].rsplit(" ", 1)[0] + " ..."
+    return (
+        f'<li class="{"relevant" if is_relevant else ""}" data-doc="{escape(docid)}"><div class="top">'
+        f'<span class="rank">{rank}</span><span class="docid">{escape(docid)}</span>{marks}'
+        f'<span class="score">{value}</span></div><div class="text">{escape(short)}</div></li>'
+    )
+
 
 class Projection(NamedTuple):
-    """Places [n, 2] of queries and of candidates."""
+    """Coordinates of the query vectors [t, 2] and of the candidates [n, 2] on the map."""
 
     queries: Floats
     candidates: Floats
 
 
 def projected(queries: Floats, candidates: Floats) -> Projection:
-    """Directions of the query at each step [t, d] and of candidates [n, d], seen from the first query.
+    """Project the query vectors of each round [t, d] and the candidates [n, d] to two dimensions.
 
-    The first axis is the way from the first query to the last, so that what lies to the right is what the query moved
-    towards; the second is the direction, across the first, in which the candidates differ most. A query that did not
-    move has the candidates' two main directions. All vectors are brought to unit length first.
+    All vectors are scaled to unit length first; the first query vector is the origin. The first axis points from the
+    first query vector to the last, so that the query moves to the right. The second axis is the direction, orthogonal
+    to the first, in which the candidates differ most. If the query did not move, the axes are the candidates' two
+    main directions.
     """
     origin, *_ = moved = _unit(queries)
     moved, others = moved - origin, _unit(candidates) - origin
     away = np.linalg.norm(moved[-1])
     if away > 1e-9:
         along = moved[-1] / away
-        across = _main(others - np.outer(others @ along, along), count=1)
+        across = _main_directions(others - np.outer(others @ along, along), count=1)
         axes = np.vstack([along, across])
     else:
-        axes = _main(others - others.mean(axis=0), count=2)
+        axes = _main_directions(others - others.mean(axis=0), count=2)
     return Projection(moved @ axes.T, others @ axes.T)
 
 
-def _main(vectors: Floats, *, count: int) -> Floats:
-    """The main directions [count, d] of vectors [n, d]; zero where there are fewer."""
+def _main_directions(vectors: Floats, *, count: int) -> Floats:
+    """The first principal directions [count, d] of vectors [n, d]; missing ones are 0."""
     directions = np.linalg.svd(vectors, full_matrices=False)[2][:count]
-    # Either sign is right; the one with the largest component above 0 is always chosen.
+    # Either sign is right; the one that makes the largest component positive is always chosen.
     signs = np.sign(np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1))
-    found = np.where(signs == 0, 1, signs) * directions
-    return np.vstack([found, np.zeros((count - len(found), vectors.shape[1]))])
+    directions = np.where(signs == 0, 1, signs) * directions
+    return np.vstack([directions, np.zeros((count - len(directions), vectors.shape[1]))])
 
 
 def _unit(vectors: Floats) -> Floats:
@@ -53,20 +134,19 @@ def _unit(vectors: Floats) -> Floats:
     return vectors.astype(np.float64) / np.where(lengths > 0, lengths, 1.0)
 
 
-WIDTH, HEIGHT, MARGIN = 720, 420, 36
-
-
 def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[str], relevant: Set[str]) -> str:
-    """The map: a dot per candidate, filled the more the better its re-ranker score, and the query's steps as arrows.
+    """The map as SVG: a dot per candidate, darker for better re-ranker scores, and the query's updates as arrows.
 
     Args:
-        projection: places of the query at each step, and of the candidates in the order of `docids`.
-        path: the query's retrievals.
-        docids: all candidates that were met.
-        relevant: those judged relevant.
+        projection: coordinates of the query in each round, and of the candidates in the order of `docids`.
+        path: the query's rounds.
+        docids: all candidates of all rounds.
+        relevant: docids judged relevant.
     """
-    queries, candidates = _on_paper(projection)
-    scores = {docid: score for stop in path for docid, score in zip(stop.docids, stop.scores, strict=True)}
+    queries, candidates = _to_picture(projection)
+    scores = {
+        docid: score for path_round in path for docid, score in zip(path_round.docids, path_round.scores, strict=True)
+    }
     shades = _shades([scores[docid] for docid in docids])
     dots = [
         f'<g class="dot{" relevant" if docid in relevant else ""}" data-doc="{escape(docid)}">'
@@ -90,19 +170,19 @@ def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[s
     return f'<svg class="map" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{arrow}{"".join(dots + steps + names)}</svg>'
 
 
-def _on_paper(projection: Projection) -> tuple[Floats, Floats]:
-    """Places in the picture's coordinates; both axes have one scale, so that distances can be compared."""
+def _to_picture(projection: Projection) -> tuple[Floats, Floats]:
+    """The picture's coordinates; both axes have the same scale, so that distances can be compared."""
     together = np.vstack([projection.queries, projection.candidates])
     low, high = together.min(axis=0), together.max(axis=0)
     span = np.maximum(high - low, 1e-9)
     scale = min((WIDTH - 2 * MARGIN) / span[0], (HEIGHT - 2 * MARGIN) / span[1])
     middle, centre = (low + high) / 2, np.array([WIDTH / 2, HEIGHT / 2])
-    places = centre + (together - middle) * scale * np.array([1.0, -1.0])
-    return places[: len(projection.queries)], places[len(projection.queries) :]
+    points = centre + (together - middle) * scale * np.array([1.0, -1.0])
+    return points[: len(projection.queries)], points[len(projection.queries) :]
 
 
 def _shades(scores: Sequence[float]) -> list[float]:
-    """Scores between 0 and 1, for colours; the middle where there is none."""
+    """Scores scaled to [0, 1], for colours; 0.5 for a candidate without a score."""
     known = [score for score in scores if not math.isnan(score)]
     low, high = min(known, default=0.0), max(known, default=0.0)
     span = (high - low) or 1.0
@@ -111,81 +191,3 @@ def _shades(scores: Sequence[float]) -> list[float]:
 
 def _score(score: float) -> str:
     return "no score" if math.isnan(score) else f"{score:.2f}"
-
-
-TEMPLATE = Path(__file__).with_name("page.html")
-LENGTH = 160  # characters of a passage
-
-_MAP = """<h2>The query's movement</h2>
-<p>Directions of vectors: to the right is where the query went; up and down, how candidates differ most otherwise. The
-darker a dot, the better the re-ranker's score; a ring marks what is judged relevant.</p>
-"""
-
-
-def as_page(
-    path: Sequence[PathRound],
-    query: str,
-    texts: Mapping[str, str],
-    relevant: Set[str],
-    *,
-    shown: int = 10,
-    svg: str | None = None,
-) -> str:
-    """An HTML page with the lists of each round side by side.
-
-    Args:
-        path: the query's retrievals.
-        query: its text.
-        texts: passages of the candidates.
-        relevant: docids judged relevant.
-        shown: candidates per round.
-        svg: the map, if there is one.
-    """
-    labelled = len({docid for stop in path for docid in stop.docids})
-    about = (
-        f"{len(path)} retrievals, {labelled} candidates in all, {len(relevant)} judged relevant. Scores are the "
-        "re-ranker's; point at a passage to find it in the other rounds."
-    )
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(query),
-        query=escape(query),
-        about=about,
-        rounds="\n".join(_rounds(path, texts, relevant, shown)),
-        map=_MAP + svg if svg else "",
-    )
-
-
-def _rounds(path: Sequence[PathRound], texts: Mapping[str, str], relevant: Set[str], shown: int) -> Iterator[str]:
-    met: set[str] = set()
-    for t, stop in enumerate(path):
-        before = path[t - 1].docids if t else []
-        items = [
-            _item(rank, docid, score, before, t > 0 and docid not in met, docid in relevant, texts[docid])
-            for rank, (docid, score) in enumerate(zip(stop.docids[:shown], stop.scores, strict=False), start=1)
-        ]
-        fresh = len(set(stop.docids) - met) if t else 0
-        facts = [f"cosine to the first query {stop.cosine:.3f}"] if t and stop.cosine is not None else []
-        facts += [f"{fresh} new candidates"] if t else []
-        facts += [f"stopped: {escape(stop.stopped)}"] if stop.stopped else []
-        yield (
-            f'<section class="round"><h2>t = {t}</h2><p class="facts">{"; ".join(facts) or "the first retrieval"}</p>'
-            f"<ol>{''.join(items)}</ol></section>"
-        )
-        met.update(stop.docids)
-
-
-def _item(
-    rank: int, docid: str, score: float, before: Sequence[str], is_new: bool, is_relevant: bool, text: str
-) -> str:
-    marks = '<span class="mark relevant">relevant</span>' if is_relevant else ""
-    if is_new:
-        marks += '<span class="mark new">new</span>'
-    elif docid in before and (moved := before.index(docid) + 1 - rank):
-        marks += f'<span class="mark moved">{"↑" if moved > 0 else "↓"}{abs(moved)}</span>'
-    value = "–" if math.isnan(score) else f"{score:.2f}"
-    short = text if len(text) <= LENGTH else text[:LENGTH].rsplit(" ", 1)[0] + " ..."
-    return (
-        f'<li class="{"relevant" if is_relevant else ""}" data-doc="{escape(docid)}"><div class="top">'
-        f'<span class="rank">{rank}</span><span class="docid">{escape(docid)}</span>{marks}'
-        f'<span class="score">{value}</span></div><div class="text">{escape(short)}</div></li>'
-    )

@@ -1,97 +1,120 @@
-"""One query's path through the iterations, from a trace: as text, and as a picture."""
+"""One query's path through the rounds of the loop, read from a trace: as text, and as a picture."""
 
 import json
 import os
+import textwrap
 from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.lines import read_lines
-from tour_pyserini.support.files import replaced_whole
+from tour_pyserini.support.files import atomic_replace
 
 
 class PathRound(NamedTuple):
-    """One retrieval on a query's path: its candidates in order, their scores, and why it ended there.
+    """One round on a query's path.
 
-    A score is not a number where a candidate has none; `query` is the query's vector, where the trace has it.
+    Attributes:
+        docids: the candidates retrieved in this round, in order.
+        scores: the re-ranker's score of each candidate; NaN where it has none.
+        targets: the target probability of each candidate (`labels` in the trace).
+        cosine: cosine of the query vector and the first query vector.
+        stop_reason: why the query stopped after this round; None if it did not.
+        query: the query vector, if the trace has it.
     """
 
     docids: list[str]
     scores: list[float]
-    labels: list[float]
+    targets: list[float]
     cosine: float
-    stopped: str | None
+    stop_reason: str | None
     query: list[float] | None = None
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
-    """The path of every query in a trace."""
+    """The path of every query in a trace, by query id."""
     paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
             record = json.loads(line.text)
             scores = record["scores"] or [None] * len(record["docids"])
-            scores = [float("nan") if score is None else float(score) for score in scores]
-            ended = (record["cosine"], record["stopped"], record.get("query"))
-            stop = PathRound(record["docids"], scores, record["labels"], *ended)
-            paths.setdefault(record["qid"], []).append(stop)
+            path_round = PathRound(
+                docids=record["docids"],
+                scores=[float("nan") if score is None else float(score) for score in scores],
+                targets=record["labels"],
+                cosine=record["cosine"],
+                stop_reason=record["stopped"],
+                query=record.get("query"),
+            )
+            paths.setdefault(record["qid"], []).append(path_round)
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")
     return paths
 
 
 def most_improved_query(paths: Mapping[str, list[PathRound]], relevant: Mapping[str, Set[str]]) -> str:
-    """The query whose relevant passage climbed furthest to the first place, in the most iterations."""
+    """The query whose best relevant passage climbed the most ranks; queries where it ended at rank 1 come first.
+
+    Of equal ones, the one with the most rounds is taken.
+    """
 
     def climb(qid: str) -> tuple[int, int, int]:
         path = paths[qid]
-        first, last = (_best_rank(stop, relevant.get(qid, set())) for stop in (path[0], path[-1]))
+        first, last = (_best_rank(path_round, relevant.get(qid, set())) for path_round in (path[0], path[-1]))
         return (last == 1, first - last, len(path))
 
     return max(sorted(paths), key=climb)
 
 
 def as_text(path: list[PathRound], query: str, texts: Mapping[str, str], relevant: Set[str], *, shown: int = 5) -> str:
-    """The first candidates of each retrieval, with the re-ranker's scores; `*` is judged relevant, `+` is new."""
-    lines, met = [f"query: {query}"], set()
-    for t, stop in enumerate(path):
-        end = f", stopped: {stop.stopped}" if stop.stopped else ""
-        lines.append(f"t = {t} (cosine to the first vector {stop.cosine:.3f}{end})")
-        for rank, (docid, score) in enumerate(zip(stop.docids[:shown], stop.scores, strict=False), start=1):
-            marks = ("*" if docid in relevant else " ") + ("+" if t and docid not in met else " ")
+    """The first candidates of each round with the re-ranker's scores; `*` is judged relevant, `+` is new.
+
+    Args:
+        path: the query's rounds.
+        query: its text.
+        texts: docid to passage.
+        relevant: docids judged relevant.
+        shown: candidates per round.
+    """
+    lines, seen = [f"query: {query}"], set()
+    for t, path_round in enumerate(path):
+        end = f", stopped: {path_round.stop_reason}" if path_round.stop_reason else ""
+        lines.append(f"t = {t} (cosine to the first vector {path_round.cosine:.3f}{end})")
+        for rank, (docid, score) in enumerate(zip(path_round.docids[:shown], path_round.scores, strict=False), start=1):
+            marks = ("*" if docid in relevant else " ") + ("+" if t and docid not in seen else " ")
             lines.append(f"  {rank:2d}. {marks} {docid:8s} {score:7.2f}  {texts[docid][:80]}...")
-        met.update(stop.docids)
+        seen.update(path_round.docids)
     return "\n".join(lines)
 
 
 def draw(path: list[PathRound], query: str, relevant: Set[str], output: str | os.PathLike[str]) -> None:
-    """Draw each candidate's rank over the iterations; labels are the re-ranker's scores."""
+    """Draw each candidate's rank over the rounds, with the re-ranker's scores."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    depth = max(len(stop.docids) for stop in path)
+    depth = max(len(path_round.docids) for path_round in path)
     figure, axes = pyplot.subplots(figsize=(2.5 + 1.9 * len(path), 1.2 + 0.36 * depth), layout="constrained")
-    for docid in dict.fromkeys(docid for stop in path for docid in stop.docids):
-        _draw_line(axes, path, docid, docid in relevant)
-    axes.set_title("\n".join(_wrapped(query)), fontsize=10)
+    for docid in dict.fromkeys(docid for path_round in path for docid in path_round.docids):
+        _draw_candidate(axes, path, docid, docid in relevant)
+    axes.set_title("\n".join(textwrap.wrap(query, 70)), fontsize=10)
     axes.set_xticks(range(len(path)), [f"t = {t}" for t in range(len(path))])
     axes.set_xlim(-0.45, len(path) - 0.55)
     axes.set_yticks(range(1, depth + 1))
     axes.set_ylim(depth + 0.8, 0.3)
     axes.set_ylabel("rank")
-    axes.set_xlabel("numbers: re-ranker scores; red: judged relevant; filled: more than its share of the labels")
+    axes.set_xlabel("numbers: re-ranker scores; red: judged relevant; filled: target probability above average")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    with replaced_whole(output) as partial:
+    with atomic_replace(output) as partial:
         figure.savefig(partial, dpi=150, format=Path(output).suffix.lstrip(".") or "png")
     pyplot.close(figure)
 
 
-def _draw_line(axes: Any, path: list[PathRound], docid: str, is_relevant: bool) -> None:
+def _draw_candidate(axes: Any, path: list[PathRound], docid: str, is_relevant: bool) -> None:
     color = "#c0392b" if is_relevant else "#7f8c8d"
-    ranks = [stop.docids.index(docid) + 1 if docid in stop.docids else None for stop in path]
+    ranks = [path_round.docids.index(docid) + 1 if docid in path_round.docids else None for path_round in path]
     for t, rank in enumerate(ranks[:-1]):
         after = ranks[t + 1]
         if rank is not None and after is not None:
@@ -99,26 +122,20 @@ def _draw_line(axes: Any, path: list[PathRound], docid: str, is_relevant: bool) 
     for t, rank in enumerate(ranks):
         if rank is None:
             continue
-        score, label = path[t].scores[rank - 1], path[t].labels[rank - 1]
-        chosen = label > 1 / len(path[t].docids)
+        score, target = path[t].scores[rank - 1], path[t].targets[rank - 1]
+        filled = target > 1 / len(path[t].docids)
         axes.annotate(
             f"{docid}  {score:.1f}",
             (t, rank),
             ha="center",
             va="center",
             fontsize=8,
-            color="white" if chosen else color,
-            bbox={"boxstyle": "round,pad=0.25", "fc": color if chosen else "white", "ec": color, "lw": 1},
+            color="white" if filled else color,
+            bbox={"boxstyle": "round,pad=0.25", "fc": color if filled else "white", "ec": color, "lw": 1},
         )
 
 
-def _best_rank(stop: PathRound, relevant: Set[str]) -> int:
-    return min(
-        (stop.docids.index(docid) + 1 for docid in relevant if docid in stop.docids), default=len(stop.docids) + 1
-    )
-
-
-def _wrapped(text: str, width: int = 70) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, width)
+def _best_rank(path_round: PathRound, relevant: Set[str]) -> int:
+    """The rank of the first relevant candidate; one more than the last rank if there is none."""
+    docids = path_round.docids
+    return min((docids.index(docid) + 1 for docid in relevant if docid in docids), default=len(docids) + 1)

@@ -1,4 +1,4 @@
-"""A comparison as tables, and tables as text, Markdown, LaTeX and CSV."""
+"""Tables of a comparison of runs, and tables as text, Markdown, LaTeX and CSV."""
 
 import csv
 import io
@@ -22,7 +22,13 @@ _LATEX = {
 
 
 class Table(NamedTuple):
-    """Cells, the head first; how many columns are words rather than numbers; and what is above the table."""
+    """A table of text cells.
+
+    Attributes:
+        cells: rows of cells; the first row is the head.
+        words: how many columns, from the left, are words; the others are numbers and are aligned right.
+        title: the line above the table.
+    """
 
     cells: Sequence[Sequence[str]]
     words: int = 1
@@ -30,7 +36,7 @@ class Table(NamedTuple):
 
 
 def as_text(table: Table) -> str:
-    """Columns aligned by blanks."""
+    """Plain text with columns aligned by spaces."""
     widths = [max(len(cell) for cell in column) for column in zip(*table.cells, strict=True)]
     lines = []
     for line in table.cells:
@@ -49,7 +55,7 @@ def as_markdown(table: Table) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A tabular with the rules of the package booktabs; the title is a comment."""
+    """A LaTeX tabular with booktabs rules; the title is a comment."""
     head, *body = [" & ".join(map(_latex, line)) + r" \\" for line in table.cells]
     columns = "l" * table.words + "r" * (len(table.cells[0]) - table.words)
     title = [f"% {table.title}"] if table.title else []
@@ -75,36 +81,39 @@ def _title(table: Table) -> list[str]:
 
 def _latex(cell: str) -> str:
     escaped = "".join(_LATEX.get(sign, sign) for sign in cell)
-    # A hyphen is not a minus sign, and in front of a number it is meant as one.
+    # A hyphen before a number is meant as a minus sign.
     return re.sub(r"^-(?=\d)", "$-$", escaped)
 
 
-def means_table(rows: Sequence[MeasuredRun]) -> Table:
-    """Run, judged queries with hits if any run misses some, measures to four digits, labels and updates per query."""
-    head = ["run", "answered", *rows[0].means, "labels/query", "updates/query"]
-    cells = [head, *([row.name, str(row.answered.sum()), *_numbers(row.means), *_costs(row)] for row in rows)]
-    if all(row.answered.all() for row in rows):
+def means_table(runs: Sequence[MeasuredRun]) -> Table:
+    """A row per run: means to four digits, labels and updates per query.
+
+    If a run has no hits for some judged queries, the column `answered` shows for how many each run has hits.
+    """
+    head = ["run", "answered", *runs[0].means, "labels/query", "updates/query"]
+    cells = [head, *([run.name, str(run.answered.sum()), *_numbers(run.means), *_costs(run)] for run in runs)]
+    if all(run.answered.all() for run in runs):
         cells = [[line[0], *line[2:]] for line in cells]
     return Table(cells)
 
 
 def comparison_table(comparisons: Sequence[BaselineComparison], baseline: str, *, test: str, alpha: float) -> Table:
-    """Run, measure, difference, outcomes by query, p, Holm's p, and a star where that is at most alpha."""
+    """A row per run and measure: difference, wins, ties, losses, p, Holm's p, and a star if that is at most alpha."""
     count = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
     title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * significant at {alpha:g}"
     head = ["run", "measure", "difference", "wins", "ties", "losses", "p", "p (Holm)", "significant"]
     body = [
         [
-            *(one.run, one.measure, f"{one.difference:+.4f}", *map(str, one.outcomes)),
-            *(_chance(one.p), _chance(one.adjusted), "*" if one.adjusted <= alpha else ""),
+            *(compared.run, compared.measure, f"{compared.difference:+.4f}", *map(str, compared.outcomes)),
+            *(_p_value(compared.p), _p_value(compared.adjusted), "*" if compared.adjusted <= alpha else ""),
         ]
-        for one in comparisons
+        for compared in comparisons
     ]
     return Table([head, *body], words=2, title=title)
 
 
 def split_table(rows: Sequence[SplitRow]) -> Table:
-    """Split, run, judged queries of the split, measures to four digits."""
+    """A row per split and run: judged queries of the split, means to four digits."""
     head = ["split", "run", "queries", *rows[0].means]
     body = [[row.split, row.run, str(row.queries), *_numbers(row.means)] for row in rows]
     return Table([head, *body], words=2, title="By split")
@@ -114,15 +123,12 @@ def _numbers(means: Mapping[str, float]) -> list[str]:
     return ["-" if math.isnan(mean) else f"{mean:.4f}" for mean in means.values()]
 
 
-def _chance(p: float) -> str:
+def _p_value(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
 
 
-def _costs(row: MeasuredRun) -> list[str]:
-    if row.costs is None:
+def _costs(run: MeasuredRun) -> list[str]:
+    if run.costs is None:
         return ["-", "-"]
-    each = max(row.costs.queries, 1)
-    return [
-        f"{row.costs.pairs / each:.1f}",
-        f"{row.costs.updates / each:.2f}",
-    ]
+    queries = max(run.costs.queries, 1)
+    return [f"{run.costs.pairs / queries:.1f}", f"{run.costs.updates / queries:.2f}"]

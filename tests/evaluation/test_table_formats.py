@@ -45,15 +45,15 @@ a_b.trec,P@5,-0.1250,*
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_snapshot(name):
+def test_each_format_of_a_table(name):
     assert FORMATS[name](TABLE) == EXPECTED[name]
 
 
-def test_csv_comes_back():
+def test_csv_can_be_read_back():
     assert list(csv.reader(io.StringIO(FORMATS["csv"](TABLE)))) == TABLE.cells
 
 
-def test_latex_escapes_every_special_sign():
+def test_latex_escapes_every_special_character():
     signs = r"\ { } $ & # ^ _ ~ % < >"
     written = FORMATS["latex"](Table([["run"], [signs]])).splitlines()[4]
     assert written == (r"\textbackslash{} \{ \} \$ \& \# \textasciicircum{} \_ \textasciitilde{} \% $<$ $>$ \\")

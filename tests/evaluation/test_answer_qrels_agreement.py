@@ -1,4 +1,4 @@
-"""Accuracies of ir-measures on our judgements, and those of Pyserini's evaluation of the same run."""
+"""Accuracies of ir-measures on our judgements equal those of Pyserini's own evaluation of the same run."""
 
 import json
 import random
@@ -18,7 +18,7 @@ CUTOFFS = (1, 5, 20, 100)
 
 
 def synthetic_run(path, questions, docids, chance):
-    """120 passages per question, with ties, in no order; none for every tenth question."""
+    """120 passages per question, with ties, shuffled; none for every tenth question."""
     lines = []
     for at, question in enumerate(questions):
         for docid in chance.sample(docids, 120) if at % 10 else ():
@@ -28,8 +28,8 @@ def synthetic_run(path, questions, docids, chance):
     return path
 
 
-def theirs(path, capsys, *, regex):
-    """What Pyserini prints, by cutoff."""
+def pyserini_accuracies(path, capsys, *, regex):
+    """The accuracies that Pyserini prints, by cutoff."""
     capsys.readouterr()
     evaluate_dpr_retrieval.evaluate_retrieval(str(path), list(CUTOFFS), regex)
     return {line.split("\t")[0]: line.split()[-1] for line in capsys.readouterr().out.splitlines()}
@@ -59,19 +59,19 @@ def test_pyserini_agrees_on_every_question(shared, tmp_path, capsys, topics, reg
     means = ir_measures.calc_aggregate(measures.values(), qrels, hits)
     ours = {name: f"{means[measure]:.4f}" for name, measure in measures.items()}
     assert 0 < means[Success @ 1] < means[Success @ 100] < 1
-    assert theirs(tmp_path / "run.json", capsys, regex=regex) == ours
+    assert pyserini_accuracies(tmp_path / "run.json", capsys, regex=regex) == ours
 
-    # Without our verdicts, Pyserini reaches its own; and question by question.
+    # Without our judgements, Pyserini makes its own: the results are equal, also question by question.
     retrieval = json.loads((tmp_path / "run.json").read_text())
     for question in retrieval.values():
         for context in question["contexts"]:
             del context["has_answer"]
     (tmp_path / "bare.json").write_text(json.dumps(retrieval))
-    assert theirs(tmp_path / "bare.json", capsys, regex=regex) == ours
+    assert pyserini_accuracies(tmp_path / "bare.json", capsys, regex=regex) == ours
     by_question = {}
     for metric in ir_measures.iter_calc(measures.values(), qrels, hits):
         by_question.setdefault(metric.query_id, {})[f"Top{metric.measure['cutoff']}"] = f"{metric.value:.4f}"
     assert set(by_question) == set(retrieval)
     for qid in chance.sample(sorted(retrieval), 60):
         (tmp_path / "one.json").write_text(json.dumps({qid: retrieval[qid]}))
-        assert theirs(tmp_path / "one.json", capsys, regex=regex) == by_question[qid], qid
+        assert pyserini_accuracies(tmp_path / "one.json", capsys, regex=regex) == by_question[qid], qid

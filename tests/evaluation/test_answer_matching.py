@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
-from tour_pyserini.data.documents import Passage, one_line_parts, passage
+from tour_pyserini.data.documents import Passage, one_line_parts
 from tour_pyserini.data.lucene_texts import LuceneTexts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
@@ -21,7 +21,7 @@ from tour_pyserini.evaluation.answer_qrels import CHUNK, Candidate, match_passag
 
 TOKENIZER = SimpleTokenizer()
 
-# Few letters, so that answers are often there; with accents, both composed and not, signs and white space.
+# Few letters, so that answers are often in the text; accents, composed or not; punctuation and white space.
 words = st.text("abAB éÉe\u0301İß.,-'\n\t\u200b1", max_size=6)
 
 
@@ -43,7 +43,7 @@ def test_patterns_match_as_pyserini_matches_them(answers, text):
 
 
 @pytest.mark.parametrize("regex", [False, True])
-def test_only_the_questions_asked_about(regex):
+def test_only_the_given_questions_are_tried(regex):
     matcher = matcher_for([["a"], ["b"], ["a"]], regex=regex)
     assert matcher.matches("a b") == {0, 1, 2}
     assert matcher.matches("a b", [1, 2]) == {1, 2}
@@ -66,26 +66,26 @@ def test_only_the_questions_asked_about(regex):
         ("electrecord.jsonl", False),
     ],
 )
-def test_names_that_say_regular_expressions(name, patterns):
+def test_topics_with_regular_expressions_are_known_by_name(name, patterns):
     assert has_patterns(name) is patterns
 
 
-def test_answers_that_mean_nothing_are_logged(caplog):
+def test_unusable_answers_are_logged(caplog):
     questions = [Question("q1", "who", ["fine", ""]), Question("q2", "why", ["fine", "("])]
     with caplog.at_level(logging.WARNING):
         warn_about_unusable_answers(questions)
         warn_about_unusable_answers(questions, regex=True)
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
-        "the answer '' of question q1 has no token and matches every passage",
-        "the answer '(' of question q2 is no regular expression and never matches",
+        "the answer '' of question q1 has no token and matches every text",
+        "the answer '(' of question q2 is not a valid regular expression and never matches",
     ]
 
 
-def test_titles_are_no_part_of_the_text():
-    assert one_line_parts(passage("Title", "one\ntwo")) == ("Title", "one two")
+def test_titles_are_not_part_of_the_text():
+    assert one_line_parts(Passage("Title", "one\ntwo")) == ("Title", "one two")
     assert one_line_parts(Passage("Title", "text", "\n")) == ("Title", "text")
     assert one_line_parts("no title") == ("", "no title")
-    assert list(all_answer_texts({"d": passage("Title", "text"), "e": "plain"})) == [("d", "text"), ("e", "plain")]
+    assert list(all_answer_texts({"d": Passage("Title", "text"), "e": "plain"})) == [("d", "text"), ("e", "plain")]
 
 
 def test_lucene_documents_have_their_title_on_the_first_line():
@@ -100,13 +100,13 @@ def test_lucene_documents_have_their_title_on_the_first_line():
     assert list(all_answer_texts(LuceneTexts(Searcher(), "index"))) == [("7", "She lived.")]
 
 
-def test_docids_that_no_qrels_can_hold():
+def test_a_docid_with_white_space_is_refused():
     with pytest.raises(TourError, match="white space in the document id 'a b'"):
         list(all_answer_texts({"a b": "text"}))
 
 
 @pytest.mark.parametrize("regex", [False, True])
-def test_processes_change_nothing(regex):
+def test_the_number_of_processes_does_not_change_the_matches(regex):
     answers = [[str(number)] for number in range(50)]
     texts = [Candidate(f"d{at}", f"{at % 60} and {at % 7}") for at in range(2 * CHUNK + 1)]
     alone, together = (list(match_passages(texts, answers, regex=regex, processes=n)) for n in (1, 2))

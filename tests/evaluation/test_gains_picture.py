@@ -9,12 +9,12 @@ BEGINS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 
 def draw(output, runs=1, queries=5):
     random = np.random.default_rng(0)
-    gained = {f"run_{at}$a$.trec": random.integers(-1, 2, queries) / 2 for at in range(runs)}
+    gained = {f"run_{number}$a$.trec": random.integers(-1, 2, queries) / 2 for number in range(runs)}
     draw_gains(gained, baseline="base.trec", measure="nDCG@10", output=output)
 
 
 @pytest.mark.parametrize("kind", BEGINS)
-def test_the_ending_says_what_is_drawn(tmp_path, kind):
+def test_the_suffix_decides_the_format(tmp_path, kind):
     draw(tmp_path / f"gains.{kind}")
     assert (tmp_path / f"gains.{kind}").read_bytes().startswith(BEGINS[kind])
     assert [path.name for path in tmp_path.iterdir()] == [f"gains.{kind}"]
@@ -23,7 +23,7 @@ def test_the_ending_says_what_is_drawn(tmp_path, kind):
 def test_counts_and_mean_are_in_the_title(tmp_path):
     import matplotlib
 
-    with matplotlib.rc_context({"svg.fonttype": "none"}):  # letters stay letters
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text
         draw_gains({"a.trec": np.array([1, 0, 0, -0.5])}, baseline="b", measure="RR", output=tmp_path / "gains.svg")
     written = (tmp_path / "gains.svg").read_text()
     assert "1 won, 2 tied, 1 lost, mean +0.1250" in written
@@ -32,12 +32,12 @@ def test_counts_and_mean_are_in_the_title(tmp_path):
 
 
 @pytest.mark.parametrize(("runs", "queries"), [(6, 1000), (4, 1), (7, 79)])
-def test_many_panels(tmp_path, runs, queries):
+def test_many_runs_and_queries_are_drawn(tmp_path, runs, queries):
     draw(tmp_path / "gains.png", runs, queries)
     assert (tmp_path / "gains.png").stat().st_size > 10_000
 
 
-def test_another_ending(tmp_path):
+def test_an_unknown_suffix_is_refused(tmp_path):
     with pytest.raises(TourError, match=r"gains.bmp does not end with one of \.png"):
         draw(tmp_path / "gains.bmp")
     assert not list(tmp_path.iterdir())

@@ -22,16 +22,16 @@ from tour_pyserini.evaluation.tables import as_text, means_table
         ("red red", ["red red blue"], 0, 0.8),
         ("x", ["y", "x"], 1, 1),
         ("one two", ["one", "one two three four"], 0, 2 / 3),
-        ("a theme", ["theme"], 1, 1),  # the article within a word stays
+        ("a theme", ["theme"], 1, 1),  # not an article: part of a word
         ("U.S.", ["us"], 1, 1),
         ("café", ["cafe"], 0, 0),
-        ("the", ["a"], 1, 1),  # nothing is left of either
+        ("the", ["a"], 1, 1),  # both are empty after normalisation
         ("the", ["x"], 0, 0),
         ("", [], 1, 1),
         ("x", [], 0, 0),
     ],
 )
-def test_by_hand(predicted, gold, em, overlap):
+def test_exact_match_and_f1_by_hand(predicted, gold, em, overlap):
     assert exact_match(predicted, gold) == em
     assert f1(predicted, gold) == pytest.approx(overlap)
 
@@ -42,13 +42,13 @@ def test_f1_is_between_exact_match_and_1(predicted, gold):
     assert normalise(normalise(predicted)) == normalise(predicted)
 
 
-def test_every_question_has_values():
+def test_a_question_without_predictions_has_value_0():
     scorer = AnswerScorer(["EM@1", "F1@1"], [Question("q1", "w", ["y"]), Question("q2", "w", ["z"])])
     values = scorer.values({"q1": ["x", "y"]})
     assert {name: list(each) for name, each in values.items()} == {"EM@1": [0, 0], "F1@1": [0, 0]}
 
 
-def test_regular_expressions_match_whole_predictions():
+def test_regular_expressions_match_at_the_beginning_of_predictions():
     questions = [Question("q1", "w", ["19[0-9]1"]), Question("q2", "w", ["(", "Ann( Lee)?"])]
     scorer = AnswerScorer(["EM@1", "EM@2"], questions, regex=True)
     values = scorer.values({"q1": ["in 1901", "1901"], "q2": ["ANN LEE"]})
@@ -73,7 +73,7 @@ def test_cutoffs_and_means():
     assert math.isnan(scorer.aggregate("F1@1", np.array([])))
 
 
-def test_metrics_are_those_of_ir_measures():
+def test_metrics_have_the_form_of_ir_measures():
     metrics = list(AnswerScorer(["EM@1"], QUESTIONS).iter_calc(PREDICTIONS))
     assert [(one.query_id, str(one.measure), one.value) for one in metrics] == [
         ("q1", "EM@1", 0.0),
@@ -82,7 +82,7 @@ def test_metrics_are_those_of_ir_measures():
     ]
 
 
-def test_a_row_of_the_table_of_runs(tmp_path):
+def test_measures_of_answers_are_shown_in_the_table_of_runs(tmp_path):
     scorer = AnswerScorer(["EM@1", "F1@1"], QUESTIONS)
     values = scorer.values(PREDICTIONS)
     means = {name: scorer.aggregate(name, each) for name, each in values.items()}
@@ -91,7 +91,7 @@ def test_a_row_of_the_table_of_runs(tmp_path):
     assert table.splitlines()[1].split()[:3] == ["reader", "0.3333", "0.5000"]
 
 
-def test_what_does_not_fit():
+def test_unknown_questions_and_measures_are_refused():
     with pytest.raises(TourError, match="a prediction for 'q9'"):
         AnswerScorer(["EM@1"], QUESTIONS).values({"q9": ["x"]})
     for name in ("EM", "EM@0", "nDCG@10"):
@@ -115,7 +115,7 @@ def test_predictions_are_in_the_order_of_scores_then_of_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
@@ -127,13 +127,13 @@ def test_predictions_are_in_the_order_of_scores_then_of_lines(tmp_path):
         ('{"qid": "q", "answer": "a", "score": 1' + "0" * 400 + "}", "has the score 1000"),
     ],
 )
-def test_malformed_predictions_are_named(tmp_path, line, says):
-    with pytest.raises(TourError, match=r"p\.jsonl, line 2 " + says.replace("[", r"\[")):
+def test_malformed_predictions_are_named(tmp_path, line, message):
+    with pytest.raises(TourError, match=r"p\.jsonl, line 2 " + message.replace("[", r"\[")):
         read_predictions(write(tmp_path, '{"qid": "q", "answer": "a", "score": 1}', line))
 
 
-def test_scores_for_all_or_for_none(tmp_path):
-    with pytest.raises(TourError, match="line 2 has a score, and lines before it have none"):
+def test_either_all_predictions_have_scores_or_none(tmp_path):
+    with pytest.raises(TourError, match="line 2 has a score, but the lines before it have none"):
         read_predictions(write(tmp_path, '{"qid": "q", "answer": "a"}', '{"qid": "q", "answer": "a", "score": 1}'))
     with pytest.raises(TourError, match="holds no predictions"):
         read_predictions(write(tmp_path))

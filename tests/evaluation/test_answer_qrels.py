@@ -3,7 +3,7 @@ import pytest
 from ir_measures import Qrel, ScoredDoc, Success
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
-from tour_pyserini.data.documents import passage
+from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.runs import read_retrieved
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions
@@ -12,9 +12,9 @@ from tour_pyserini.evaluation.answer_qrels import corpus_qrels, passages_with_an
 
 QUESTIONS = [Question("q1", "who", ["Ann Lee", "Bo"]), Question("q2", "why", ["x"]), Question("q3", "when", ["1901"])]
 TEXTS = {
-    "d1": passage("1901", "It was ann lee."),
-    "d2": passage("Bo", "In 1901, lee and ann."),
-    "d3": passage("", "Bo, 1901"),
+    "d1": Passage("1901", "It was ann lee."),
+    "d2": Passage("Bo", "In 1901, lee and ann."),
+    "d3": Passage("", "Bo, 1901"),
 }
 
 
@@ -23,7 +23,7 @@ def test_retrieved_passages_by_hand():
     found = passages_with_answers(QUESTIONS, retrieved, TEXTS)
     assert found == {"q1": {"d1"}, "q2": set(), "q3": {"d2"}}
     assert list(retrieved_qrels(QUESTIONS, retrieved, found)) == [
-        Qrel("q1", "d2", 0),  # the title has an answer, and the words of another are not in order
+        Qrel("q1", "d2", 0),  # an answer is only in the title, and the words of the other are in another order
         Qrel("q1", "d1", 1),
         Qrel("q2", "no-passage", 0),
         Qrel("q3", "d1", 0),
@@ -31,7 +31,7 @@ def test_retrieved_passages_by_hand():
     ]
 
 
-def test_a_whole_corpus_by_hand():
+def test_a_corpus_by_hand():
     assert list(corpus_qrels(QUESTIONS, TEXTS)) == [
         Qrel("q1", "d1", 1),
         Qrel("q1", "d3", 1),
@@ -67,7 +67,7 @@ def _judged(run):
     return retrieved_qrels(QUESTIONS, retrieved, passages_with_answers(QUESTIONS, retrieved, TEXTS))
 
 
-def test_hits_are_in_the_order_of_evaluation(tmp_path):
+def test_retrieved_hits_are_in_the_order_of_evaluation(tmp_path):
     # 1e-9 is lost in single precision, in which trec_eval keeps scores; then the larger docid is first.
     scores = {"d1": 1 + 1e-9, "d2": 1.0, "d3": 0.5, "d4": 2.0}
     (tmp_path / "run").write_text("".join(f"q1 Q0 {docid} 1 {score!r} t\n" for docid, score in scores.items()))
@@ -86,12 +86,12 @@ def test_hits_are_in_the_order_of_evaluation(tmp_path):
         read_retrieved(tmp_path / "run", ["q1"], hits=0)
 
 
-def test_a_real_corpus_as_by_brute_force(shared):
+def test_a_real_corpus_agrees_with_brute_force(shared):
     folder = shared / "collections" / "nq-wiki"
     questions = read_questions(folder / "queries.nq-test.jsonl")[:40]
     corpus = open_texts(folder)
     documents = [document for document, _ in zip(corpus.records(), range(400), strict=False)]
-    texts = {document.docid: passage(document.title, document.text) for document in documents}
+    texts = {document.docid: Passage(document.title, document.text) for document in documents}
     tokenizer = SimpleTokenizer()
     expected = {
         (question.qid, document.docid)

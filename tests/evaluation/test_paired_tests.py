@@ -1,0 +1,141 @@
+import itertools
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.paired_tests import (
+    enumerated_p,
+    gains,
+    holm,
+    outcomes,
+    randomisation_p,
+    sampled_p,
+    t_p,
+)
+
+integer_gains = st.lists(st.integers(-10, 10), max_size=9)
+gain_lists = st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("gained", "p"),
+    [
+        ([], 1.0),
+        ([0, 0, 0], 1.0),
+        ([1], 1.0),
+        ([1, 1, 1], 2 / 8),
+        ([1, 1, 1, 0, 0], 2 / 8),  # zeros have no sign
+        ([1, -1], 1.0),
+        ([3, -1], 1.0),  # 2, -2, 4, -4: all at least as far from 0 as 2
+        ([1, 2, 3, -1], 6 / 16),  # 7 in 2 patterns, 5 in 4
+        ([0.1, 0.2, -0.3], 1.0),  # exactly 0, but 5e-17 in floating point
+        ([1] * 12, 2 / 4096),
+    ],
+)
+def test_randomisation_p_by_hand(gained, p):
+    assert randomisation_p(np.array(gained, dtype=float)) == p
+
+
+@given(integer_gains)
+def test_enumerated_p_is_exact(whole):
+    """The oracle counts in whole numbers, where nothing is rounded."""
+    sums = [abs(sum(s * v for s, v in zip(signs, whole, strict=True))) for signs in _signs(len(whole))]
+    expected = sum(each >= abs(sum(whole)) for each in sums) / len(sums)
+    assert enumerated_p(np.array(whole) / 10) == expected
+
+
+def _signs(count):
+    return itertools.product((1, -1), repeat=count)
+
+
+@settings(max_examples=40, deadline=None)
+@given(gain_lists)
+def test_randomisation_p_is_a_probability_that_ignores_the_sign(gained):
+    gained = np.array(gained)
+    p = randomisation_p(gained)
+    assert 0 < p <= 1
+    assert p == randomisation_p(-gained)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sampling_agrees_with_enumeration(seed):
+    gained = np.random.default_rng(seed).normal(0.3, 1, size=12)
+    exact = enumerated_p(gained)
+    assert sampled_p(gained) == pytest.approx(exact, abs=5 * np.sqrt(exact * (1 - exact) / 100_000) + 1e-5)
+
+
+def test_thirteen_gains_are_sampled_with_a_fixed_seed():
+    gained = np.ones(13)
+    assert randomisation_p(gained) == sampled_p(gained) == sampled_p(gained)
+    assert randomisation_p(gained) != enumerated_p(gained) == 2 / 8192
+    assert sampled_p(np.ones(500)) == 1 / 100_001  # no sample is as extreme; the observed pattern itself counts
+
+
+def test_sampling_needs_little_memory():
+    gained = np.random.default_rng(0).normal(size=3000)
+    tracemalloc.start()
+    sampled_p(gained, samples=20_000)  # all at once would be 480 MB
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("size", [2, 5, 300])
+def test_t_p_is_that_of_scipy(seed, size):
+    random = np.random.default_rng(seed)
+    one, other = random.random(size), random.random(size)
+    assert t_p(one - other) == pytest.approx(stats.ttest_rel(one, other).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("gained", [[], [0.5], [0.0, 0.0, 0.0]])
+def test_t_p_is_1_without_evidence(gained):
+    assert t_p(np.array(gained)) == 1.0
+
+
+def test_t_p_needs_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)  # which makes its import fail
+    with pytest.raises(TourError, match=r"^the t test needs scipy; run: pip install scipy$"):
+        t_p(np.array([0.1, 0.3]))
+
+
+@given(st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=20))
+def test_t_p_is_a_probability_that_ignores_the_sign(gained):
+    gained = np.array(gained)
+    assert 0 < t_p(gained) <= 1
+    assert t_p(gained) == t_p(-gained)
+
+
+@pytest.mark.parametrize(
+    ("raw", "adjusted"),
+    [
+        ([], []),
+        ([0.04], [0.04]),
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),  # 3 x 0.01; 2 x 0.03; 1 x 0.04 is raised to the one before
+        ([0.5, 0.6], [1.0, 1.0]),
+        ([0.02, 0.02], [0.04, 0.04]),
+    ],
+)
+def test_holm_by_hand(raw, adjusted):
+    assert holm(raw) == pytest.approx(adjusted)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_keeps_the_order_and_only_raises_p_values(raw):
+    adjusted = holm(raw)
+    assert all(before <= after <= 1 for before, after in zip(raw, adjusted, strict=True))
+    ordered = [after for _, after in sorted(zip(raw, adjusted, strict=True))]
+    assert ordered == sorted(ordered)
+    assert not raw or min(adjusted) == min(1, len(raw) * min(raw))
+
+
+def test_gains_and_outcomes_by_hand():
+    gained = gains(np.array([0.5, 0.3, 0.2, 0.1 + 0.2]), np.array([0.4, 0.4, 0.2 + 9e-10, 0.3]))
+    assert gained.tolist() == [pytest.approx(0.1), pytest.approx(-0.1), 0, 0]
+    assert outcomes(gained) == (1, 2, 1)
