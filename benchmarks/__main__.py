@@ -13,7 +13,7 @@ from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help, positive
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
-from tour_pyserini.support.files import cache_home, check_place
+from tour_pyserini.support.files import cache_home, check_writable
 
 MEASUREMENTS: Mapping[str, Callable[[Setting], Report]] = {
     "a": engine.measure,
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     names = args.only or list(MEASUREMENTS)
     if args.output:
         document.check(args.output, names)
-        check_place(args.output.with_suffix(".png"))
+        check_writable(args.output.with_suffix(".png"))
     told = about.here()
     reports = []
     for name in names:

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.report import Report
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 
 def check(path: str | os.PathLike[str], names: Sequence[str]) -> None:
@@ -27,7 +27,7 @@ def fill(path: str | os.PathLike[str], reports: Sequence[Report], *, about: str)
     for report in reports:
         begin, end = _place(report.name).search(text).span(1)  # type: ignore[union-attr]
         text = f"{text[:begin]}{FORMATS['markdown'](report.table)}\n\n{report.note} {about}\n{text[end:]}"
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(text)
 
 

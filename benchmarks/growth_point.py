@@ -10,7 +10,8 @@ from pathlib import Path
 from benchmarks.process import peak_memory
 from benchmarks.world import ChecksumReranker, NamedTexts, NumberEncoder
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
-from tour_pyserini.data.run_writing import search_topics, write_run
+from tour_pyserini.data.runs import write_run
+from tour_pyserini.pipeline.batches import search_topics
 
 HITS = 100
 

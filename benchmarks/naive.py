@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tour_pyserini import FaissSearcher, load_query_encoder
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 DEPTH = 40
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     searcher = FaissSearcher(args.index, load_query_encoder(args.encoder))
     passages = {document["_id"]: f"{document['title']} {document['text']}" for document in _records(args.corpus)}
     model = CrossEncoder(args.model, device="cpu")
-    with written_whole(args.output) as run:
+    with atomic_write(args.output) as run:
         for question in _records(args.topics):
             hits = searcher.search(question["text"], k=DEPTH)
             scores = model.predict([(question["text"], passages[hit.docid]) for hit in hits], show_progress_bar=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Bars, Report
-from tour_pyserini.support.files import replaced_whole
+from tour_pyserini.support.files import atomic_replace
 
 # Okabe and Ito's blue, vermilion, green and purple, which colour-blind readers tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
@@ -31,7 +31,7 @@ def draw(reports: Sequence[Report], output: Path) -> None:
             axes.spines[side].set_visible(False)
     for axes in places[len(panels) :]:
         axes.set_axis_off()
-    with replaced_whole(output) as partial:
+    with atomic_replace(output) as partial:
         figure.savefig(partial, dpi=150, format="png")
 
 

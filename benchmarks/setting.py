@@ -7,7 +7,7 @@ from typing import Any
 
 from tour_pyserini import index
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,9 @@ class Setting:
         questions = [one for one in _queries(self.collections / name, split) if one["_id"] in judged]
         kept = {one["_id"] for one in questions[: self.questions]}
         place = self.work / "topics" / f"{name}.{split}.{len(kept)}"
-        with written_whole(f"{place}.jsonl") as file:
+        with atomic_write(f"{place}.jsonl") as file:
             file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in questions[: self.questions])
-        with written_whole(f"{place}.tsv") as file:
+        with atomic_write(f"{place}.tsv") as file:
             file.writelines([head, *(line for line in judgements if line.split("\t")[0] in kept)])
         return Topics(Path(f"{place}.jsonl"), Path(f"{place}.tsv"), len(kept))
 

@@ -22,7 +22,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_qrels import corpus_qrels, passages_with_answers, retrieved_qrels
-from tour_pyserini.support.files import check_output, written_whole
+from tour_pyserini.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     regex = regex_from(args)
     questions = read_questions(args.topics)
     lines, answered = 0, set()
-    with written_whole(args.output) as file:
+    with atomic_write(args.output) as file:
         for qrel in _qrels(args, questions, regex):
             file.write(f"{qrel.query_id} 0 {qrel.doc_id} {qrel.relevance}\n")
             lines += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.compare_flags import check_flags, check_outputs, compare_parser
-from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.answer_matching import has_patterns
@@ -19,7 +19,7 @@ from tour_pyserini.evaluation.gains_picture import draw_gains
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import gains
 from tour_pyserini.evaluation.tables import FORMATS, comparison_table, means_table, split_table
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.output is None:
         sys.stdout.write(report)
     else:
-        with written_whole(args.output) as file:
+        with atomic_write(args.output) as file:
             file.write(report)
     if args.picture is not None:
         _draw(found, args.picture)

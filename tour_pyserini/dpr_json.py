@@ -18,12 +18,12 @@ from tour_pyserini.cli.answer_flags import add_answer_flags, regex_from, shown
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help
 from tour_pyserini.data.retrieval_json import LAYOUTS, read_dpr_json, write_dpr_json
-from tour_pyserini.data.runs import by_rank, read_retrieved, says_its_order
+from tour_pyserini.data.runs import is_strictly_decreasing, read_retrieved, scores_by_rank
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_qrels import passages_with_answers
-from tour_pyserini.support.files import check_output, written_whole
+from tour_pyserini.support.files import atomic_write, check_output
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +63,12 @@ def _to_run(args: argparse.Namespace) -> str:
     if any(getattr(args, name) is not None for name in ("run", "topics", "corpus", "hits")):
         raise TourError("--input converts JSON to a run and needs no more than --output; leave the other flags out.")
     questions = lines = rescored = 0
-    with written_whole(args.output) as file:
+    with atomic_write(args.output) as file:
         for qid, group in groupby(read_dpr_json(args.input), key=lambda hit: hit.query_id):
             hits = list(group)
             scores = [hit.score for hit in hits]
-            if not says_its_order(scores):
-                scores, rescored = by_rank(len(hits)), rescored + 1
+            if not is_strictly_decreasing(scores):
+                scores, rescored = scores_by_rank(len(hits)), rescored + 1
             for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), start=1):
                 file.write(f"{qid} Q0 {hit.doc_id} {rank} {score!r} {TAG}\n")
             questions, lines = questions + 1, lines + len(hits)

@@ -25,7 +25,7 @@ from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_building import build_index, check_fit
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
-from tour_pyserini.support.files import check_folder, folder_whole, sha256
+from tour_pyserini.support.files import atomic_folder, check_folder, sha256
 
 CHUNK = 1024  # documents that are encoded and saved together
 LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "numpy")
@@ -68,7 +68,7 @@ def _index(args: argparse.Namespace) -> None:
             _encode(args, corpus, encoder, partial, max_length=settings["max_length"])
         else:
             _copy(args.vectors, corpus, settings, partial)
-        with folder_whole(folder, overwrite=args.overwrite) as new:
+        with atomic_folder(folder, overwrite=args.overwrite) as new:
             _write(new, partial, settings, kind, threads=args.threads)
         partial.discard()
     seconds = time.perf_counter() - started

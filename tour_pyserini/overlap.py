@@ -9,7 +9,7 @@ from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.overlap_splits import overlap_splits
-from tour_pyserini.support.files import check_output, written_whole
+from tour_pyserini.support.files import atomic_write, check_output
 
 EXAMPLE = """example:
   python -m tour_pyserini.overlap --topics nq/test.jsonl --train nq/dev.jsonl --output nq.splits.tsv
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_output(args.output, [args.topics, *args.train])
     train = [question for path in args.train for question in read_questions(path)]
     splits = list(overlap_splits(read_questions(args.topics), train))
-    with written_whole(args.output) as file:
+    with atomic_write(args.output) as file:
         file.write("".join(f"{qid}\t{split}\n" for qid, split in splits))
     counts = ", ".join(f"{count} {split}" for split, count in sorted(Counter(split for _, split in splits).items()))
     sys.stderr.write(f"{args.output}: {len(splits)} questions against {len(train)}: {counts}\n")

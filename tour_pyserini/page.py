@@ -13,12 +13,12 @@ import numpy as np
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help, positive
-from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_paths
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.support.files import check_output, written_whole
+from tour_pyserini.support.files import atomic_write, check_output
 
 EXAMPLE = """example:
   python -m tour_pyserini.search --topics demo --method hard --trace trace.jsonl --trace-vectors
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     path, judged = paths[qid], relevant.get(qid, set())
     svg = _map(path, judged, args.index)
     page = as_page(path, queries[qid], open_texts(args.corpus), judged, shown=args.shown, svg=svg)
-    with written_whole(args.output) as file:
+    with atomic_write(args.output) as file:
         file.write(page)
     sys.stderr.write(f"{args.output}: query {qid}, {len(path)} retrievals{'' if svg else ', no map'}\n")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help
-from tour_pyserini.data.runs import read_qrels, write_qrels
+from tour_pyserini.data.qrels_file import read_qrels, write_qrels
 
 EXAMPLE = """example:
   python -m tour_pyserini.qrels --input scifact/qrels/test.tsv --output qrels/scifact.trec

@@ -17,7 +17,7 @@ from tour_pyserini.core.methods import METHODS
 from tour_pyserini.data.records import predictions_path, write_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.phrase_searching import Opener, anew, check_phrase_flags, phrase_searcher
-from tour_pyserini.support.files import cache_home, check_output, written_whole
+from tour_pyserini.support.files import atomic_write, cache_home, check_output
 
 
 def main(argv: Sequence[str] | None = None, *, once: Opener = anew) -> None:
@@ -43,10 +43,11 @@ def main(argv: Sequence[str] | None = None, *, once: Opener = anew) -> None:
         args.predictions = args.predictions or str(predictions_path(output))
     _check_outputs(args, output)
 
-    from tour_pyserini.data.run_writing import Batch, write_run
-    from tour_pyserini.data.runs import read_qrels
+    from tour_pyserini.data.qrels_file import read_qrels
+    from tour_pyserini.data.runs import write_run
     from tour_pyserini.data.topics import judged_only, read_topics
     from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+    from tour_pyserini.pipeline.batches import Batch
 
     judged = {qrel.query_id for qrel in read_qrels(args.qrels)} if args.qrels else None
     topics = read_topics(args.topics, args.topics_format, only=judged)
@@ -192,7 +193,7 @@ def _batches(searcher: Any, topics: Any, args: argparse.Namespace, kept: list[An
     """Search in batches with a bar; what --output-queries needs is kept."""
     from tqdm import tqdm
 
-    from tour_pyserini.data.run_writing import search_topics
+    from tour_pyserini.pipeline.batches import search_topics
 
     with tqdm(total=len(topics), unit="query", disable=None) as bar:
         for batch in search_topics(searcher, topics, hits=args.hits, batch_size=args.batch_size, threads=args.threads):
@@ -208,7 +209,7 @@ def _open_whole(path: str | None) -> Iterator[Any]:
     if path is None:
         yield None
     else:
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             yield file
 
 

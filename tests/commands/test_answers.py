@@ -68,7 +68,7 @@ def test_the_name_of_the_topics_says_what_answers_are(files, capsys):
         (["--hits", "0", "--runs", "one.trec"], "--hits must be at least 1"),
         (["--processes", "0"], "--processes must be at least 1"),
         (["--topics", "missing.tsv"], "cannot read missing.tsv"),
-        (["--corpus", "missing.jsonl"], "there is no corpus missing.jsonl"),
+        (["--corpus", "missing.jsonl"], "corpus not found: missing.jsonl"),
         (["--runs", "missing.trec"], "cannot read missing.trec"),
         (["--runs", "other.trec"], "other.trec has hits for '9', which is not in the topics"),
         (["--runs", "unknown.trec"], "document 'z' is not in corpus.jsonl"),
@@ -175,7 +175,7 @@ def test_regular_expressions_that_a_name_chose_are_said(files, caplog):
 def test_no_input_is_written_over(files, command, arguments):
     (files / "link").symlink_to("one.trec")
     before = {path: path.read_bytes() for path in files.iterdir()}
-    with pytest.raises(TourError, match="would be written over the input"):
+    with pytest.raises(TourError, match="would overwrite the input"):
         command(arguments)
     assert {path: path.read_bytes() for path in files.iterdir()} == before
 

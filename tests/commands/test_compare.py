@@ -303,7 +303,7 @@ def test_no_input_is_written_over(files, flag, name):
         output = files / "link.png"
         output.symlink_to(files / name)
     before = (files / name).read_bytes()
-    with pytest.raises(TourError, match="would be written over the input"):
+    with pytest.raises(TourError, match="would overwrite the input"):
         call(files, "--baseline", str(files / "one.trec"), flag, str(output))
     assert (files / name).read_bytes() == before
 

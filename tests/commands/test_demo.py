@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.demo.collection import CORPUS, QRELS, QUERIES
 
 

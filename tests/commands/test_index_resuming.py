@@ -68,7 +68,7 @@ def test_an_index_is_replaced_only_when_told_and_only_by_a_whole_one(tiny, tmp_p
     folder = tmp_path / "index"
     index.main(flags(tiny, corpus, folder))
     before = content(folder)
-    with pytest.raises(TourError, match="holds an index already; add --overwrite"):
+    with pytest.raises(TourError, match="already contains an index; add --overwrite"):
         index.main(flags(tiny, corpus, folder))
 
     def no_build(*_, **__):
@@ -96,7 +96,7 @@ def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny,
 
     monkeypatch.setattr(index, "load_document_encoder", load_while_the_same_command_runs)
     monkeypatch.setattr(index, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
-    with pytest.raises(TourError, match="holds an index already; add --overwrite"):
+    with pytest.raises(TourError, match="already contains an index; add --overwrite"):
         index.main(flags(tiny, corpus, folder))
     assert encoded == [1, 20, 1]  # the second command only probes
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
@@ -112,7 +112,7 @@ def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, m
         (folder / "docid").write_text("theirs")
         return build_index(*options, **more)
 
-    with monkeypatch.context() as patched, pytest.raises(TourError, match="holds an index already; add --overwrite"):
+    with monkeypatch.context() as patched, pytest.raises(TourError, match="already contains an index; add --overwrite"):
         patched.setattr(index, "build_index", build_while_another_index_appears)
         index.main(flags(tiny, corpus, folder))
     assert content(folder) == {"index": b"theirs", "docid": b"theirs"}
@@ -128,14 +128,14 @@ def test_of_two_commands_started_together_one_builds_the_index(tiny, tmp_path):
     told = [process.communicate()[1] for process in processes]
     assert sorted(process.returncode for process in processes) == [0, 2], told
     refused = next(text for text in told if text.startswith("error"))
-    assert "holds an index already" in refused or "another process is at work" in refused
+    assert "already contains an index" in refused or "another process is using" in refused
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
 
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
 def test_a_folder_of_other_things_is_never_replaced(tiny, tmp_path, overwrite):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 3)
-    with pytest.raises(TourError, match="something other than an index"):
+    with pytest.raises(TourError, match="contains files that are not an index"):
         index.main(flags(tiny, corpus, tmp_path, *overwrite))
     with pytest.raises(TourError, match="is a file"):
         index.main(flags(tiny, corpus, corpus, *overwrite))
@@ -186,7 +186,7 @@ def test_a_failure_before_the_first_chunk_leaves_nothing(tiny, tmp_path, monkeyp
 def test_two_processes_do_not_work_in_one_folder(tmp_path):
     settings = {"dimension": 2, "documents": 4, "chunk": 2}
     with PartialVectors(tmp_path / "p", settings) as first:
-        with pytest.raises(TourError, match="another process is at work"):
+        with pytest.raises(TourError, match="another process is using"):
             PartialVectors(tmp_path / "p", settings)
         first.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
     with PartialVectors(tmp_path / "p", settings) as second:

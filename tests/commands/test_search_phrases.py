@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused(case, tmp_path):
         (["--context", "passage", "--separator", " "], "--separator cannot be used with --context passage"),
         (["--nprobe", 2], "--nprobe is for inverted files"),
         (["--predictions", tmp_path / "a.trec"], "cannot share a.trec"),
-        (["--predictions", case.topics], "would be written over the input"),
+        (["--predictions", case.topics], "would overwrite the input"),
     ]:
         with pytest.raises(TourError, match=message):
             case.search(tmp_path / "a.trec", *more)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tour_pyserini.data import offsets
 from tour_pyserini.data.beir_texts import BeirTexts
-from tour_pyserini.data.documents import UnknownDocument, passage
+from tour_pyserini.data.documents import Passage, UnknownDocument
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 
@@ -27,7 +27,7 @@ def write(path, records, *, end="\n", last="\n", bom=b""):
     ("title", "text", "expected"), [("T", "x", "T x"), ("", "x", "x"), ("T", "", "T"), ("", "", "")]
 )
 def test_a_passage_is_title_space_text(title, text, expected):
-    assert passage(title, text) == expected
+    assert Passage(title, text) == expected
 
 
 def test_a_file_and_its_folder_give_the_same_texts(tmp_path):
@@ -36,14 +36,14 @@ def test_a_file_and_its_folder_give_the_same_texts(tmp_path):
         assert dict(open_texts(spec)) == {"a": "First one", "b": "two"}
 
 
-def test_a_mapping_is_returned_as_it_is():
+def test_a_mapping_is_returned_unchanged():
     texts = {"a": "one"}
     assert open_texts(texts) is texts
 
 
 @pytest.mark.parametrize("id_field", ["_id", "id", "docid"])
 @pytest.mark.parametrize("text_field", ["text", "contents"])
-def test_other_field_names_and_integer_ids(tmp_path, id_field, text_field):
+def test_other_field_names_and_integer_ids_are_read(tmp_path, id_field, text_field):
     texts = BeirTexts(write(tmp_path / "c.jsonl", [{id_field: 7, text_field: "seven"}]))
     assert texts["7"] == "seven"
     assert list(texts.records()) == [("7", "", "seven")]
@@ -56,7 +56,7 @@ def test_other_field_names_and_integer_ids(tmp_path, id_field, text_field):
     last=st.sampled_from(["", "\n", "\r\n"]),
     bom=st.sampled_from([b"", b"\xef\xbb\xbf"]),
 )
-def test_every_document_comes_back(tmp_path_factory, documents, ascii_only, end, last, bom):
+def test_every_document_is_read_back_unchanged(tmp_path_factory, documents, ascii_only, end, last, bom):
     path = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
     records = [{"_id": docid, "title": title, "text": text} for docid, (title, text) in documents.items()]
     lines = end.join(json.dumps(record, ensure_ascii=ascii_only) for record in records) + last
@@ -65,10 +65,10 @@ def test_every_document_comes_back(tmp_path_factory, documents, ascii_only, end,
     assert len(texts) == len(documents)
     assert list(texts) == list(documents)
     assert [tuple(record) for record in texts.records()] == [(docid, *both) for docid, both in documents.items()]
-    assert {docid: texts[docid] for docid in documents} == {docid: passage(*both) for docid, both in documents.items()}
+    assert {docid: texts[docid] for docid in documents} == {docid: Passage(*both) for docid, both in documents.items()}
 
 
-def test_a_line_longer_than_one_read(tmp_path):
+def test_a_line_longer_than_the_read_buffer_is_read(tmp_path):
     long = {"_id": "long", "text": "word " * 20_000}
     texts = BeirTexts(write(tmp_path / "c.jsonl", [A, long, B]))
     assert texts["long"] == long["text"]
@@ -90,7 +90,7 @@ def test_a_line_longer_than_one_read(tmp_path):
         ("[" * 100_000, "is not JSON"),
     ],
 )
-def test_a_malformed_line_is_named(tmp_path, line, reason):
+def test_the_error_names_a_malformed_line(tmp_path, line, reason):
     path = tmp_path / "c.jsonl"
     path.write_text(f"{json.dumps(A)}\n\n{json.dumps(B)}\n{line}\n", encoding="utf-8")
     with pytest.raises(TourError, match=r"c\.jsonl, line 4 ") as caught:
@@ -98,7 +98,7 @@ def test_a_malformed_line_is_named(tmp_path, line, reason):
     assert reason in str(caught.value)
 
 
-def test_a_line_that_is_not_utf8_is_named(tmp_path):
+def test_the_error_names_a_line_that_is_not_utf8(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_bytes(b'{"_id": "a", "text": "x"}\n{"_id": "b", "text": "caf\xe9"}\n')
     with pytest.raises(TourError, match=r"line 2 is not UTF-8"):
@@ -126,14 +126,14 @@ def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
     assert "same collection" in str(caught.value)
 
 
-def test_ids_whose_hashes_collide_are_told_apart(tmp_path, monkeypatch):
+def test_documents_whose_ids_have_equal_hashes_are_distinguished(tmp_path, monkeypatch):
     monkeypatch.setattr(offsets, "hash_of", lambda docid: len(docid))
     texts = BeirTexts(write(tmp_path / "c.jsonl", [A, B]))
     assert (texts["a"], texts["b"]) == ("First one", "two")
     assert "c" not in texts
 
 
-def test_threads_read_at_once(tmp_path):
+def test_several_threads_can_read_at_the_same_time(tmp_path):
     records = [{"_id": f"d{i}", "text": f"text {i} " * (i % 50)} for i in range(500)]
     texts = BeirTexts(write(tmp_path / "c.jsonl", records))
     with ThreadPoolExecutor(8) as pool:
@@ -142,10 +142,10 @@ def test_threads_read_at_once(tmp_path):
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """A corpus large enough for its offsets to be kept, and the folder that keeps them."""
+def saved(tmp_path, monkeypatch):
+    """A corpus whose offsets are saved, and the folder where they are saved."""
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(offsets, "KEPT_FROM_BYTES", 1)
+    monkeypatch.setattr(offsets, "SAVED_FROM_BYTES", 1)
     return write(tmp_path / "c.jsonl", [A, B]), tmp_path / "cache" / "offsets"
 
 
@@ -153,16 +153,16 @@ def no_scan(self):
     raise AssertionError("scanned again")
 
 
-def test_kept_offsets_make_the_second_opening_a_look_up(kept, monkeypatch):
-    path, folder = kept
+def test_saved_offsets_are_used_instead_of_a_second_scan(saved, monkeypatch):
+    path, folder = saved
     BeirTexts(path)
     assert len(list(folder.iterdir())) == 1
     monkeypatch.setattr(BeirTexts, "_scan", no_scan)
     assert BeirTexts(path)["b"] == "two"
 
 
-def test_a_changed_file_is_scanned_again(kept):
-    path, _ = kept
+def test_a_changed_file_is_scanned_again(saved):
+    path, _ = saved
     BeirTexts(path)
     write(path, [B, A])  # the same size
     os.utime(path, ns=(0, 0))
@@ -170,8 +170,8 @@ def test_a_changed_file_is_scanned_again(kept):
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: raw[:-12] + b"\0" * 12, lambda raw: b""])
-def test_damaged_offsets_are_made_again(kept, damage):
-    path, folder = kept
+def test_damaged_offsets_are_replaced(saved, damage):
+    path, folder = saved
     BeirTexts(path)
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
@@ -179,8 +179,8 @@ def test_damaged_offsets_are_made_again(kept, damage):
     assert np.load(file, allow_pickle=False).size == 5
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(kept, monkeypatch):
-    path, _ = kept
+def test_a_corpus_opens_without_a_writable_cache(saved, monkeypatch):
+    path, _ = saved
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(path))  # a file, not a folder
     assert BeirTexts(path)["a"] == "First one"
 
@@ -190,10 +190,10 @@ def test_a_cache_that_cannot_be_written_is_done_without(kept, monkeypatch):
     [
         ("corpus.jsonl", b"", "holds no document"),
         ("corpus.jsonl.gz", b"x", "unpack it first"),
-        ("other/readme", b"x", "neither a corpus.jsonl nor a Lucene index"),
+        ("other/readme", b"x", "contains neither a corpus.jsonl nor a Lucene index"),
     ],
 )
-def test_what_cannot_be_a_corpus_is_refused(tmp_path, name, content, message):
+def test_a_path_that_is_not_a_corpus_is_refused(tmp_path, name, content, message):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
@@ -202,9 +202,9 @@ def test_what_cannot_be_a_corpus_is_refused(tmp_path, name, content, message):
 
 
 def test_a_missing_file_is_not_taken_for_a_prebuilt_index(tmp_path):
-    with pytest.raises(TourError, match="there is no corpus"):
+    with pytest.raises(TourError, match="corpus not found"):
         open_texts(str(tmp_path / "nothing"))
-    with pytest.raises(TourError, match="there is no corpus"):
+    with pytest.raises(TourError, match="corpus not found"):
         open_texts("missing.jsonl")
 
 

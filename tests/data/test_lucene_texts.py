@@ -23,7 +23,7 @@ class Searcher:
     def doc(self, key):
         if isinstance(key, int):
             return self.documents[key]
-        return next((one for one in self.documents if one.docid() == key), None)
+        return next((document for document in self.documents if document.docid() == key), None)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ class Searcher:
         (None, "stored", "stored"),
     ],
 )
-def test_the_passage_of_a_stored_document(raw, contents, expected):
+def test_a_stored_document_gives_its_passage(raw, contents, expected):
     assert LuceneTexts(Searcher(Stored("a", raw, contents)), "here")["a"] == expected
 
 
@@ -51,7 +51,7 @@ def test_the_passage_of_a_stored_document(raw, contents, expected):
         ('""\nA text.', '""\nA text.', ('""', "A text.")),
     ],
 )
-def test_wikipedia_for_dpr_has_its_title_on_the_first_line(contents, whole, parts):
+def test_the_first_of_two_lines_is_the_title(contents, whole, parts):
     found = LuceneTexts(Searcher(Stored("a", json.dumps({"id": "a", "contents": contents}))), "here")["a"]
     assert found == whole
     assert found.parts == parts
@@ -64,17 +64,17 @@ def test_other_contents_have_no_title(contents):
     assert type(found) is str
 
 
-def test_title_and_text_of_a_stored_document_stay_apart():
+def test_title_and_text_of_a_stored_document_are_its_parts():
     found = LuceneTexts(Searcher(Stored("a", '{"title": "T", "text": "x"}')), "here")["a"]
     assert found.parts == ("T", "x")
 
 
-def test_a_mapping_over_the_whole_index():
+def test_all_documents_of_an_index_are_listed():
     texts = LuceneTexts(Searcher(Stored("a", '{"text": "x"}'), Stored("b", '{"text": "y"}')), "here")
     assert dict(texts) == {"a": "x", "b": "y"}
 
 
-def test_unknown_and_textless_documents_are_named():
+def test_the_error_names_an_unknown_document_or_one_without_text():
     texts = LuceneTexts(Searcher(Stored("a", None)), "here")
     with pytest.raises(UnknownDocument, match="'z' is not in here"):
         texts["z"]
@@ -82,16 +82,16 @@ def test_unknown_and_textless_documents_are_named():
         texts["a"]
 
 
-def test_a_name_that_is_no_prebuilt_index():
+def test_a_name_that_is_not_a_prebuilt_index_is_refused():
     with pytest.raises(TourError, match="no-such-index"):
         open_texts("no-such-index")
 
 
 @pytest.mark.slow
-def test_a_real_index(tmp_path):
+def test_a_lucene_index_is_read(tmp_path):
     (tmp_path / "in").mkdir()
     documents = [{"id": "d1", "title": "T", "text": "fox", "contents": "T fox"}, {"id": "d2", "contents": "hound"}]
-    (tmp_path / "in" / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    (tmp_path / "in" / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
     build = (
         "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
         "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"

@@ -19,40 +19,40 @@ def lines(*records):
 
 
 @pytest.mark.parametrize("name", ["nq-test.qa.csv", "nq-test.qa.csv.gz"])
-def test_dprs_csv_is_tab_separated(tmp_path, name):
+def test_dpr_csv_files_are_read_as_tab_separated(tmp_path, name):
     content = b"who, then\t['A', 'B']\nwhy\t[\"C\"]\n"
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     assert read_questions(tmp_path / name) == [Question("0", "who, then", ["A", "B"]), Question("1", "why", ["C"])]
 
 
-BARE, OWN = {"question": "who", "answers": ["A"]}, {"id": "q7", "question": "why", "answers": ["B"]}
+WITHOUT_ID, WITH_ID = {"question": "who", "answers": ["A"]}, {"id": "q7", "question": "why", "answers": ["B"]}
 
 
 @pytest.mark.parametrize(
     ("records", "says"),
     [
-        ((BARE, OWN), "has a query id, but the first question of the file has none"),
-        ((OWN, BARE), "has no query id"),
-        ((OWN, BARE | {"id": None}), "has no query id"),
+        ((WITHOUT_ID, WITH_ID), "has a query id, but the first question of the file has none"),
+        ((WITH_ID, WITHOUT_ID), "has no query id"),
+        ((WITH_ID, WITHOUT_ID | {"id": None}), "has no query id"),
     ],
 )
-@pytest.mark.parametrize("lined", [True, False])
-def test_ids_are_given_to_all_questions_or_to_none(tmp_path, records, says, lined):
-    path = write(tmp_path / "q.jsonl", lines(*records)) if lined else write(tmp_path / "q.json", list(records))
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_a_file_with_and_without_ids_is_refused(tmp_path, records, says, as_lines):
+    path = write(tmp_path / "q.jsonl", lines(*records)) if as_lines else write(tmp_path / "q.json", list(records))
     with pytest.raises(TourError) as caught:
         read_questions(path)
-    assert str(caught.value).startswith(f"{path}, {'line 2' if lined else 'entry [1]'} {says}")
+    assert str(caught.value).startswith(f"{path}, {'line 2' if as_lines else 'entry [1]'} {says}")
 
 
-@pytest.mark.parametrize("lined", [True, False])
-def test_a_null_id_is_no_id(tmp_path, lined):
-    records = [BARE | {"id": None}, BARE, BARE | {"_id": None}]
-    path = write(tmp_path / "q.jsonl", lines(*records)) if lined else write(tmp_path / "q.json", records)
-    assert [one.qid for one in read_questions(path)] == ["0", "1", "2"]
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_a_null_id_counts_as_no_id(tmp_path, as_lines):
+    records = [WITHOUT_ID | {"id": None}, WITHOUT_ID, WITHOUT_ID | {"_id": None}]
+    path = write(tmp_path / "q.jsonl", lines(*records)) if as_lines else write(tmp_path / "q.json", records)
+    assert [question.qid for question in read_questions(path)] == ["0", "1", "2"]
 
 
-def test_the_question_is_the_query_where_there_is_a_text_too(tmp_path):
-    path = write(tmp_path / "q.jsonl", lines(OWN | {"text": "a passage", "title": "a page", "query": "x"}))
+def test_the_field_question_has_priority_over_text(tmp_path):
+    path = write(tmp_path / "q.jsonl", lines(WITH_ID | {"text": "a passage", "title": "a page", "query": "x"}))
     assert read_questions(path)[0].text == "why"
 
 
@@ -60,17 +60,17 @@ def test_the_question_is_the_query_where_there_is_a_text_too(tmp_path):
     ("answers", "read"),
     [('["Nobel", "B"]', ["Nobel", "B"]), (" ['Nobel']", ["Nobel"]), ("Nobel [sic]", ["Nobel [sic]"])],
 )
-def test_a_string_of_answers_is_a_list_or_one_answer(tmp_path, answers, read):
-    assert read_questions(write(tmp_path / "q.jsonl", lines(OWN | {"answers": answers})))[0].answers == read
+def test_a_string_of_answers_is_read_as_a_list_or_as_one_answer(tmp_path, answers, read):
+    assert read_questions(write(tmp_path / "q.jsonl", lines(WITH_ID | {"answers": answers})))[0].answers == read
 
 
 @pytest.mark.parametrize("answers", ["[__import__('os').abort()]", "['A', 3]", "['A'"])
 def test_a_broken_string_of_answers_is_refused(tmp_path, answers):
     with pytest.raises(TourError, match=r"q\.jsonl, line 1 does not have a list of strings"):
-        read_questions(write(tmp_path / "q.jsonl", lines(OWN | {"answers": answers})))
+        read_questions(write(tmp_path / "q.jsonl", lines(WITH_ID | {"answers": answers})))
 
 
-def test_pyserinis_retrieval_results_are_questions(tmp_path):
+def test_retrieval_results_are_read_as_questions(tmp_path):
     value = {
         "10": {"question": "who", "answers": ["A"], "contexts": [{"docid": "d", "score": "1", "text": "x"}]},
         "9": {"question": "why", "answers": "['B']", "contexts": []},
@@ -93,11 +93,11 @@ def test_pyserinis_retrieval_results_are_questions(tmp_path):
         ({"1": {"title": "b", "answers": 3}}, "query '1' does not have a list of strings"),
         ({"\ud800": {"title": "b", "answers": []}}, r"half a surrogate pair in the query id '\ud800'"),
         ({"\ud800": {"question": "b", "answers": []}}, r"half a surrogate pair in the query id '\ud800'"),
-        ([OWN | {"id": "\ud800"}], r"half a surrogate pair in the query id '\ud800'"),
-        (f'[{{"id": {LONG}, "question": "b", "answers": []}}]', "is not JSON that can be read: Exceeds the limit"),
+        ([WITH_ID | {"id": "\ud800"}], r"half a surrogate pair in the query id '\ud800'"),
+        (f'[{{"id": {LONG}, "question": "b", "answers": []}}]', "cannot be parsed as JSON: Exceeds the limit"),
     ],
 )
-def test_what_is_wrong_in_json_is_one_sentence(tmp_path, read, value, says):
+def test_the_error_names_the_wrong_query_of_a_json_file(tmp_path, read, value, says):
     path = write(tmp_path / "t.json", value)
     with pytest.raises(TourError) as caught:
         read(path)
@@ -124,7 +124,7 @@ def test_long_ids_are_strings(tmp_path, digits, kind):
 
 
 @pytest.mark.parametrize("line", ["who is x\t['a', 'b'", "who\t['a', 'b'", "who is x\t[a", 'who is x\t"[""a"", ""b"'])
-def test_a_broken_list_on_the_first_line_is_named(tmp_path, line):
+def test_the_error_names_a_broken_list_on_the_first_line(tmp_path, line):
     with pytest.raises(TourError, match=r"t\.tsv, line 1 does not have a list of strings as its answers"):
         read_topics(write(tmp_path / "t.tsv", line + "\n"))
 

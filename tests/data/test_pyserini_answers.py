@@ -6,17 +6,17 @@ from tour_pyserini.support.java import ensure_java
 
 
 @pytest.fixture
-def named(monkeypatch):
-    """Gives Pyserini's names the topics of a file, read by Pyserini's own reader: nothing is downloaded."""
+def give_topics(monkeypatch):
+    """Let Pyserini return given topics, or those of a file read by its own reader, instead of downloading them."""
     ensure_java()
     import pyserini.query_iterator
     from pyserini.search import get_topics_with_reader
 
-    def name(reader, path):
+    def give(reader, path):
         topics = reader if path is None else get_topics_with_reader(f"io.anserini.search.topicreader.{reader}", path)
         monkeypatch.setattr(pyserini.query_iterator, "get_topics", lambda _: topics)
 
-    return name
+    return give
 
 
 @pytest.mark.parametrize(
@@ -30,22 +30,22 @@ def named(monkeypatch):
         ("dpr-curated-test", "topics.dpr.curated.test.txt", 694, "DprJsonlTopicReader"),
     ],
 )
-def test_pyserinis_names_have_the_answers_of_their_files(shared, named, name, file, count, reader):
+def test_topics_by_name_have_the_answers_of_their_files(shared, give_topics, name, file, count, reader):
     path = shared / "collections" / "odqa-topics" / file
-    named(reader, str(path))
+    give_topics(reader, str(path))
     questions = read_questions(name)
     assert len(questions) == count
     assert questions == read_questions(path)
 
 
-def test_a_quoted_list_is_unquoted(named):
-    named({3: {"title": "why", "answers": '"[""it\'s"", ""x""]"'}, 4: {"title": "who", "answers": "['A']"}}, None)
+def test_a_quoted_list_is_unquoted(give_topics):
+    give_topics({3: {"title": "why", "answers": '"[""it\'s"", ""x""]"'}, 4: {"title": "who", "answers": "['A']"}}, None)
     topics = read_topics("nq-test").topics
     assert [topics[qid]["answers"] for qid in (3, 4)] == [["it's", "x"], ["A"]]
 
 
 @pytest.mark.parametrize("answers", ["__import__('os').abort()", "[open('x')]", "A", "['A', 3]", ""])
-def test_what_is_no_list_is_refused_and_not_evaluated(named, answers):
-    named({3: {"title": "why", "answers": answers}}, None)
+def test_answers_that_are_not_a_list_are_refused_and_not_evaluated(give_topics, answers):
+    give_topics({3: {"title": "why", "answers": answers}}, None)
     with pytest.raises(TourError, match="nq-test, query 3 does not have a list of strings as its answers"):
         read_topics("nq-test")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.java import ensure_java
@@ -16,7 +16,7 @@ def write(path, content):
 
 
 def anserini(reader, path):
-    """What Pyserini's own (Java) reader makes of a file."""
+    """Read a file with one of Pyserini's own (Java) readers."""
     ensure_java()
     from pyserini.search import get_topics_with_reader
 
@@ -37,17 +37,17 @@ def test_tsv_is_read_as_pyserini_reads_it(tmp_path):
         st.integers(0, 10**9), st.from_regex(r"[a-zA-Zé'\"]+( [a-z?]+)*", fullmatch=True), min_size=1, max_size=8
     )
 )
-def test_any_sane_tsv_is_read_as_pyserini_reads_it(tmp_path_factory, topics):
+def test_random_tsv_files_are_read_as_pyserini_reads_them(tmp_path_factory, topics):
     lines = "".join(f"{qid}\t{text}\n" for qid, text in topics.items())
     path = write(tmp_path_factory.mktemp("t") / "topics.tsv", lines)
     assert read_topics(path).topics == anserini("TsvIntTopicReader", path)
 
 
-def test_ids_stay_strings_where_one_is_no_canonical_integer(tmp_path):
+def test_ids_stay_strings_if_one_is_not_a_canonical_integer(tmp_path):
     assert list(read_topics(write(tmp_path / "a.tsv", "007\tbond\n10\tten\n"))) == [("007", "bond"), ("10", "ten")]
 
 
-def test_gzip_and_bom(tmp_path):
+def test_gzip_and_byte_order_mark_are_read(tmp_path):
     path = write(tmp_path / "topics.tsv.gz", gzip.compress("\ufeff1\tone\n".encode()))
     assert list(read_topics(path)) == [(1, "one")]
 
@@ -110,7 +110,7 @@ GOOD = {"t.tsv": "1\tone\n", "dpr.txt": "who\t['A']\n", "q.jsonl": '{"_id": "1",
         ("q.jsonl", '{"_id": "2", "text": "x", "answers": [1]}', "does not have a list of strings"),
     ],
 )
-def test_a_malformed_line_is_named(tmp_path, name, line, reason):
+def test_the_error_names_a_malformed_line(tmp_path, name, line, reason):
     line = line if isinstance(line, bytes) else line.encode()
     path = write(tmp_path / name, GOOD[name].encode() + b"\n" + line + b"\n")
     with pytest.raises(TourError) as caught:
@@ -129,22 +129,22 @@ def test_a_malformed_line_is_named(tmp_path, name, line, reason):
         ("t.unheard-of", "1\tone\n", "Pyserini cannot read"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content, reason):
+def test_the_error_names_an_unreadable_file(tmp_path, name, content, reason):
     with pytest.raises(TourError, match=reason) as caught:
         read_topics(write(tmp_path / name, content))
     assert name in str(caught.value)
 
 
-def test_a_missing_file_an_unknown_name_and_an_unknown_format():
+def test_a_missing_file_an_unknown_name_and_an_unknown_format_are_refused():
     with pytest.raises(TourError, match=r"missing\.tsv: No such file"):
         read_topics("missing.tsv")
     with pytest.raises(TourError, match="no-such-topics"):
         read_topics("no-such-topics")
-    with pytest.raises(TourError, match="there is no topics format 'x'; choose one of default, kilt"):
+    with pytest.raises(TourError, match="unknown topics format 'x'; choose one of default, kilt"):
         read_topics("missing.tsv", "x")
 
 
-def test_other_formats_are_pyserinis(tmp_path):
+def test_pyserini_reads_other_formats(tmp_path):
     kilt = write(tmp_path / "kilt.jsonl", '{"id": "k", "input": "where is [START_ENT] it [END_ENT]"}\n')
     assert [text.split() for _, text in read_topics(kilt, "kilt")] == [["where", "is", "it"]]
     assert list(read_topics(write(tmp_path / "t.json", '{"5": {"title": "five"}}'))) == [("5", "five")]
@@ -180,7 +180,7 @@ def test_judgements_of_other_topics_are_refused(tmp_path):
         ("topics.dpr.curated.test.txt", 694, "DprJsonlTopicReader"),
     ],
 )
-def test_the_questions_of_open_domain_qa_are_those_of_pyserini(shared, name, count, reader):
+def test_open_domain_questions_are_read_as_pyserini_reads_them(shared, name, count, reader):
     path = shared / "collections" / "odqa-topics" / name
     topics = read_topics(path)
     assert len(topics) == count
@@ -190,7 +190,7 @@ def test_the_questions_of_open_domain_qa_are_those_of_pyserini(shared, name, cou
     assert {qid: topic["title"] for qid, topic in theirs.items()} == dict(topics)
 
 
-def test_the_queries_of_real_collections(shared):
+def test_queries_of_real_collections_are_read(shared):
     scifact = shared / "collections" / "scifact"
     topics = read_topics(scifact / "queries.jsonl")
     assert len(topics) == 1109

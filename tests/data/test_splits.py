@@ -19,7 +19,7 @@ def read(tmp_path, *lines, topics=TOPICS):
     return read_splits(path, judged=["q3", "q5"], topics=topics)
 
 
-def test_published_annotations_count_the_topics(tmp_path):
+def test_published_annotations_give_positions_of_topics(tmp_path):
     splits = read(
         tmp_path,
         {"id": 0, "labels": ["total", "no_overlap", "mine"]},
@@ -68,20 +68,20 @@ def test_plain_lists_need_no_topics(tmp_path, lines):
         ("[1, 2]", "is not an annotation"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path, line, says):
+def test_the_error_names_the_wrong_line(tmp_path, line, says):
     with pytest.raises(TourError, match="splits, line 2 ") as refused:
         read(tmp_path, {"id": 0, "labels": ["total"]}, line)
     assert says in str(refused.value)
 
 
-def test_without_topics(tmp_path):
-    with pytest.raises(TourError, match=r"line 1 counts questions; .* --topics"):
+def test_positions_and_unjudged_queries_need_topics(tmp_path):
+    with pytest.raises(TourError, match=r"line 1 gives the position of a question in the topics file; .* --topics"):
         read(tmp_path, {"id": 0, "labels": ["total"]}, topics=None)
     with pytest.raises(TourError, match=r"line 1 names the query 'q7', which is not in the judgements"):
         read(tmp_path, "q7\told", topics=None)
 
 
-def test_an_empty_file(tmp_path):
+def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(TourError, match="puts no query into a split"):
         read(tmp_path)
 
@@ -95,7 +95,7 @@ def world(tmp_path):
     return scorer, measured(scorer, [Path(tmp_path / run) for run in hits])
 
 
-def test_means_by_hand(world):
+def test_means_of_splits_equal_values_computed_by_hand(world):
     splits = {"first": {"q1", "q2", "q3"}, "third": {"q3", "unjudged"}, "nobody": {"unjudged"}}
     found = [(row.split, row.run, row.queries, row.means["Success@1"]) for row in by_split(*world, splits)]
     assert found[:4] == [
@@ -111,6 +111,6 @@ def test_means_by_hand(world):
     assert found[6:] == [("(no split)", "one", 1, 0), ("(no split)", "two", 1, 1)]  # q4
 
 
-def test_nothing_judged(world):
+def test_splits_without_judged_queries_are_refused(world):
     with pytest.raises(TourError, match="none of the queries in the splits is judged"):
         by_split(*world, {"first": {"unjudged"}})

@@ -1,11 +1,11 @@
-"""Words and sentences stand where they say."""
+"""Offsets of words and sentences."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odd_texts import texts
 
-from tour_pyserini.data.text_spans import around, sentence_offsets, word_offsets
+from tour_pyserini.data.text_spans import sentence_offsets, sentences_around, word_offsets
 
 
 def cut(text, offsets):
@@ -23,7 +23,7 @@ def cut(text, offsets):
         ("two-thirds", ["two", "-", "thirds"]),
     ],
 )
-def test_words(text, words):
+def test_words_of_examples(text, words):
     assert cut(text, word_offsets(text)) == words
 
 
@@ -52,7 +52,7 @@ def test_words_cover_everything_but_white_space(text):
         ("一。二。", ["一。", "二。"]),
     ],
 )
-def test_sentences(text, sentences):
+def test_sentences_of_examples(text, sentences):
     assert cut(text, sentence_offsets(text)) == sentences
 
 
@@ -63,21 +63,21 @@ def test_sentences_cover_the_text(text):
 
 
 @given(texts, st.data())
-def test_what_is_around_a_word_holds_it(text, data):
+def test_the_sentences_around_a_phrase_contain_it(text, data):
     words = word_offsets(text).tolist()
     if not words:
         return
     (begin, _), (_, end) = sorted([data.draw(st.sampled_from(words)), data.draw(st.sampled_from(words))])
     end = max(end, begin + 1)
-    narrow, wide = (around(text, begin, end, sides=sides) for sides in (0, 1))
+    narrow, wide = (sentences_around(text, begin, end, sides=sides) for sides in (0, 1))
     assert wide[0] <= narrow[0] <= begin
     assert end <= narrow[1] <= wide[1] <= len(text)
 
 
-def test_one_sentence_on_each_side():
+def test_one_more_sentence_on_each_side():
     text = "One. Two. Three. Four. Five."
-    at = text.index("Three")
-    assert text[slice(*around(text, at, at + 5, sides=0))] == "Three. "
-    assert text[slice(*around(text, at, at + 5, sides=1))] == "Two. Three. Four. "
-    assert text[slice(*around(text, 0, 3, sides=1))] == "One. Two. "
-    assert text[slice(*around(text, at, at + 11, sides=1))] == "Two. Three. Four. Five."
+    start = text.index("Three")
+    assert text[slice(*sentences_around(text, start, start + 5, sides=0))] == "Three. "
+    assert text[slice(*sentences_around(text, start, start + 5, sides=1))] == "Two. Three. Four. "
+    assert text[slice(*sentences_around(text, 0, 3, sides=1))] == "One. Two. "
+    assert text[slice(*sentences_around(text, start, start + 11, sides=1))] == "Two. Three. Four. Five."

@@ -1,4 +1,4 @@
-"""Tokens of any tokenizer become spans of the original text."""
+"""Rows of tokens: spans of the original text, and the filter."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from odd_texts import ODD, texts
 
 from tour_pyserini.data.text_spans import word_offsets
-from tour_pyserini.data.token_rows import ENDS, STARTS, filtered, token_rows
+from tour_pyserini.data.token_rows import ENDS, STARTS, filter_rows, token_rows
 
 
 def roles(rows):
@@ -43,8 +43,8 @@ def test_texts_without_words_have_no_rows():
 
 
 @given(texts, st.data())
-def test_every_phrase_is_a_stretch_of_whole_words_of_the_original_text(text, data):
-    """Wherever a tokenizer cuts: inside emoji, between a letter and its accent, over blanks."""
+def test_every_phrase_consists_of_whole_words_of_the_original_text(text, data):
+    """Tokens may begin and end anywhere: inside emoji, between a letter and its accent, across blanks."""
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)) | {0, len(text)})
     offsets = list(itertools.pairwise(cuts))
     rows, tokens = token_rows(text, offsets)
@@ -68,9 +68,9 @@ def test_every_phrase_is_a_stretch_of_whole_words_of_the_original_text(text, dat
     assert len({int(row["last"]) for row in ended}) == len(ended)
 
 
-def test_the_property_is_tried_on_odd_texts():
+def test_emoji_flags_and_accents_stay_whole():
     text = " ".join(ODD)
-    rows, _ = token_rows(text, [(at, at + 1) for at in range(len(text))])
+    rows, _ = token_rows(text, [(offset, offset + 1) for offset in range(len(text))])
     found = {text[row["begin"] : row["end"]] for row in rows}
     assert {"👩‍👩‍👧", "👍🏽", "🇫🇷", "e\u0301"} <= found
 
@@ -83,18 +83,18 @@ LOGITS = np.array([[3.0, -9.0], [-1.0, 2.0], [-5.0, -2.0]])
     [
         (-np.inf, [0, 1, 2], [(True, True), (True, True), (True, True)]),
         (-2.0, [0, 1], [(True, False), (True, True)]),
-        (2.5, [0, 1], [(True, False), (False, True)]),  # the best end stays though it is below
+        (2.5, [0, 1], [(True, False), (False, True)]),  # the best end is kept, although it is below the threshold
         (99.0, [0, 1], [(True, False), (False, True)]),
     ],
 )
-def test_the_filter_takes_roles_and_leaves_the_best(threshold, kept, expected):
+def test_the_filter_removes_roles_but_keeps_the_best(threshold, kept, expected):
     rows, _ = token_rows("a b c", [(0, 1), (2, 3), (4, 5)])
-    few, places = filtered(rows, LOGITS, threshold)
-    assert places.tolist() == kept
+    few, positions = filter_rows(rows, LOGITS, threshold)
+    assert positions.tolist() == kept
     assert roles(few) == expected
-    assert roles(rows) == [(True, True)] * 3  # the rows that came are as they were
+    assert roles(rows) == [(True, True)] * 3  # the given rows are not changed
 
 
-def test_the_filter_of_nothing_is_nothing():
+def test_the_filter_accepts_no_rows():
     rows, _ = token_rows("", [])
-    assert [len(part) for part in filtered(rows, np.zeros((0, 2)), 0.0)] == [0, 0]
+    assert [len(part) for part in filter_rows(rows, np.zeros((0, 2)), 0.0)] == [0, 0]

@@ -1,4 +1,4 @@
-"""Topics that are not wanted need no text."""
+"""Topics that will not be used may have an empty text."""
 
 import pytest
 
@@ -12,7 +12,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_topic_without_text_is_refused_only_where_it_is_wanted(tmp_path, name):
+def test_a_topic_without_text_is_refused_only_if_it_is_used(tmp_path, name):
     (tmp_path / name).write_text(LINES[name])
     assert dict(read_topics(tmp_path / name, only={"a"}))["a"] == "why"
     for wanted in (None, {"0"}):

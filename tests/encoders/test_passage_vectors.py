@@ -3,7 +3,7 @@ import pytest
 from worlds import HashReranker, World
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
-from tour_pyserini.data.documents import passage
+from tour_pyserini.data.documents import Passage
 from tour_pyserini.encoders.document_vectors import PassageVectors
 
 
@@ -35,7 +35,7 @@ def test_each_passage_is_encoded_once(world):
 
 
 def test_a_known_title_reaches_the_encoder_apart(world):
-    world.texts["d4"] = passage("title", "passage d4")
+    world.texts["d4"] = Passage("title", "passage d4")
     vectors = PassageVectors(Encoder(world), docids=world.docids, texts=world.texts, dimension=8)
     assert np.array_equal(vectors(np.array([4, 5])), np.stack([-world.vectors[4], world.vectors[5]]))
 
@@ -54,6 +54,6 @@ def test_another_encoder_is_refused(world):
 
 
 def test_only_the_fields_of_the_index_are_encoded(world):
-    world.texts["d4"] = passage("ignored", "passage d4")
+    world.texts["d4"] = Passage("ignored", "passage d4")
     vectors = PassageVectors(Encoder(world), docids=world.docids, texts=world.texts, dimension=8, fields=["text"])
     assert np.array_equal(vectors(np.array([4])), world.vectors[[4]])

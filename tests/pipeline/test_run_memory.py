@@ -8,7 +8,8 @@ import pytest
 from worlds import TableEncoder, World, unit
 
 from tour_pyserini import TourConfig, TourSearcher
-from tour_pyserini.data.run_writing import search_topics, write_run
+from tour_pyserini.data.runs import write_run
+from tour_pyserini.pipeline.batches import search_topics
 from tour_pyserini.searchers.trace import Trace
 
 

@@ -56,7 +56,7 @@ def test_order_and_company_do_not_matter(bert_folder, pairs):
 def test_a_model_with_few_positions_cuts_there_and_says_so(bert_folder, pairs, caplog):
     folder = bert_folder(positions=16)
     scores = load_reranker(folder).predict(pairs)
-    assert "16 tokens at most, not 512" in caplog.text
+    assert "at most 16 tokens, not 512" in caplog.text
     np.testing.assert_allclose(scores, one_at_a_time(folder, pairs, 16)[:, 0], atol=1e-5)
 
 
@@ -75,7 +75,7 @@ def test_a_checkpoint_without_a_head_is_refused(bert_folder):
 
 
 def test_a_real_bi_encoder_is_refused(shared):
-    with pytest.raises(TourError, match="gte-small is no re-ranker"):
+    with pytest.raises(TourError, match="gte-small is not a re-ranker"):
         load_reranker(shared / "models" / "gte-small")
 
 

@@ -208,7 +208,7 @@ def test_the_default_does_not_depend_on_who_is_searched_with_whom(world):
 
 
 def test_the_scale_is_found_on_the_first_queries_and_kept(world, tmp_path):
-    from tour_pyserini.data.run_writing import search_topics
+    from tour_pyserini.pipeline.batches import search_topics
 
     def lists(batch_size):
         searcher = tour(world, TourConfig(depth=4, iterations=2))

@@ -7,7 +7,7 @@ from tour_pyserini.data.records import version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_building import build_index, check_fit
 from tour_pyserini.stores.partial_vectors import PartialVectors
-from tour_pyserini.support.files import folder_whole
+from tour_pyserini.support.files import atomic_folder
 
 SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
 
@@ -40,10 +40,10 @@ def test_what_fits_is_built(options):
 def test_a_folder_is_replaced_only_when_told(tmp_path):
     folder = tmp_path / "index"
     for name, overwrite in (("first", False), ("second", True)):
-        with folder_whole(folder, overwrite=overwrite) as new:
+        with atomic_folder(folder, overwrite=overwrite) as new:
             for file in ("index", "docid"):
                 (new / file).write_text(name)
-    with pytest.raises(TourError, match="add --overwrite"), folder_whole(folder, overwrite=False):
+    with pytest.raises(TourError, match="add --overwrite"), atomic_folder(folder, overwrite=False):
         pass
     assert (folder / "index").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
@@ -53,7 +53,7 @@ def test_a_folder_is_replaced_only_when_told(tmp_path):
 def test_an_empty_folder_behind_a_link_is_filled(tmp_path, overwrite):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with folder_whole(tmp_path / "link", overwrite=overwrite) as new:
+    with atomic_folder(tmp_path / "link", overwrite=overwrite) as new:
         (new / "index").touch()
     assert (tmp_path / "real" / "index").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"real", "link"}

@@ -6,7 +6,7 @@ from tour_pyserini.support import costs as costs_module
 from tour_pyserini.support.costs import Costs
 
 
-def test_a_stage_within_another_counts_for_itself_alone(monkeypatch):
+def test_the_time_of_an_inner_stage_is_not_counted_for_the_outer_stage(monkeypatch):
     clock = iter([0.0, 1.0, 4.0, 5.0, 5.5, 10.0, 11.0, 12.0])
     monkeypatch.setattr(costs_module.time, "perf_counter", lambda: next(clock))
     costs = Costs()

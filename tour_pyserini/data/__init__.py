@@ -1,1 +1,1 @@
-"""Topics, passages, judgements, runs and records, in all their file formats."""
+"""Read and write topics, passages, judgements, runs and records in their file formats."""

@@ -1,11 +1,11 @@
-"""Passages of a BEIR corpus, read from the file when they are asked for."""
+"""Passages of a BEIR corpus, read from its file one at a time."""
 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tour_pyserini.data import offsets
-from tour_pyserini.data.documents import Document, UnknownDocument, parse_document, passage
+from tour_pyserini.data.documents import Document, Passage, UnknownDocument, parse_document
 from tour_pyserini.errors import TourError
 
 BOM = b"\xef\xbb\xbf"
@@ -15,8 +15,8 @@ READ_BYTES = 8192
 class BeirTexts(Mapping[str, str]):
     """Docid to passage, for a file of one JSON object per line (`_id`, `title`, `text`).
 
-    The file is checked once, line by line, and never held in memory: a look-up reads one line. Look-ups from several
-    threads do not disturb each other.
+    All lines are checked once, when the file is opened. The file is not kept in memory: a look-up reads one line from
+    the disk. Several threads may look up passages at the same time.
 
     Example:
         texts = BeirTexts("scifact/corpus.jsonl")
@@ -26,10 +26,10 @@ class BeirTexts(Mapping[str, str]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         try:
-            self._file = open(self.path, "rb")  # noqa: SIM115 (stays open as long as the texts)
+            self._file = open(self.path, "rb")  # noqa: SIM115 (closed by __del__)
         except OSError as error:
             raise TourError(f"cannot read the corpus {self.path}: {error.strerror}.") from error
-        self._offsets = offsets.recall(self.path) or self._scan()
+        self._offsets = offsets.load(self.path) or self._scan()
         if not len(self):
             raise TourError(f"the corpus {self.path} holds no document.")
 
@@ -37,7 +37,7 @@ class BeirTexts(Mapping[str, str]):
         for start in self._offsets.find(docid) if isinstance(docid, str) else ():
             document = self._read(start)
             if document.docid == docid:
-                return passage(document.title, document.text)
+                return Passage(document.title, document.text)
         raise UnknownDocument(docid, self.path)
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class BeirTexts(Mapping[str, str]):
         return (document for _, document in self._lines())
 
     def _lines(self) -> Iterator[tuple[int, Document]]:
-        """Every document and the byte at which its line begins. Blank lines are none."""
+        """Every document and the offset of its line in bytes; blank lines are skipped."""
         with open(self.path, "rb") as file:
             start = 0
             for number, line in enumerate(file, start=1):
@@ -67,28 +67,31 @@ class BeirTexts(Mapping[str, str]):
                     try:
                         document = parse_document(content)
                     except ValueError as error:
-                        raise TourError(f"{self.path}, line {number} {error}; correct or remove it.") from None
+                        raise TourError(f"{self.path}, line {number} {error}; correct or delete it.") from None
                     yield start, document
                 start += len(line)
 
     def _scan(self) -> offsets.Offsets:
-        found = offsets.collect((document.docid, start) for start, document in self._lines())
-        self._refuse_duplicates(found)
-        offsets.keep(self.path, found)
-        return found
+        """Check every line, and find where each document begins."""
+        scanned = offsets.collect((document.docid, start) for start, document in self._lines())
+        self._refuse_duplicates(scanned)
+        offsets.save(self.path, scanned)
+        return scanned
 
-    def _refuse_duplicates(self, found: offsets.Offsets) -> None:
-        for starts in found.collisions():
+    def _refuse_duplicates(self, scanned: offsets.Offsets) -> None:
+        for starts in scanned.collisions():
             seen: dict[str, int] = {}
             for start in starts:
                 docid = self._read(start).docid
                 if docid in seen:
-                    first, second = (self._line_number(one) for one in (seen[docid], start))
-                    raise TourError(f"{self.path}, line {second} repeats the id {docid!r} of line {first}; remove one.")
+                    first, second = self._line_number(seen[docid]), self._line_number(start)
+                    raise TourError(
+                        f"{self.path}, line {second} repeats the id {docid!r} of line {first}; delete one of them."
+                    )
                 seen[docid] = start
 
     def _read(self, start: int) -> Document:
-        # pread has no position to share, so threads need no lock.
+        # Unlike read, pread does not move a shared file position, so threads need no lock.
         line = b""
         while b"\n" not in line:
             more = os.pread(self._file.fileno(), READ_BYTES, start + len(line))
@@ -99,15 +102,17 @@ class BeirTexts(Mapping[str, str]):
         try:
             return parse_document(_without_bom(line, start))
         except ValueError as error:
-            raise TourError(f"{self.path} was changed while in use (byte {start} {error}); start again.") from None
+            raise TourError(
+                f"{self.path} was changed while in use (the line at byte {start} {error}); start again."
+            ) from None
 
     def _line_number(self, start: int) -> int:
         with open(self.path, "rb") as file:
-            position = 0
+            offset = 0
             for number, line in enumerate(file, start=1):
-                if position == start:
+                if offset == start:
                     return number
-                position += len(line)
+                offset += len(line)
         return 0
 
 
@@ -116,11 +121,11 @@ def _without_bom(line: bytes, start: int) -> bytes:
 
 
 def corpus_file(path: Path) -> Path | None:
-    """The corpus file that a path means: itself, or the `corpus.jsonl` in a folder; None if it is neither."""
+    """The corpus file at a path: the path itself, or `corpus.jsonl` in a folder; None if neither exists."""
     if path.is_file():
         if path.suffix in {".gz", ".zip", ".bz2", ".xz", ".zst"}:
             raise TourError(
-                f"{path} is compressed, and passages are read from the middle of the file; unpack it first."
+                f"{path} is compressed, but single passages can be read only from a plain file; unpack it first."
             )
         return path
     inside = path / "corpus.jsonl"

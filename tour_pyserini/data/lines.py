@@ -1,4 +1,4 @@
-"""Lines and JSON of input files, each with its location for error messages."""
+"""Read lines and JSON of input files; every error message names the file and the line or entry."""
 
 import gzip
 import json
@@ -11,30 +11,18 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from tour_pyserini.errors import TourError
 
-
-class Place(Protocol):
-    """Something that can name itself when it is not as it should be: a line, an entry of a JSON file."""
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Raise a TourError that names the place, e.g. `queries.tsv, line 3 has no tab.`."""
-
-
-class Entry(NamedTuple):
-    """A part of a file that is no line of it, such as `data[0].paragraphs[2]` (counted from 0)."""
-
-    path: str | Path
-    where: str
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Raise a TourError that names file and part, e.g. `dev.json, entry [3] has no query text.`."""
-        raise TourError(f"{self.path}, {self.where} {reason}.")
-
-
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
+class Location(Protocol):
+    """A part of a file that error messages can name: a line, or an entry of a JSON file."""
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise a TourError that names the location, e.g. `queries.tsv, line 3 has no tab.`."""
+
+
 class Line(NamedTuple):
-    """One line that is not blank, without its line end, and where it stands (numbers begin at 1)."""
+    """One line that is not blank, without its line end; line numbers begin at 1."""
 
     path: Path
     number: int
@@ -45,8 +33,19 @@ class Line(NamedTuple):
         raise TourError(f"{self.path}, line {self.number} {reason}.")
 
 
+class Entry(NamedTuple):
+    """An entry of a JSON file, such as `data[0].paragraphs[2]` (counted from 0)."""
+
+    path: str | Path
+    where: str
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise a TourError that names file and entry, e.g. `dev.json, entry [3] has no query text.`."""
+        raise TourError(f"{self.path}, {self.where} {reason}.")
+
+
 def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
-    """The lines of a UTF-8 file, `.gz`, `.xz` or plain; blank ones are passed over."""
+    """Read the lines of a UTF-8 file (plain, `.gz` or `.xz`); blank lines are skipped."""
     path = Path(path)
     try:
         with _OPENERS.get(path.suffix, open)(path, "rb") as file:
@@ -62,7 +61,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
-    """The value that a UTF-8 JSON file, `.gz` or plain, holds."""
+    """Read the value in a UTF-8 JSON file (plain or `.gz`)."""
     path = Path(path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
@@ -76,7 +75,23 @@ def load_json(path: str | os.PathLike[str]) -> Any:
         raise TourError(f"{path}, line {line} is not UTF-8; convert the file.") from None
     except json.JSONDecodeError as error:
         raise TourError(f"{path}, line {error.lineno}, column {error.colno} is not JSON: {error.msg}.") from None
-    except ValueError as error:  # an integer of more digits than Python converts
-        raise TourError(f"{path} is not JSON that can be read: {str(error).partition(';')[0]}.") from None
+    except ValueError as error:  # an integer with more digits than Python converts
+        raise TourError(f"{path} cannot be parsed as JSON: {str(error).partition(';')[0]}.") from None
     except RecursionError:
-        raise TourError(f"{path} is not JSON that can be read: it is nested too deeply.") from None
+        raise TourError(f"{path} cannot be parsed as JSON: it is nested too deeply.") from None
+
+
+def json_object(line: Line) -> dict[str, Any]:
+    """Parse a line as a JSON object; any other line is refused."""
+    try:
+        record = json.loads(line.text)
+    except (ValueError, RecursionError):
+        line.refuse("is not JSON")
+    if not isinstance(record, dict):
+        line.refuse("is not a JSON object")
+    return record
+
+
+def first_field(record: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """The value of the first of these fields that exists and is not null; None if there is none."""
+    return next((record[name] for name in names if record.get(name) is not None), None)

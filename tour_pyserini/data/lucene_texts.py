@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from tour_pyserini.data.documents import Passage, UnknownDocument, passage
+from tour_pyserini.data.documents import Passage, UnknownDocument
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
 
@@ -15,7 +15,7 @@ class LuceneTexts(Mapping[str, str]):
 
     Args:
         searcher: a Pyserini `LuceneSearcher`, or anything with its `doc` and `num_docs`.
-        name: what messages call the index.
+        name: the index's name in error messages.
     """
 
     def __init__(self, searcher: Any, name: str) -> None:
@@ -24,18 +24,18 @@ class LuceneTexts(Mapping[str, str]):
 
     @classmethod
     def from_folder(cls, folder: Path) -> Self:
-        """Open an index on this machine."""
+        """Open an index in a folder."""
         ensure_java()
         from pyserini.search.lucene import LuceneSearcher
 
         try:
             return cls(LuceneSearcher(str(folder)), str(folder))
-        except Exception as error:  # whatever Java throws
+        except Exception as error:  # Java raises errors of many types
             raise TourError(f"cannot open the Lucene index {folder}: {first_line(error)}.") from error
 
     @classmethod
     def from_prebuilt(cls, name: str) -> Self:
-        """Open one of Pyserini's prebuilt indexes, downloaded if it is not there yet."""
+        """Open one of Pyserini's prebuilt indexes; it is downloaded the first time."""
         ensure_java()
         from pyserini.search.lucene import LuceneSearcher
 
@@ -44,7 +44,9 @@ class LuceneTexts(Mapping[str, str]):
         except Exception as error:
             raise TourError(f"cannot open Pyserini's prebuilt index {name!r}: {first_line(error)}.") from error
         if searcher is None:
-            raise TourError(f"{name!r} is no file, no folder and no prebuilt Lucene index that Pyserini can download.")
+            raise TourError(
+                f"not found: {name!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes."
+            )
         return cls(searcher, name)
 
     def __getitem__(self, docid: str) -> str:
@@ -72,7 +74,7 @@ class LuceneTexts(Mapping[str, str]):
 
 
 def _passage_in(raw: str) -> str | None:
-    """Title and text, or contents, of a raw JSON document; None if it is something else."""
+    """The passage of a raw JSON document with `text` or `contents`; None for any other document."""
     try:
         record = json.loads(raw)
     except (ValueError, RecursionError):
@@ -81,15 +83,14 @@ def _passage_in(raw: str) -> str | None:
         return None
     title, text, contents = (record.get(name) for name in ("title", "text", "contents"))
     if isinstance(text, str):
-        return passage(title if isinstance(title, str) else "", text)
+        return Passage(title if isinstance(title, str) else "", text)
     return _titled(contents) if isinstance(contents, str) else None
 
 
 def _titled(contents: str) -> str:
-    """Contents, with the title apart where they are a line of title and a line of text, as in Wikipedia for DPR.
+    """Contents as a passage with a title if they are a line of title and a line of text, as in DPR's Wikipedia.
 
-    Titles with quotation marks were taken over from a CSV file as they stood there: within marks, the inner ones
-    doubled.
+    Titles in quotation marks come from a CSV file: the outer marks are removed, and doubled inner marks become single.
     """
     title, _, text = contents.partition("\n")
     if not (title and text) or "\n" in text:

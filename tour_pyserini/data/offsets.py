@@ -1,4 +1,4 @@
-"""Where each document of a large file begins: 16 bytes per document, found again by a hash of its id."""
+"""Offsets of documents in a corpus file: 16 bytes per document, looked up by a hash of its id."""
 
 import hashlib
 import logging
@@ -11,43 +11,43 @@ from typing import NamedTuple
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import cache_home, written_whole
+from tour_pyserini.support.files import atomic_write, cache_home
 
 log = logging.getLogger(__name__)
 
-# A smaller file is scanned faster than anybody notices.
-KEPT_FROM_BYTES = 64 * 2**20
+# The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
+SAVED_FROM_BYTES = 64 * 2**20
 
 
 class Offsets(NamedTuple):
-    """Hashes of ids, ascending, and the byte at which each one's line begins; both uint64 [documents]."""
+    """Hashes of ids, ascending, and the byte offset of each document's line; both uint64 [documents]."""
 
     hashes: np.ndarray
     starts: np.ndarray
 
     def find(self, docid: str) -> list[int]:
-        """The lines that may hold this id: none, one, or in the case of a collision several."""
-        return self._among(np.uint64(hash_of(docid)))
+        """Offsets of the lines that may have this id: usually none or one; several if their hashes are equal."""
+        return self._with_hash(np.uint64(hash_of(docid)))
 
     def collisions(self) -> Iterator[list[int]]:
-        """Groups of lines whose ids have the same hash, each in file order: only they can be duplicates."""
+        """Groups of lines whose ids have equal hashes, each in file order; only these lines can repeat an id."""
         for repeated in np.unique(self.hashes[1:][self.hashes[1:] == self.hashes[:-1]]):
-            yield sorted(self._among(repeated))
+            yield sorted(self._with_hash(repeated))
 
-    def _among(self, wanted: np.uint64) -> list[int]:
+    def _with_hash(self, wanted: np.uint64) -> list[int]:
         left, right = (int(np.searchsorted(self.hashes, wanted, side)) for side in ("left", "right"))
         return self.starts[left:right].tolist()
 
 
 def hash_of(docid: str) -> int:
-    """64 bits of BLAKE2b, the same on every machine and in every process."""
+    """A 64-bit hash (BLAKE2b) that is the same on every machine and in every process."""
     return int.from_bytes(hashlib.blake2b(docid.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def collect(found: Iterable[tuple[str, int]]) -> Offsets:
-    """Offsets from (docid, start) pairs in any order."""
+def collect(documents: Iterable[tuple[str, int]]) -> Offsets:
+    """Make offsets from (docid, byte offset) pairs in any order."""
     hashes, starts = array("Q"), array("Q")
-    for docid, start in found:
+    for docid, start in documents:
         hashes.append(hash_of(docid))
         starts.append(start)
     unsorted = np.frombuffer(hashes, dtype=np.uint64) if hashes else np.empty(0, np.uint64)
@@ -55,39 +55,40 @@ def collect(found: Iterable[tuple[str, int]]) -> Offsets:
     return Offsets(unsorted[order], np.array(starts, dtype=np.uint64)[order])
 
 
-def recall(path: Path) -> Offsets | None:
-    """The offsets kept for this very file (path, size, time of change), if they are there and undamaged."""
-    kept = _kept_at(path)
-    if kept is None:
+def load(path: Path) -> Offsets | None:
+    """Load the saved offsets of a file; None if there are none for its present path, size and time of change."""
+    saved = _saved_path(path)
+    if saved is None:
         return None
     try:
-        values = np.load(kept, allow_pickle=False)
+        values = np.load(saved, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
     if values.dtype != np.uint64 or values.ndim != 1 or values.size % 2 == 0 or values[-1] != _digest(values[:-1]):
-        log.warning("the offsets in %s are damaged and are made again", kept)
+        log.warning("%s is damaged; the corpus is scanned again", saved)
         return None
     return Offsets(*np.split(values[:-1], 2))
 
 
-def keep(path: Path, offsets: Offsets) -> None:
-    """Keep the offsets for the next time; a cache that cannot be written is done without."""
-    kept = _kept_at(path)
-    if kept is None:
+def save(path: Path, offsets: Offsets) -> None:
+    """Save the offsets in the cache folder for the next time; if that is not possible, only log it."""
+    saved = _saved_path(path)
+    if saved is None:
         return
     values = np.concatenate(offsets)
     try:
-        with written_whole(kept, "wb") as file:
+        with atomic_write(saved, "wb") as file:
             np.save(file, np.append(values, _digest(values)), allow_pickle=False)
     except (TourError, OSError) as error:
-        log.info("offsets are not kept: %s", error)
+        log.info("the offsets of %s are not saved: %s", path, error)
 
 
-def _kept_at(path: Path) -> Path | None:
-    about = os.stat(path)
-    if about.st_size < KEPT_FROM_BYTES:
+def _saved_path(path: Path) -> Path | None:
+    """Where the offsets of a file are saved; None for a small file."""
+    status = os.stat(path)
+    if status.st_size < SAVED_FROM_BYTES:
         return None
-    key = f"{path.resolve()}\n{about.st_size}\n{about.st_mtime_ns}"
+    key = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
     return cache_home() / "offsets" / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
 
 

@@ -1,4 +1,4 @@
-"""Predicted answers as JSON lines."""
+"""Read and write predicted answers as JSON lines."""
 
 import json
 import math
@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any
 
-from tour_pyserini.data.lines import read_lines
-from tour_pyserini.data.topic_formats import json_object
+from tour_pyserini.data.lines import json_object, read_lines
 from tour_pyserini.errors import TourError
 
 
@@ -15,10 +14,10 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """Read predictions: lines `{"qid": "q1", "answer": "Linda Davis", "score": 3.2}`.
 
     Returns:
-        Answers by question id, best score first, equal scores in the order of the file. Scores may be left out of
-        the whole file; its order then counts.
+        Answers by question id, best score first, equal scores in the order of the file. If no line of the file has
+        a score, the order of the file is kept.
     """
-    found: dict[str, list[tuple[float, str]]] = {}
+    by_question: dict[str, list[tuple[float, str]]] = {}
     scored: bool | None = None
     for line in read_lines(path):
         record = json_object(line)
@@ -33,11 +32,14 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         if not math.isfinite(value):
             line.refuse(f"has the score {score!r:.40}, which is not a number")
         if not scored and score is not None:
-            line.refuse("has a score, and lines before it have none; give all of them or none")
-        found.setdefault(str(qid), []).append((value, answer))
-    if not found:
+            line.refuse("has a score, but the lines before it have none; give every line a score, or none")
+        by_question.setdefault(str(qid), []).append((value, answer))
+    if not by_question:
         raise TourError(f"{path} holds no predictions.")
-    return {qid: [answer for _, answer in sorted(each, key=_worst_last)] for qid, each in found.items()}
+    return {
+        qid: [answer for _, answer in sorted(predictions, key=lambda prediction: -prediction[0])]
+        for qid, predictions in by_question.items()
+    }
 
 
 def _number(score: Any) -> float:
@@ -49,12 +51,8 @@ def _number(score: Any) -> float:
         return math.inf
 
 
-def _worst_last(prediction: tuple[float, str]) -> float:
-    return -prediction[0]
-
-
 def write_predictions(file: IO[str], qid: str, hits: Sequence[Any]) -> None:
-    """Write a question's phrases, best first : `qid`, `answer`, `score`, `passage`, and `span`, its place there.
+    """Write the phrases found for a question, one line each: `qid`, `answer`, `score`, `passage` (a docid) and `span`.
 
     The span is in characters of the passage's text: `text[span[0]:span[1]]` is the answer.
     """

@@ -13,25 +13,25 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import sha256, written_whole
+from tour_pyserini.support.files import atomic_write, sha256
 
 PASSAGE_INDEX = "tour-index.json"
-"""The file in a folder of a passage index that tells how it was made."""
+"""Name of the record in the folder of a passage index."""
 PHRASE_INDEX = "tour-phrases.json"
-"""The same for a phrase index."""
+"""Name of the record in the folder of a phrase index."""
 
 _PACKAGES = ("tour_pyserini", "pyserini", "faiss-cpu", "torch", "transformers", "onnxruntime", "numpy")
-# Reading a file larger than this only to name it would take longer than many a search.
-_LARGEST = 4 << 30
+# Larger files get no checksum: computing it would take longer than many searches.
+_LARGEST_CHECKSUMMED = 4 << 30
 
 
 def record_path(run: str | os.PathLike[str]) -> Path:
-    """Where the record of a run is: `runs/a.trec` has `runs/a.trec.json`."""
+    """The path of the record of a run: `runs/a.trec.json` for `runs/a.trec`."""
     return Path(f"{os.fspath(run)}.json")
 
 
 def predictions_path(run: str | os.PathLike[str]) -> Path:
-    """Where the answers that came with a run are, unless told otherwise: `runs/a.trec.answers.jsonl`."""
+    """The default path of the answers that belong to a run: `runs/a.trec.answers.jsonl` for `runs/a.trec`."""
     return Path(f"{os.fspath(run)}.answers.jsonl")
 
 
@@ -51,10 +51,10 @@ def write_record(
         run: the run file.
         arguments: the command's arguments by name.
         config: the settings that were used.
-        files: the inputs by role; what is not a file on this machine (a prebuilt name) is kept as it is.
+        files: paths of the inputs by role; the name of a prebuilt index is recorded as a name.
         models: fingerprints by role.
-        found: settings that were found on the way rather than given.
-        costs: what it cost.
+        found: settings that were not given but computed during the search, such as the similarity scale.
+        costs: counts and seconds of the run.
     """
     record = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -68,24 +68,24 @@ def write_record(
         "run": {"sha256": sha256(run)},
         "costs": dataclasses.asdict(costs),
     }
-    with written_whole(record_path(run)) as file:
+    with atomic_write(record_path(run)) as file:
         json.dump(record, file, indent=1, ensure_ascii=False)
         file.write("\n")
 
 
 def read_costs(run: str | os.PathLike[str]) -> Costs | None:
-    """The costs in a run's record, or None where there is no record."""
+    """Read the costs from a run's record; None if there is no record."""
     path = record_path(run)
     if not path.exists():
         return None
     try:
         return Costs(**json.loads(path.read_text(encoding="utf-8"))["costs"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TourError(f"{path} is not the record of a run ({error}); remove it or make the run again.") from error
+        raise TourError(f"{path} is not the record of a run ({error}); delete it or make the run again.") from error
 
 
 def version_of(package: str) -> str | None:
-    """The version of an installed package, or None where it is not installed."""
+    """The version of an installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -93,16 +93,16 @@ def version_of(package: str) -> str | None:
 
 
 def _identity(path: str | os.PathLike[str]) -> dict[str, Any]:
-    place = Path(path)
-    if (place / PHRASE_INDEX).is_file():
-        # Its description holds the checksums of the other files, which have gigabytes.
-        return {"path": str(path), "files": {PHRASE_INDEX: _identity(place / PHRASE_INDEX)}}
-    if place.is_dir():
-        return {
-            "path": str(path),
-            "files": {name.name: _identity(name) for name in sorted(place.iterdir()) if name.is_file()},
-        }
-    if not place.is_file():
+    """What identifies an input: its path with the size and checksum of each file, or the name of a prebuilt index."""
+    input_path = Path(path)
+    if (input_path / PHRASE_INDEX).is_file():
+        # The index's own record holds the checksums of its other files, which are gigabytes large.
+        return {"path": str(path), "files": {PHRASE_INDEX: _identity(input_path / PHRASE_INDEX)}}
+    if input_path.is_dir():
+        files = sorted(file for file in input_path.iterdir() if file.is_file())
+        return {"path": str(path), "files": {file.name: _identity(file) for file in files}}
+    if not input_path.is_file():
         return {"name": str(path)}
-    size = place.stat().st_size
-    return {"path": str(path), "bytes": size, **({"sha256": sha256(place)} if size <= _LARGEST else {})}
+    size = input_path.stat().st_size
+    checksum = {"sha256": sha256(input_path)} if size <= _LARGEST_CHECKSUMMED else {}
+    return {"path": str(path), "bytes": size, **checksum}

@@ -1,4 +1,4 @@
-"""Retrieval results as JSON: Pyserini's layout by question id, and DPR's list."""
+"""Read and write retrieval results as JSON: Pyserini's object by question id, or DPR's list."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.data.lines import Entry, load_json
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
@@ -33,59 +33,96 @@ def write_dpr_json(
     questions: Sequence[Question],
     retrieved: Mapping[str, Sequence["ScoredDoc"]],
     texts: Mapping[str, str],
-    found: Mapping[str, set[str]],
+    answering: Mapping[str, set[str]],
     *,
     layout: str = "pyserini",
 ) -> None:
-    """Write what was retrieved, question by question; passages are read as they are written.
+    """Write the passages that were retrieved for each question; only one question is in memory at a time.
 
     Args:
-        path: the file to write, whole or not at all.
-        questions: every one is written, also one without hits, so that evaluations average over all.
+        path: the file to write; if anything fails, it is not written.
+        questions: all questions; those without hits are written too, because evaluations average over all.
         retrieved: hits by question id, best first.
         texts: docid to passage.
-        found: docids of the passages that contain an answer, by question id.
+        answering: docids of the passages that contain an answer, by question id.
         layout: `pyserini`, `{id: {"question", "answers", "contexts": [{"docid", "score", "text", "has_answer"}]}}`
             with `title`, a line break and `text` as the text; or `dpr`, `[{"id", "question", "answers", "ctxs":
-            [{"id", "title", "text", "score", "has_answer"}]}]`. Scores are strings, as both have them.
+            [{"id", "title", "text", "score", "has_answer"}]}]`. Scores are strings in both.
     """
     if layout not in LAYOUTS:
-        raise TourError(f"there is no layout {layout!r}; choose one of {', '.join(LAYOUTS)}.")
-    opening, written, closing = LAYOUTS[layout]
-    with written_whole(path) as file:
+        raise TourError(f"unknown layout {layout!r}; choose one of {', '.join(LAYOUTS)}.")
+    opening, as_json, closing = LAYOUTS[layout]
+    with atomic_write(path) as file:
         file.write(opening)
         for position, question in enumerate(questions):
+            with_answer = answering[question.qid]
             contexts = [
-                Context(hit.doc_id, hit.score, *one_line_parts(texts[hit.doc_id]), hit.doc_id in found[question.qid])
+                Context(hit.doc_id, hit.score, *one_line_parts(texts[hit.doc_id]), hit.doc_id in with_answer)
                 for hit in retrieved[question.qid]
             ]
-            file.write(f"{',' if position else ''}\n{written(question, contexts)}")
+            file.write(f"{',' if position else ''}\n{as_json(question, contexts)}")
         file.write(f"\n{closing}\n")
 
 
+def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
+    """Read the hits of a file of retrieval results, in the order of the file.
+
+    Args:
+        path: Pyserini's layout, whose keys are the question ids; or DPR's list, where the position of a question
+            (0, 1, 2, ...) is its id if it has no `id`; Pyserini numbers the same questions in the same way.
+
+    Yields:
+        One hit per context.
+    """
+    from ir_measures import ScoredDoc
+
+    for question, qid, contexts in _questions(Path(path)):
+        seen = set()
+        for position, context in enumerate(contexts):
+            entry = question._replace(where=f"{question.where}, context [{position}]")
+            if not isinstance(context, dict):
+                entry.refuse("is not a JSON object")
+            docid = _id(entry, context.get("docid", context.get("id")), "passage id")
+            if docid in seen:
+                entry.refuse(f"lists document {docid!r} a second time")
+            seen.add(docid)
+            yield ScoredDoc(qid, docid, _score(entry, context.get("score")))
+
+
 def _as_pyserini(question: Question, contexts: Sequence[Context]) -> str:
-    entry = {
+    record = {
         "question": question.text,
         "answers": question.answers,
         "contexts": [
-            {"docid": one.docid, "score": str(one.score), "text": f"{one.title}\n{one.text}", "has_answer": one[-1]}
-            for one in contexts
+            {
+                "docid": context.docid,
+                "score": str(context.score),
+                "text": f"{context.title}\n{context.text}",
+                "has_answer": context.has_answer,
+            }
+            for context in contexts
         ],
     }
-    return f"{json.dumps(question.qid)}: {json.dumps(entry)}"
+    return f"{json.dumps(question.qid)}: {json.dumps(record)}"
 
 
 def _as_dpr(question: Question, contexts: Sequence[Context]) -> str:
     ctxs = [
-        {"id": one.docid, "title": one.title, "text": one.text, "score": str(one.score), "has_answer": one.has_answer}
-        for one in contexts
+        {
+            "id": context.docid,
+            "title": context.title,
+            "text": context.text,
+            "score": str(context.score),
+            "has_answer": context.has_answer,
+        }
+        for context in contexts
     ]
     return json.dumps({"id": question.qid, "question": question.text, "answers": question.answers, "ctxs": ctxs})
 
 
 class _Layout(NamedTuple):
     opening: str
-    written: Callable[[Question, Sequence[Context]], str]
+    as_json: Callable[[Question, Sequence[Context]], str]
     closing: str
 
 
@@ -94,77 +131,53 @@ LAYOUTS: Mapping[str, _Layout] = MappingProxyType(
 )
 
 
-def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
-    """Read hits, in the order of the file.
-
-    Args:
-        path: Pyserini's layout, whose keys are the question ids; or DPR's list, where a question without an `id` has
-            its position, 0, 1, 2, ..., as Pyserini numbers the same questions.
-
-    Yields:
-        Hits; a question without contexts has none.
-    """
-    from ir_measures import ScoredDoc
-
-    for question, qid, contexts in _questions(Path(path)):
-        seen = set()
-        for position, context in enumerate(contexts):
-            place = question._replace(where=f"{question.where}, context [{position}]")
-            if not isinstance(context, dict):
-                place.refuse("is not a JSON object")
-            docid = _id(place, context.get("docid", context.get("id")), "passage id")
-            if docid in seen:
-                place.refuse(f"lists document {docid!r} a second time")
-            seen.add(docid)
-            yield ScoredDoc(qid, docid, _score(place, context.get("score")))
-
-
 def _questions(path: Path) -> Iterator[tuple[Entry, str, list[Any]]]:
+    """The location, id and contexts of each question."""
     value = load_json(path)
     if isinstance(value, dict):
         for key, record in value.items():
-            place = Entry(path, f"question {key!r}")
-            yield place, _id(place, key, "id"), _contexts(place, record, "contexts")
+            entry = Entry(path, f"question {key!r}")
+            yield entry, _id(entry, key, "id"), _contexts(entry, record, "contexts")
     elif isinstance(value, list):
         seen = set()
         for position, record in enumerate(value):
-            place = Entry(path, f"entry [{position}]")
-            contexts = _contexts(place, record, "ctxs")
-            qid = _id(place, record.get("id", position), "id")
+            entry = Entry(path, f"entry [{position}]")
+            contexts = _contexts(entry, record, "ctxs")
+            qid = _id(entry, record.get("id", position), "id")
             if qid in seen:
-                place.refuse(f"repeats the question id {qid!r}")
+                entry.refuse(f"repeats the question id {qid!r}")
             seen.add(qid)
-            yield place, qid, contexts
+            yield entry, qid, contexts
     else:
-        raise TourError(f"{path} holds no retrieval results: expected an object by question id, or a list.")
+        raise TourError(f"{path} holds no retrieval results: expected a JSON object by question id, or a list.")
 
 
-def _contexts(place: Entry, record: Any, name: str) -> list[Any]:
+def _contexts(entry: Entry, record: Any, name: str) -> list[Any]:
     contexts = record.get(name) if isinstance(record, dict) else None
     if not isinstance(contexts, list):
-        place.refuse(f"has no list `{name}`")
+        entry.refuse(f"has no list `{name}`")
     return contexts
 
 
-def _id(place: Entry, value: Any, what: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or not _fits(str(value)):
-        place.refuse(f"has no {what} that a run file can hold")
+def _id(entry: Entry, value: Any, what: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or not _fits_run_file(str(value)):
+        entry.refuse(f"has no {what} that can be written to a run file")
     return str(value)
 
 
-def _fits(column: str) -> bool:
+def _fits_run_file(column: str) -> bool:
     try:
         column.encode()
-    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can escape
+    except UnicodeEncodeError:  # JSON can contain half of an escaped surrogate pair
         return False
     return column.split() == [column]
 
 
-def _score(place: Entry, value: Any) -> float:
+def _score(entry: Entry, value: Any) -> float:
     try:
         score = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        place.refuse(f"has the score {value!r:.40}, which is not a number")
+        entry.refuse(f"has the score {value!r:.40}, which is not a number")
     return score

@@ -1,14 +1,13 @@
-"""Which queries belong to which split: published annotations of train-test overlap, or a plain list."""
+"""Read which queries belong to which split: published annotations of train-test overlap, or a plain list."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from tour_pyserini.data.lines import Line, read_lines
-from tour_pyserini.data.topic_formats import json_object
+from tour_pyserini.data.lines import Line, json_object, read_lines
 from tour_pyserini.errors import TourError
 
-# The labels of Lewis et al. (2020), in the order of their tables; a query has several of them.
+# The split names of Lewis et al. (2020), in the order of their tables; a query is in several of them.
 PUBLISHED = (
     *("total", "question_overlap", "no_question_overlap"),
     *("answer_overlap", "no_answer_overlap", "answer_overlap_only", "no_overlap"),
@@ -18,17 +17,17 @@ PUBLISHED = (
 def read_splits(
     path: str | os.PathLike[str], *, judged: Collection[str], topics: Sequence[str] | None = None
 ) -> dict[str, set[str]]:
-    """Read splits.
+    """Read the splits of an evaluation.
 
     Args:
         path: JSON lines as published by Lewis et al. (2020), `{"id": 0, "labels": ["total", "answer_overlap"]}`, whose
-            ids count the questions of the test set from 0; or `{"qid": "q1", "split": "train"}`, or `qid<TAB>split`.
-            `labels` and `split` may stand for each other.
-        judged: the queries that may be named where there are no topics.
-        topics: all query ids in the order of their file; needed where questions are counted.
+            ids are positions in the test set, from 0; or `{"qid": "q1", "split": "train"}`, or `qid<TAB>split`.
+            JSON lines may combine `id` or `qid` with `labels` or `split`.
+        judged: ids of the judged queries; without `topics`, the file must name no other.
+        topics: all query ids in the order of the topics file; needed if the file gives positions.
 
     Returns:
-        Splits by name, the published names first, each with the ids of its queries.
+        The query ids of each split, by its name; the published names come first.
     """
     known = set(judged if topics is None else topics)
     splits: dict[str, set[str]] = {}
@@ -66,9 +65,9 @@ def _query(line: Line, record: Mapping[str, Any], topics: Sequence[str] | None) 
     if not isinstance(position, int) or isinstance(position, bool):
         line.refuse("has neither a `qid` nor a whole number as its `id`")
     if topics is None:
-        line.refuse("counts questions; give the topics in whose order they are counted with --topics")
+        line.refuse("gives the position of a question in the topics file; give that file with --topics")
     if not 0 <= position < len(topics):
-        line.refuse(f"has the id {position}, but the {len(topics)} topics count from 0 to {len(topics) - 1}")
+        line.refuse(f"has the id {position}, but the {len(topics)} topics have the positions 0 to {len(topics) - 1}")
     return topics[position]
 
 

@@ -1,4 +1,4 @@
-"""Words and sentences of a text, by their offsets."""
+"""Find the words and sentences of a text, as offsets of their characters."""
 
 import re
 from functools import cache
@@ -9,42 +9,33 @@ from numpy.typing import NDArray
 
 Offsets = NDArray[np.int64]
 
-# Letters and digits with all that combines with them; else one character as a reader sees it, such as a family of
-# emoji or a flag, which is several code points.
+# A run of letters and digits with their combining marks; otherwise one character as a reader sees it (a flag or a
+# family emoji consists of several code points).
 _WORD = r"(?:[\p{L}\p{N}][\p{M}\p{Cf}]*)+|(?![\s\x1c-\x1f])\X"
+# Full stops or similar, closing quotes or brackets, then white space that is not followed by a small letter.
+_SENTENCE_END = re.compile(r"""[.!?…。！？]+["'”’»)\]]*(?:\s++(?![a-z])|$)|[。！？]["'”’»)\]]*""")
+# Full stops that do not end a sentence: initials, and abbreviations before a name or a number.
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\"'“.])(?:[A-Za-z]|Mr|Mrs|Ms|Dr|St|Mt|Jr|Sr|Lt|Col|Gen|Capt|Sgt|Prof|Rev|vs|No|ca|cf)\.$"
+)
 
 
 def word_offsets(text: str) -> Offsets:
-    """Where the words of a text begin and end: [w, 2], in characters of the text as it is, in order.
+    """Find where the words of a text begin and end: [w, 2], in characters of the unchanged text, in order.
 
-    A run of letters and digits is a word, every other character that is not white space is a word of its own. Nothing
-    is normalised, so that `text[begin:end]` is the word.
+    A run of letters and digits is a word, every other character that is not white space is a word of its own. The
+    text is not normalised: `text[begin:end]` is the word.
 
     Example:
         >>> word_offsets("It's 1901.").tolist()
         [[0, 2], [2, 3], [3, 4], [5, 9], [9, 10]]
     """
-    spans = [match.span() for match in _pattern().finditer(text)]
+    spans = [match.span() for match in _word_pattern().finditer(text)]
     return np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 
-@cache
-def _pattern() -> Any:
-    import regex
-
-    return regex.compile(_WORD)
-
-
-# A full stop, or several, what closes after it, and white space before something that is no small letter.
-_END = re.compile(r"""[.!?…。！？]+["'”’»)\]]*(?:\s++(?![a-z])|$)|[。！？]["'”’»)\]]*""")
-# Stops that end no sentence: initials and what is usually shortened before a name or a number.
-_SHORT = re.compile(
-    r"(?:^|[\s(\"'“.])(?:[A-Za-z]|Mr|Mrs|Ms|Dr|St|Mt|Jr|Sr|Lt|Col|Gen|Capt|Sgt|Prof|Rev|vs|No|ca|cf)\.$"
-)
-
-
 def sentence_offsets(text: str) -> Offsets:
-    """Where sentences begin and end: [s, 2], in characters; together they cover the text.
+    """Find where sentences begin and end: [s, 2], in characters; together they cover the text.
 
     White space belongs to the sentence before it. A text without a boundary is one sentence, an empty text has none.
 
@@ -52,17 +43,17 @@ def sentence_offsets(text: str) -> Offsets:
         >>> sentence_offsets("J. K. Rowling wrote it. When?").tolist()
         [[0, 24], [24, 29]]
     """
-    ends = [match.end() for match in _END.finditer(text) if not _is_short(text, match)]
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if not _is_abbreviation(text, match)]
     if text and (not ends or ends[-1] < len(text)):
         ends.append(len(text))
     return np.array([*zip([0, *ends], ends, strict=False)], dtype=np.int64).reshape(-1, 2)
 
 
-def around(text: str, begin: int, end: int, *, sides: int) -> tuple[int, int]:
-    """The stretch of the sentences that hold `text[begin:end]`, and `sides` more before and after them.
+def sentences_around(text: str, begin: int, end: int, *, sides: int) -> tuple[int, int]:
+    """Find the span of the sentences that contain `text[begin:end]`, with `sides` more sentences before and after them.
 
     Example:
-        >>> around("One. Two. Three. Four.", 5, 8, sides=1)
+        >>> sentences_around("One. Two. Three. Four.", 5, 8, sides=1)
         (0, 17)
     """
     sentences = sentence_offsets(text)
@@ -73,7 +64,15 @@ def around(text: str, begin: int, end: int, *, sides: int) -> tuple[int, int]:
     return int(sentences[max(0, first - sides), 0]), int(sentences[min(len(sentences) - 1, last + sides), 1])
 
 
-def _is_short(text: str, match: re.Match[str]) -> bool:
+@cache
+def _word_pattern() -> Any:
+    import regex
+
+    return regex.compile(_WORD)
+
+
+def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
     return (
-        match.group().strip() == "." and _SHORT.search(text[max(0, match.start() - 6) : match.start() + 1]) is not None
+        match.group().strip() == "."
+        and _ABBREVIATION.search(text[max(0, match.start() - 6) : match.start() + 1]) is not None
     )

@@ -1,4 +1,4 @@
-"""Texts from whatever names them."""
+"""Open a collection of passages: a BEIR corpus or a Lucene index."""
 
 import os
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """Open a mapping from docid to passage text.
 
     Args:
-        spec: a mapping (returned as it is); a BEIR `corpus.jsonl`, or a folder that holds one; the folder of a
-            Pyserini Lucene index that stores its documents; or the name of a prebuilt one.
+        spec: a mapping (returned unchanged); the path of a BEIR `corpus.jsonl`, or of the folder that contains it; the
+            folder of a Pyserini Lucene index that stores its documents; or the name of a prebuilt Lucene index.
 
     Example:
         texts = open_texts("collections/scifact")
@@ -27,9 +27,11 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
         return BeirTexts(file)
     if path.is_dir():
         if not any(path.glob("segments_*")):
-            raise TourError(f"{path} holds neither a corpus.jsonl nor a Lucene index; name the file or another folder.")
+            raise TourError(
+                f"{path} contains neither a corpus.jsonl nor a Lucene index; give the corpus file or another folder."
+            )
         return LuceneTexts.from_folder(path)
-    # What looks like a path was meant as one: asking Pyserini to download it would end in an obscure message.
+    # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
     if isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".gz", ".tsv"}:
-        raise TourError(f"there is no corpus {path}; give a BEIR corpus.jsonl or a Lucene index.")
+        raise TourError(f"corpus not found: {path}; give a BEIR corpus.jsonl or a Lucene index.")
     return LuceneTexts.from_prebuilt(spec)

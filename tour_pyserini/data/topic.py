@@ -1,51 +1,50 @@
-"""One query of a topics file, checked."""
+"""One topic of a topics file, and the checks of its id, text and answers."""
 
 import ast
 import json
 from typing import Any, NamedTuple
 
-from tour_pyserini.data.lines import Place
+from tour_pyserini.data.lines import Location
 
 
 class Topic(NamedTuple):
-    """A query's id and text, and the answers where the file has them."""
+    """The id and text of a query, and its answers where the file has them."""
 
     qid: str
     text: str
     answers: list[str] | None = None
 
 
-def checked_topic(place: Place, qid: str, text: str, answers: list[str] | None = None) -> Topic:
-    """A topic that a run file can hold: an id in UTF-8 without white space."""
+def checked_topic(location: Location, qid: str, text: str, answers: list[str] | None = None) -> Topic:
+    """Make a topic; an id that cannot be written to a run file is refused."""
     if not qid:
-        place.refuse("has an empty query id")
+        location.refuse("has an empty query id")
     if qid.split() != [qid]:
-        place.refuse(f"has white space in the query id {qid!r}, which no run file can hold")
+        location.refuse(f"has white space in the query id {qid!r}; run files do not allow it")
     if any("\ud800" <= character <= "\udfff" for character in qid):
-        place.refuse(f"has half a surrogate pair in the query id {qid!r}, which no UTF-8 file can hold")
+        location.refuse(f"has half a surrogate pair in the query id {qid!r}, which cannot be written as UTF-8")
     return Topic(qid, text.strip(), answers)
 
 
-def with_text(place: Place, topic: Topic) -> Topic:
-    """The topic, if its text is not empty."""
+def require_text(location: Location, topic: Topic) -> None:
+    """Refuse a topic whose text is empty."""
     if not topic.text:
-        place.refuse(f"has no text for the query {topic.qid!r}")
-    return topic
+        location.refuse(f"has no text for the query {topic.qid!r}")
 
 
-def parse_answers(place: Place, written: str) -> list[str]:
-    """A list of strings as JSON or Python writes it. Only literals are read; nothing is evaluated."""
+def parse_answers(location: Location, written: str) -> list[str]:
+    """Parse a list of strings, written as JSON or as a Python literal. No code is evaluated."""
     for parse in (json.loads, ast.literal_eval):
         try:
             answers = parse(written)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        return checked_answers(place, answers)
-    place.refuse("does not have a list of strings as its answers")
+        return checked_answers(location, answers)
+    location.refuse("does not have a list of strings as its answers")
 
 
-def checked_answers(place: Place, answers: Any) -> list[str]:
-    """The value itself, if it is a list of strings."""
+def checked_answers(location: Location, answers: Any) -> list[str]:
+    """The value unchanged, if it is a list of strings; any other value is refused."""
     if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        place.refuse("does not have a list of strings as its answers")
+        location.refuse("does not have a list of strings as its answers")
     return answers

@@ -1,4 +1,4 @@
-"""Queries with their ids and answers, from local files or from Pyserini."""
+"""Read topics and questions with answers, from files or by Pyserini's names."""
 
 import copy
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tour_pyserini.data.lines import Entry
-from tour_pyserini.data.topic import checked_answers, checked_topic, parse_answers, with_text
+from tour_pyserini.data.topic import checked_answers, checked_topic, parse_answers, require_text
 from tour_pyserini.data.topic_formats import Topics, local_topics
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 def read_topics(
     spec: str | os.PathLike[str], topics_format: str = "default", *, only: Set[str] | None = None
 ) -> "QueryIterator":
-    """Read queries into one of Pyserini's query iterators, in Pyserini's order.
+    """Read topics into one of Pyserini's query iterators, in Pyserini's order.
 
     Args:
         spec: a `.tsv`, `.txt` or `.csv` file (`id<TAB>text`, or DPR's `question<TAB>[answers]`), a `.jsonl` file
             (BEIR's queries, or questions with answers), a `.json` file (a list of questions with answers, as DPR and
-            EntityQuestions have it, SQuAD's layout, or Pyserini's retrieval results), each also as `.gz`; anything
-            else is left to Pyserini: its other formats and its names for topics.
-        topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); all but the default are left
-            to Pyserini.
-        only: ids of the topics that will be used: a file on this machine may have others without a text, as CACM's.
+            EntityQuestions publish them, SQuAD's layout, or Pyserini's retrieval results), each also as `.gz`.
+            Pyserini reads everything else: its other formats and its names for topics.
+        topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); Pyserini reads all but the
+            default.
+        only: ids of the topics that will be used, all by default; the other topics of a file on this machine may have
+            an empty text, as some of CACM's do.
 
     Returns:
         An iterator over (id, text); `topics[id]["answers"]` is a list of strings where the file has answers.
@@ -53,11 +54,11 @@ def _from_pyserini(name: str, topics_format: str) -> "QueryIterator":
     try:
         kind = TopicsFormat(topics_format)
     except ValueError:
-        known = ", ".join(one.value for one in TopicsFormat)
-        raise TourError(f"there is no topics format {topics_format!r}; choose one of {known}.") from None
+        known = ", ".join(known_format.value for known_format in TopicsFormat)
+        raise TourError(f"unknown topics format {topics_format!r}; choose one of {known}.") from None
     try:
         iterator = get_query_iterator(name, kind)
-    except Exception as error:  # whatever Pyserini or Java throws
+    except Exception as error:  # Pyserini and Java raise errors of many types
         reason = first_line(error)
         raise TourError(f"Pyserini cannot read the topics {name!r} ({topics_format}): {reason}.") from error
     if kind is TopicsFormat.DEFAULT:
@@ -69,43 +70,45 @@ def _from_pyserini(name: str, topics_format: str) -> "QueryIterator":
 def _check_texts(name: str, topics: dict[int | str, Any]) -> None:
     for qid, topic in topics.items():
         title = topic.get("title")
-        place = Entry(name, f"query {qid!r}")
-        with_text(place, checked_topic(place, str(qid), title if isinstance(title, str) else ""))
+        entry = Entry(name, f"query {qid!r}")
+        require_text(entry, checked_topic(entry, str(qid), title if isinstance(title, str) else ""))
 
 
 def _with_answers(name: str, qid: int | str, topic: Any) -> Any:
-    """The topic with its answers as a list of strings, where Pyserini may have the text of a list."""
+    """The topic with its answers as a list of strings; Pyserini may give the list as one string."""
     answers = topic.get("answers") if isinstance(topic, dict) else None
     if answers is None:
         return topic
-    place = Entry(name, f"query {qid!r}")
+    entry = Entry(name, f"query {qid!r}")
     if not isinstance(answers, str):
-        return topic | {"answers": checked_answers(place, answers)}
-    if answers.startswith('"'):  # as a CSV file quotes a text that has quotes in it
+        return topic | {"answers": checked_answers(entry, answers)}
+    if answers.startswith('"'):  # quoted as in a CSV file
         answers = answers[1:-1].replace('""', '"')
-    return topic | {"answers": parse_answers(place, answers)}
+    return topic | {"answers": parse_answers(entry, answers)}
 
 
 def judged_only(
     iterator: "QueryIterator", judged: Set[str], *, source: str | os.PathLike[str] = "the judgements"
 ) -> "QueryIterator":
-    """Only the topics that are judged; BEIR's queries.jsonl holds those of all splits.
+    """Keep only the topics that are judged; BEIR's queries.jsonl holds the topics of all splits.
 
     Args:
-        iterator: topics, left as they are.
+        iterator: all topics; it is not changed.
         judged: ids of judged topics.
-        source: where they come from, for an error.
+        source: name of the judgements in error messages.
     """
     kept = copy.copy(iterator)
     kept.topics = {qid: topic for qid, topic in iterator.topics.items() if str(qid) in judged}
     kept.order = [qid for qid in iterator.order if qid in kept.topics]
     if not kept.topics:
-        raise TourError(f"{source} judges none of the {len(iterator)} topics; check that both belong together.")
+        raise TourError(
+            f"{source} judges none of the {len(iterator)} topics; check that both belong to the same collection."
+        )
     return kept
 
 
 class Question(NamedTuple):
-    """A question's id, its text and its answers (for some collections regular expressions)."""
+    """The id, text and answers of a question; in some collections the answers are regular expressions."""
 
     qid: str
     text: str
@@ -113,10 +116,10 @@ class Question(NamedTuple):
 
 
 def read_questions(spec: str | os.PathLike[str]) -> list[Question]:
-    """Read questions and their answers in the order of their file, or of Pyserini where a name is given.
+    """Read questions and their answers in the order of their file, or in Pyserini's order if `spec` is a name.
 
     Args:
-        spec: what `read_topics` takes; for a file on this machine, Java is not started.
+        spec: as in `read_topics`; Java is not started for a file on this machine that we read ourselves.
 
     Example:
         >>> read_questions("topics.dpr.nq.test.txt")[0]  # doctest: +SKIP
@@ -134,6 +137,5 @@ def read_questions(spec: str | os.PathLike[str]) -> list[Question]:
 
 
 def _questions_from_pyserini(spec: str | os.PathLike[str]) -> Topics:
-
     iterator = read_topics(spec)
     return {qid: iterator.topics[qid] for qid in iterator.order}

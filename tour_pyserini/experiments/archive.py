@@ -12,11 +12,11 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.lines import Line, read_lines
 from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.records import predictions_path, record_path
-from tour_pyserini.data.runs import best_first, by_rank, read_run
+from tour_pyserini.data.runs import best_first, read_run, scores_by_rank
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of
 from tour_pyserini.experiments.locations import Places
-from tour_pyserini.support.files import replaced_whole, sha256, written_whole
+from tour_pyserini.support.files import atomic_replace, atomic_write, sha256
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
@@ -51,13 +51,13 @@ def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], 
 def write_packed(content: bytes, output: Path, record: Record) -> None:
     """Write a run's lines compressed, and its record beside it."""
     with (
-        replaced_whole(output) as partial,
+        atomic_replace(output) as partial,
         open(partial, "wb") as raw,
         # No name and no time in the file's head.
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
     ):
         packed.write(content)
-    with written_whole(record_path(output)) as file:
+    with atomic_write(record_path(output)) as file:
         file.write(json.dumps({**record, "run": {"sha256": sha256(output)}}, ensure_ascii=False) + "\n")
 
 
@@ -120,7 +120,7 @@ class Archive(NamedTuple):
         return [
             ScoredDoc(query, docid, score)
             for query, docids in self.docids[condition].items()
-            for docid, score in zip(docids, by_rank(len(docids)), strict=True)
+            for docid, score in zip(docids, scores_by_rank(len(docids)), strict=True)
         ]
 
 
@@ -134,7 +134,7 @@ def write_archive(runs: Mapping[str, Path], output: Path) -> None:
         records[condition] = {key: value for key, value in record.items() if key != "run"}
     lists = {condition: _docids(run) for condition, run in runs.items()}
     queries = dict.fromkeys(query for docids in lists.values() for query in docids)
-    with replaced_whole(output) as partial, lzma.open(partial, "wt", preset=6, encoding="utf-8") as file:
+    with atomic_replace(output) as partial, lzma.open(partial, "wt", preset=6, encoding="utf-8") as file:
         file.write(json.dumps(records, ensure_ascii=False) + "\n")
         for query in queries:
             for condition, docids in lists.items():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tour_pyserini.experiments.definition import Scores
 from tour_pyserini.experiments.measuring import Rows
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 TOLERANCE = 0.0001
 CLOSE = 0.0005
@@ -44,7 +44,7 @@ def write_expected(path: str | os.PathLike[str], rows: Rows, before: Scores) -> 
             merged.setdefault(cell.name, {})[condition] = row.means
     text = Path(path).read_text(encoding="utf-8")
     kept = text.split("\nexpected:")[0].rstrip("\n")
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(f"{kept}\n\nexpected:  # written by --write-expected; nothing may follow\n")
         for cell_name, conditions in merged.items():
             file.write(f"  {cell_name}:\n")

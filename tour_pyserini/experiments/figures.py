@@ -9,7 +9,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Cell, Experiment, FigureOf
 from tour_pyserini.experiments.measuring import Rows
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import replaced_whole
+from tour_pyserini.support.files import atomic_replace
 
 
 class Curve(NamedTuple):
@@ -123,7 +123,7 @@ def draw_panels(
     figure.suptitle(title, fontsize=10, parse_math=False)
     columns_of_legend = max(1, min(4, len(named), len(columns)))
     figure.legend(named.values(), named, loc="outside lower center", ncols=columns_of_legend, fontsize=8, frameon=False)
-    with replaced_whole(output) as partial:
+    with atomic_replace(output) as partial:
         figure.savefig(partial, dpi=150, format=output.suffix.lstrip("."))
 
 

@@ -13,7 +13,7 @@ from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.measuring import Measures, Rows
 from tour_pyserini.experiments.result_tables import all_tables, split_tables
 from tour_pyserini.experiments.table_lines import title_of
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 ENDINGS = {"text": "txt", "markdown": "md", "latex": "tex"}
 
@@ -44,7 +44,7 @@ def write_tables(tables: Sequence[Table], folder: Path) -> Iterator[Path]:
     """Write the tables as text, Markdown and LaTeX."""
     for name, ending in ENDINGS.items():
         path = folder / f"tables.{ending}"
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             file.write("\n\n".join(FORMATS[name](table) for table in tables) + "\n")
         yield path
 

@@ -21,7 +21,7 @@ from tour_pyserini.pipeline.index_inputs import findable, open_corpus
 from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.stores.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.stores.phrases.phrase_index_writing import check_fit, write_phrase_index
-from tour_pyserini.support.files import check_folder, folder_whole, sha256
+from tour_pyserini.support.files import atomic_folder, check_folder, sha256
 
 CHUNK = 64  # passages that are encoded and saved together
 
@@ -46,7 +46,7 @@ def index_phrases(args: argparse.Namespace) -> None:
             _copy(args.vectors, settings, partial)
         if not partial.count:
             raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
-        with folder_whole(folder, overwrite=args.overwrite) as new:
+        with atomic_folder(folder, overwrite=args.overwrite) as new:
             write_phrase_index(new, partial, settings, kind, threads=args.threads)
         count = partial.count
         partial.discard()

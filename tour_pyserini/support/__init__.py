@@ -1,1 +1,1 @@
-"""Files, Java, devices, hardware, costs: services that know nothing of retrieval."""
+"""Helpers that are independent of retrieval: files, Java, devices, checkpoints, costs."""

@@ -1,26 +1,26 @@
-"""Batches of like lengths, and padding them."""
+"""Group token sequences of similar length into batches, and pad them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 Row = Mapping[str, Sequence[int] | np.ndarray]
-"""One tokenised pair: the model's input names (`input_ids`, ...) and the integers of each, all of one length."""
+"""One tokenised text or pair: the model's input names (`input_ids`, ...), each with its integers, all equally long."""
 
 
 def length_sorted_batches(lengths: Sequence[int], *, budget: int, largest: int | None = None) -> Iterator[np.ndarray]:
-    """Cut rows into batches of neighbouring lengths, longest first.
+    """Split rows into batches of similar length, longest first.
 
-    A batch holds as many rows as fit `budget` when each is padded to the batch's longest, and always at least one.
-    Longest first, because memory then peaks at the start, where a failure costs least.
+    A batch has as many rows as fit into `budget` when each is padded to the longest of the batch, and at least one.
+    The longest come first because they need the most memory: if memory is too small, this shows at the start.
 
     Args:
-        lengths: tokens of each row.
-        budget: padded tokens per batch.
-        largest: rows per batch at most.
+        lengths: number of tokens of each row.
+        budget: most tokens per batch, padding included.
+        largest: most rows per batch.
 
     Yields:
-        Indexes into `lengths`; every index appears in exactly one batch.
+        Positions in `lengths`; every position is in exactly one batch.
 
     Example:
         >>> [batch.tolist() for batch in length_sorted_batches([2, 9, 4, 3], budget=9)]
@@ -40,14 +40,14 @@ def padded(rows: Sequence[Row], fill: Mapping[str, int], *, left: bool = False) 
     """Stack rows into one array per input, int64 [len(rows), longest].
 
     Args:
-        rows: tokenised pairs with the same input names.
-        fill: what each input is padded with; 0 when not named.
-        left: pad at the start of a row instead of its end.
+        rows: tokenised texts or pairs with the same input names.
+        fill: padding value of each input; 0 for inputs that are not named.
+        left: pad at the start of a row instead of at its end.
     """
     longest = max(len(row["input_ids"]) for row in rows)
     batch = {name: np.full((len(rows), longest), fill.get(name, 0), dtype=np.int64) for name in rows[0]}
     for index, row in enumerate(rows):
         for name, values in row.items():
-            place = slice(longest - len(values), None) if left else slice(len(values))
-            batch[name][index, place] = values
+            columns = slice(longest - len(values), None) if left else slice(len(values))
+            batch[name][index, columns] = values
     return batch

@@ -1,4 +1,4 @@
-"""What a run cost."""
+"""Count the work of a run and measure its time."""
 
 import time
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Costs:
-    """Counts and seconds, added up as the work goes on.
+    """Counts and seconds of a run, added up while it is made.
 
     Attributes:
-        queries: queries answered.
+        queries: queries searched.
         updates: updates of query vectors.
         pairs: (query, passage) pairs labelled.
-        reused: labels asked for again within a query and not paid again.
-        scored: pairs that went through the re-ranker; `pairs - scored` came from the persistent cache.
-        seconds: wall-clock time by stage; a stage within another counts for itself alone.
+        reused: labels that were needed again for the same query, and were not counted again.
+        scored: pairs that the re-ranker scored; the other `pairs - scored` came from the score cache.
+        seconds: wall-clock time by stage; the time of a stage inside another is not counted for the outer one.
     """
 
     queries: int = 0
@@ -27,25 +27,25 @@ class Costs:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._within = 0.0  # seconds of the stages inside the present one
+        self._within = 0.0  # seconds of the stages inside the current one
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a stage, but for the stages within it."""
-        start, outside = time.perf_counter(), self._within
+        """Add the time of the block to a stage, without the time of stages inside the block."""
+        start, before = time.perf_counter(), self._within
         self._within = 0.0
         try:
             yield
         finally:
             passed = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + passed - self._within
-            self._within = outside + passed
+            self._within = before + passed
 
     def __str__(self) -> str:
         by_stage = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items())
-        each = max(self.queries, 1)
+        queries = max(self.queries, 1)
         return (
-            f"{self.queries} queries, {self.updates / each:.2f} updates and {self.pairs / each:.1f} labels each; "
+            f"{self.queries} queries, {self.updates / queries:.2f} updates and {self.pairs / queries:.1f} labels each; "
             f"{self.pairs} pairs labelled: {self.scored} scored, {self.pairs - self.scored} from the cache; "
             f"{self.reused} labels used again; {sum(self.seconds.values()):.1f} s ({by_stage})"
         )

@@ -1,4 +1,4 @@
-"""Where models run, and how many threads torch and FAISS may use."""
+"""Move models to devices, and limit the threads of torch and FAISS."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ from tour_pyserini.errors import TourError, first_line
 
 
 def on_device(model: Any, device: str, *, name: object = "the model") -> Any:
-    """The torch module, moved to a device: `cpu`, `cuda:0`, ...
+    """Move a torch module to a device: `cpu`, `cuda:0`, ...
 
     Raises:
         TourError: if this machine, or this build of torch, has no such device.
     """
     try:
         return model.to(device)
-    except Exception as error:  # torch has several for this
+    except Exception as error:  # torch raises errors of several types
         raise TourError(f"{name} cannot run on the device {device!r} ({first_line(error)}); use cpu.") from error
 
 
 @contextlib.contextmanager
 def torch_threads(threads: int | None) -> Iterator[None]:
-    """Run torch on that many threads for a while; None leaves its setting alone."""
+    """Let torch use this many threads inside the block; None does not change its setting."""
     import torch
 
     before = torch.get_num_threads()
@@ -35,9 +35,9 @@ def torch_threads(threads: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def faiss_threads(threads: int | None) -> Iterator[None]:
-    """Run FAISS on that many threads for a while; None leaves its setting alone.
+    """Let FAISS use this many threads inside the block; None does not change its setting.
 
-    Where both use one OpenMP the setting is torch's too, and left behind it would slow torch down.
+    If FAISS and torch share one OpenMP library, they share the setting: without the reset, torch would be slow.
     """
     import faiss
 

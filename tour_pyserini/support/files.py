@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and checksums."""
+"""Write files and folders atomically, check output paths, and compute checksums."""
 
 import contextlib
 import hashlib
@@ -14,14 +14,14 @@ from tour_pyserini.errors import TourError
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
-    """Open a file that takes `path`'s place when the block ends well, and leaves no trace when it does not.
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
+    """Write a file that appears only when it is complete: if the block fails, `path` is not changed.
 
     Example:
-        with written_whole("runs/a.trec") as run:
+        with atomic_write("runs/a.trec") as run:
             run.write("q1 Q0 d1 1 0.5 tag")
     """
-    with replaced_whole(path) as partial, open(partial, mode, encoding=None if "b" in mode else "utf-8") as file:
+    with atomic_replace(path) as partial, open(partial, mode, encoding=None if "b" in mode else "utf-8") as file:
         yield file
         try:
             file.flush()
@@ -30,9 +30,9 @@ def written_whole(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]
 
 
 @contextmanager
-def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The name of a temporary file that takes `path`'s place when the block ends well."""
-    # A link stays one: what it points to is replaced.
+def atomic_replace(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a temporary file that replaces `path` when the block ends without an error."""
+    # A symbolic link stays a link; the file it points to is replaced.
     path = Path(os.path.realpath(path))
     try:
         if path.exists() and not path.is_file():
@@ -54,80 +54,19 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Find out before long work, not after it, that a file can be written here."""
-    existed = Path(path).parent.is_dir()
-    with contextlib.suppress(_Tried), replaced_whole(path):
-        raise _Tried
-    if not existed:
-        with contextlib.suppress(OSError):
-            Path(path).parent.rmdir()
-
-
-def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]) -> None:
-    """Refuse an output that cannot be written, or that is one of the inputs; an input of None was not given."""
-    for path in inputs:
-        if path is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
-            raise TourError(f"{output} would be written over the input {path}; choose another output.")
-    check_place(output)
-
-
-class _Tried(Exception):
-    """Leaves a block whose file is not meant to stay."""
-
-
-def sha256(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def cache_home() -> Path:
-    """Where what can be made again is kept: `TOUR_PYSERINI_CACHE`, or a folder in the user's cache."""
-    if home := os.environ.get("TOUR_PYSERINI_CACHE"):
-        return Path(home)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tour_pyserini"
-
-
-def _unwritable(path: str | os.PathLike[str], error: OSError) -> TourError:
-    return TourError(f"cannot write {os.fspath(path)}: {error.strerror or error}; choose another place.")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse to put an index where something else is.
-
-    Raises:
-        TourError: if the folder holds an index and `overwrite` is off, or holds anything but an index.
-    """
-    if folder.is_dir():
-        inside = {path.name for path in folder.iterdir()}
-        if inside and not {"index", "docid"} <= inside:
-            raise TourError(f"{folder} holds something other than an index; choose another --index.")
-        if inside and not overwrite:
-            raise TourError(f"{folder} holds an index already; add --overwrite to replace it.")
-    elif folder.exists():
-        raise TourError(f"{folder} is a file; choose another --index.")
-
-
 @contextmanager
-def folder_whole(folder: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder that takes `folder`'s place when the block ends well, and leaves no trace when it does not.
+def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give the path of a temporary folder that becomes `folder` when the block ends; it is deleted if the block fails.
 
     Raises:
-        TourError: if at that time `check_folder` refuses the place.
+        TourError: if `check_folder` refuses `folder` at the end of the block.
     """
-    folder = folder.resolve()  # a link stays one
+    folder = folder.resolve()  # a symbolic link stays a link
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     except OSError as error:
-        raise TourError(f"cannot write {folder}: {error.strerror or error}; choose another place.") from error
+        raise _unwritable(folder, error) from error
     replaced = partial.with_name(f"{partial.name}.replaced")
     try:
         yield partial
@@ -143,8 +82,69 @@ def folder_whole(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _rename(folder: Path, place: Path) -> None:
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise a TourError if a file cannot be written at this path; called before long work."""
+    existed = Path(path).parent.is_dir()
+    with contextlib.suppress(_Tried), atomic_replace(path):
+        raise _Tried
+    if not existed:
+        with contextlib.suppress(OSError):
+            Path(path).parent.rmdir()
+
+
+def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]) -> None:
+    """Refuse an output path that cannot be written or that is one of the inputs; None stands for an absent input."""
+    for path in inputs:
+        if path is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise TourError(f"{output} would overwrite the input {path}; choose another output.")
+    check_writable(output)
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder for a new index if it is in use.
+
+    Raises:
+        TourError: if the folder contains an index and `overwrite` is false, or contains anything but an index.
+    """
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if names and not {"index", "docid"} <= names:
+            raise TourError(f"{folder} contains files that are not an index; choose another --index.")
+        if names and not overwrite:
+            raise TourError(f"{folder} already contains an index; add --overwrite to replace it.")
+    elif folder.exists():
+        raise TourError(f"{folder} is a file; choose another --index.")
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_home() -> Path:
+    """The folder for cached files, which can be deleted: `TOUR_PYSERINI_CACHE`, or a folder in the user's cache."""
+    if home := os.environ.get("TOUR_PYSERINI_CACHE"):
+        return Path(home)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tour_pyserini"
+
+
+class _Tried(Exception):
+    """Leaves the block of `atomic_replace` without writing the file."""
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> TourError:
+    return TourError(f"cannot write {os.fspath(path)}: {error.strerror or error}; choose another path.")
+
+
+def _rename(folder: Path, new: Path) -> None:
     try:
-        folder.rename(place)  # fails where another folder with something inside has just appeared
+        folder.rename(new)  # fails if another process has just created a folder with this name and files in it
     except OSError as error:
-        raise TourError(f"cannot write {place}: {error.strerror}; choose another place.") from error
+        raise _unwritable(new, error) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

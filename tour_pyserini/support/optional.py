@@ -1,4 +1,4 @@
-"""Importing what may not be installed."""
+"""Import optional Python packages."""
 
 import importlib
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from tour_pyserini.errors import TourError
 
 
-def imported(module: str, *, extra: str = "models") -> Any:
-    """The module of that name, or a `TourError` that says which extra to install."""
+def import_optional(module: str, *, extra: str = "models") -> Any:
+    """Import a module; if it is missing, raise a `TourError` that names the extra to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise TourError(
-            f'the Python package {module} is needed for this re-ranker ({error}); pip install "tour_pyserini[{extra}]".'
+            f'the Python package {module} is needed ({error}); run: pip install "tour_pyserini[{extra}]"'
         ) from error

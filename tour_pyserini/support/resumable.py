@@ -1,4 +1,4 @@
-"""A folder of unfinished work that survives an interruption."""
+"""A folder of unfinished work that can be continued after an interruption."""
 
 import fcntl
 import json
@@ -11,28 +11,29 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 
 class PartialFolder(ABC):
     """The documents finished so far, in append-only files.
 
-    Opened again with the same settings it goes on after the last whole chunk; with others it refuses, unless there is
-    no document yet. While it is open no other process can open it. Left without a document, it leaves no trace.
+    If the folder is opened again with the same settings, work continues after the last complete chunk. Other settings
+    are refused, unless the folder has no document yet. While it is open, no other process can open it. If it is closed
+    without a document, it is deleted.
 
     Args:
-        folder: made if it is not there.
-        settings: everything the work depends on; those named in `SIZES` are read here.
+        folder: created if it does not exist.
+        settings: everything that the work depends on; those named in `SIZES` must be present.
     """
 
     FILES: ClassVar[tuple[str, ...]]
-    """The files beside `docid`."""
+    """Names of the files besides `docid`."""
     SIZES: ClassVar[tuple[str, ...]]
-    """Settings, whole numbers, that tell what a whole chunk is."""
+    """Names of the settings (whole numbers) that define the size of a chunk."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._docids = locked(folder)
+        self._docids = open_locked(folder)
         self._files = {name: open(folder / name, "a+b") for name in self.FILES}  # noqa: SIM115 (closed by close)
         try:
             self.done = self._resume(settings)
@@ -51,23 +52,23 @@ class PartialFolder(ABC):
 
     @abstractmethod
     def _keep_whole_chunks(self, **sizes: int) -> int:
-        """Cut off what an interruption left of a chunk; the number of documents that stay."""
+        """Cut off an incomplete chunk at the end of the files; give the number of documents that stay."""
 
     def close(self) -> None:
-        """Let another process go on from here."""
+        """Close the files, so that another process can open the folder."""
         for file in (self._docids, *self._files.values()):
             file.close()
 
     def discard(self) -> None:
-        """Remove the folder."""
-        # Moved away first, and unlocked last: what another process then makes in its place is not removed.
-        gone = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
-        self.folder.rename(gone)
-        shutil.rmtree(gone)
+        """Delete the folder."""
+        # It is renamed first and unlocked last: another process may create a new folder of the same name meanwhile.
+        renamed = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
+        self.folder.rename(renamed)
+        shutil.rmtree(renamed)
         self.close()
 
     def _resume(self, settings: Mapping[str, Any]) -> int:
-        """Go on from what is there if it was made with these settings; the number of its documents."""
+        """Check that the folder has these settings, and give the number of its documents."""
         path = self.folder / "settings.json"
         now = json.loads(json.dumps(settings))
         try:
@@ -77,7 +78,7 @@ class PartialFolder(ABC):
             raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
         done = self._keep_whole_chunks(**sizes)
         if not done or not path.exists():
-            with written_whole(path) as file:
+            with atomic_write(path) as file:
                 json.dump(now, file, indent=2)
         else:
             refuse_other_settings(self.folder, before, now)
@@ -85,48 +86,49 @@ class PartialFolder(ABC):
 
 
 def refuse_other_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise a TourError if work in a folder was begun with other settings than those of now."""
+    """Raise a TourError if the work in a folder was started with different settings."""
     if differing := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
         changes = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in differing)
         raise TourError(
-            f"{folder} was begun with other settings ({changes}); "
-            "use those again, or delete that folder to start again."
+            f"{folder} was started with other settings ({changes}); "
+            "use the old settings, or delete the folder to start again."
         )
 
 
 def whole_lines(file: IO[bytes]) -> list[bytes]:
-    """The lines of a file that have their end."""
+    """Read the lines of a file, without an incomplete last line."""
     file.seek(0)
     return [line for line in file if line.endswith(b"\n")]
 
 
 def write_through(file: Any, content: bytes) -> None:
-    """Append to a file; it is on the disk when this returns."""
+    """Append to a file, and return when the content is on the disk."""
     file.write(content)
     file.flush()
     os.fsync(file.fileno())
 
 
-def locked(folder: Path, name: str = "docid") -> IO[bytes]:
-    """A file in a folder, open and locked; both are made if they are not there."""
+def open_locked(folder: Path, name: str = "docid") -> IO[bytes]:
+    """Open and lock a file in a folder; both are created if they do not exist."""
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(path, "a+b")  # noqa: SIM115 (closed by close)
     except OSError as error:
-        raise TourError(f"cannot write {folder}: {error.strerror}; choose another place.") from error
+        raise TourError(f"cannot write {folder}: {error.strerror}; choose another folder.") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise TourError(f"another process is at work in {folder}; wait for it to end.") from None
-    if _is_at(path, file):
+        raise TourError(f"another process is using {folder}; wait until it has finished.") from None
+    if _is_same_file(path, file):
         return file
-    file.close()  # the process that held the lock has finished and removed the folder
-    return locked(folder, name)
+    file.close()  # the process that held the lock has deleted the folder
+    return open_locked(folder, name)
 
 
-def _is_at(path: Path, file: IO[bytes]) -> bool:
+def _is_same_file(path: Path, file: IO[bytes]) -> bool:
+    """Whether the open file is still the file at this path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

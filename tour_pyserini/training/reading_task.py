@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tour_pyserini.data.documents import passage
+from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.token_rows import ENDS, STARTS, token_rows
 from tour_pyserini.rerankers.pair_tokens import INPUTS, SlowPairTokens
 from tour_pyserini.rerankers.reranker import Pair
@@ -134,7 +134,7 @@ class ReadingTask:
 
 
 def _shown(example: Example) -> str:
-    return passage(example.title, example.text)
+    return Passage(example.title, example.text)
 
 
 def _likeliest(logits: np.ndarray, able: np.ndarray) -> tuple[int, int]:

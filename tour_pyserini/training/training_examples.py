@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.data.beir_texts import BeirTexts
-from tour_pyserini.data.lines import Line, read_lines
-from tour_pyserini.data.runs import read_qrels
+from tour_pyserini.data.lines import Line, first_field, json_object, read_lines
+from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.text_spans import word_offsets
 from tour_pyserini.data.topic import checked_answers
-from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS, first_of, json_object
+from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import sha256
 
@@ -72,7 +72,7 @@ def read_examples(
 
 
 def _question(line: Line, record: dict[str, Any]) -> tuple[str, list[str]]:
-    question, answers = first_of(record, TEXT_FIELDS), first_of(record, ANSWER_FIELDS)
+    question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
     if not isinstance(question, str) or not question.strip():
         line.refuse("has no question")
     return question, checked_answers(line, [answers] if isinstance(answers, str) else answers)
@@ -82,7 +82,7 @@ def _passages(
     line: Line, record: dict[str, Any], texts: BeirTexts | None, relevant: dict[str, list[str]]
 ) -> Iterator[tuple[str, str, str]]:
     """The passages of a question: docid, title, text."""
-    context = first_of(record, CONTEXT_FIELDS)
+    context = first_field(record, CONTEXT_FIELDS)
     if isinstance(context, str):
         yield f"{Path(line.path).name}:{context}", str(record.get("title") or ""), context
         return

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import replaced_whole, written_whole
-from tour_pyserini.support.resumable import locked, refuse_other_settings
+from tour_pyserini.support.files import atomic_replace, atomic_write
+from tour_pyserini.support.resumable import open_locked, refuse_other_settings
 
 
 class Checkpoints:
@@ -21,7 +21,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._lock = locked(folder, "lock")
+        self._lock = open_locked(folder, "lock")
         try:
             self._check(json.loads(json.dumps(settings)))
         except BaseException:
@@ -55,7 +55,7 @@ class Checkpoints:
         """Keep a state; `state["best"]` names the folder of the best model, and other ones are removed."""
         import torch
 
-        with replaced_whole(self._state) as partial:
+        with atomic_replace(self._state) as partial:
             torch.save(dict(state), partial)
         for folder in self.folder.glob("best-*"):
             if folder.name != state["best"]:
@@ -82,7 +82,7 @@ class Checkpoints:
     def _check(self, now: Mapping[str, Any]) -> None:
         path = self.folder / "settings.json"
         if not self._begun():
-            with written_whole(path) as file:
+            with atomic_write(path) as file:
                 json.dump(now, file, indent=2)
             return
         try:

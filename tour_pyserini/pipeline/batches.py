@@ -1,0 +1,49 @@
+"""Search topics in batches."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tour_pyserini.core.calibration import ENOUGH
+from tour_pyserini.core.candidates import Floats
+from tour_pyserini.errors import TourError
+
+
+class Batch(NamedTuple):
+    """Some topics and their results: ids [n], queries [n], final query vectors [n, d], hits by topic id."""
+
+    ids: Sequence[Any]
+    queries: Sequence[Any]
+    vectors: Floats
+    hits: dict[str, list[Any]]
+
+
+def search_topics(
+    searcher: Any, topics: Iterable[tuple[Any, Any]], *, hits: int, batch_size: int, threads: int
+) -> Iterator[Batch]:
+    """Search the topics in their order, `batch_size` at a time.
+
+    Args:
+        searcher: a `TourSearcher`, or anything with its `config` and `batch_run`.
+        topics: (id, query) pairs.
+        hits: length of each result list.
+        batch_size: topics per batch; the first batch is larger if the searcher calibrates.
+        threads: threads of the index search.
+    """
+    if batch_size < 1:
+        raise TourError(f"--batch-size must be at least 1, not {batch_size}.")
+    try:
+        pairs = list(topics)
+    except KeyError as error:
+        raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
+    # Calibration uses the first ENOUGH queries. They are in one batch, so that the result does not depend on its size.
+    first = max(batch_size, ENOUGH if searcher.config.calibrates else 0)
+    starts = [0, *range(first, len(pairs), batch_size)] if pairs else []
+    for start, end in itertools.pairwise([*starts, len(pairs)]):
+        ids, queries = zip(*pairs[start:end], strict=True)
+        yield _searched(searcher, ids, queries, hits, threads)
+
+
+def _searched(searcher: Any, ids: Sequence[Any], queries: Sequence[Any], hits: int, threads: int) -> Batch:
+    vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads)
+    return Batch(ids, queries, vectors, hits_by_id)
