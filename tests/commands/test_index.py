@@ -93,7 +93,7 @@ def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
         (["--pq", "--pq-m", 4, "--pq-nbits", 10], "1024 centroids .* there are 30"),
         (["--hnsw", "--M", 1], "--M 2"),
         (["--max-length", 100_000], "reads at most 512 tokens, not 100000"),
-        (["--max-length", 1], "from 4 tokens on, not 1"),
+        (["--max-length", 1], "needs at least 4 tokens, not 1"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, monkeypatch, more, message):

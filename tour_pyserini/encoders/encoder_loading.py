@@ -1,4 +1,4 @@
-"""Query and document encoders: Pyserini's own, with the settings that their files declare."""
+"""Loading Pyserini's query and document encoders, with the pooling and norm that the model's files declare."""
 
 import logging
 import os
@@ -13,11 +13,9 @@ from tour_pyserini.support.java import ensure_java
 if TYPE_CHECKING:
     from pyserini.encode import DocumentEncoder, QueryEncoder
 
-__all__ = ["encoder_fingerprint", "load_document_encoder", "load_query_encoder", "verify_default_encoder"]
-
 log = logging.getLogger(__name__)
 
-# One class, two names in Pyserini.
+# Pyserini calls the same class `sentence` for queries and `sentence-transformers` for documents; both names work here.
 QUERY_NAMES = {"sentence-transformers": "sentence"}
 DOCUMENT_NAMES = {"sentence": "sentence-transformers"}
 
@@ -37,15 +35,17 @@ def load_query_encoder(
 
     Args:
         spec: `default` (all-MiniLM-L6-v2 from the `models` extra), a folder, or a name on the model hub.
-        encoder_class: Pyserini's keyword. Left out, a name is left to Pyserini's guess; a folder is `auto`,
-            because that guess would look for keywords anywhere in the path ("ance" in /home/lance).
-        pooling: `cls` or `mean` for the class `auto`; left out, what a sentence-transformers folder declares, or `cls`.
-        l2_norm: whether vectors get unit norm, for the class `auto`; left out, what the folder declares, or not.
-        query_prefix: put before every query, with a space.
-        max_length: in tokens, for the classes that take it in Pyserini (`openai-api`, `qwen3`); the others cut a
-            query at their own limit.
+        encoder_class: Pyserini's name of the class, such as `auto` or `dpr`. If not given, Pyserini chooses it from a
+            name on the model hub; for a folder it is `auto`, because Pyserini searches the whole path for its keywords
+            (it would find "ance" in /home/lance).
+        pooling: `cls` or `mean`, for the class `auto`; if not given, as a sentence-transformers folder declares, else
+            `cls`.
+        l2_norm: whether vectors get norm 1, for the class `auto`; if not given, as the folder declares, else not.
+        query_prefix: text put before every query, followed by a space.
+        max_length: in tokens, for the classes that have this option in Pyserini (`openai-api`, `qwen3`); the others
+            truncate a query at their own limit.
         device: `cpu`, `cuda:0`, ...
-        tokenizer: where it is not beside the model.
+        tokenizer: folder or name of the tokenizer, if the model's folder has none.
 
     Example:
         load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
@@ -57,10 +57,10 @@ def load_query_encoder(
 
     from tour_pyserini.encoders.grouped_encoder import GroupedQueryEncoder
 
-    encoder_class = _known(encoder_class, QUERY_NAMES, query_encoder_class_map)
+    encoder_class = _pyserini_class_name(encoder_class, QUERY_NAMES, query_encoder_class_map)
     choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
     try:
-        _hush()
+        _hide_progress_bar()
         if choice.is_folder:
             encoder = GroupedQueryEncoder(
                 encoder_dir=choice.name,
@@ -83,9 +83,9 @@ def load_query_encoder(
                 l2_norm=choice.l2_norm,
                 prefix=query_prefix,
             )
-    except Exception as error:  # whatever the model's files provoke
-        raise _unloadable(choice.name, error) from error
-    return _ready(encoder, query_prefix)
+    except Exception as error:  # damaged files of a model cause exceptions of many types
+        raise _loading_error(choice.name, error) from error
+    return _without_gradients(encoder, query_prefix)
 
 
 def load_document_encoder(
@@ -100,19 +100,20 @@ def load_document_encoder(
 ) -> "DocumentEncoder":
     """Load one of Pyserini's document encoders; the arguments are those of `load_query_encoder`.
 
-    The maximum length belongs to its `encode(texts=[...], max_length=256)`, which gives float32 [n, d].
+    The maximum length is an argument of the encoder's `encode(texts=[...], max_length=256)`, which gives
+    float32 [n, d].
     """
     ensure_java()
     from pyserini.encode import AutoDocumentEncoder, document_encoder_class_map
     from pyserini.encode.__main__ import init_encoder
     from pyserini.util import resolve_device
 
-    encoder_class = _known(encoder_class, DOCUMENT_NAMES, document_encoder_class_map)
+    encoder_class = _pyserini_class_name(encoder_class, DOCUMENT_NAMES, document_encoder_class_map)
     choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
     if tokenizer and not choice.is_folder:
-        raise TourError("Pyserini's document encoders take their tokenizer from the model; leave out the tokenizer.")
+        raise TourError("Pyserini's document encoders use the tokenizer of the model; do not give another one.")
     try:
-        _hush()
+        _hide_progress_bar()
         if choice.is_folder:
             encoder = AutoDocumentEncoder(
                 model_name=choice.name,
@@ -134,41 +135,41 @@ def load_document_encoder(
                 explicit_truncate=False,
             )
     except Exception as error:
-        raise _unloadable(choice.name, error) from error
-    return _ready(encoder, prefix)
+        raise _loading_error(choice.name, error) from error
+    return _without_gradients(encoder, prefix)
 
 
 def encoder_fingerprint(spec: str | os.PathLike[str]) -> str:
-    """What tells one encoder from another: a digest of a folder's files, or the name on the model hub."""
+    """The fingerprint of an encoder: a hash of its folder's files, or its name on the model hub."""
     folder = verify_default_encoder() if spec == DEFAULT else Path(spec)
     return fingerprint(folder) if folder.is_dir() else str(spec)
 
 
-def _known(encoder_class: str | None, names: dict[str, str], classes: dict[str, Any]) -> str | None:
+def _pyserini_class_name(encoder_class: str | None, names: dict[str, str], classes: dict[str, Any]) -> str | None:
     if encoder_class is None:
         return None
     encoder_class = names.get(encoder_class, encoder_class)
     if encoder_class not in classes:
-        raise TourError(f"there is no encoder class {encoder_class!r}; choose one of {', '.join(sorted(classes))}.")
+        raise TourError(f"unknown encoder class {encoder_class!r}; choose one of {', '.join(sorted(classes))}.")
     return encoder_class
 
 
-def _hush() -> None:
-    """No bar for the loading of weights, which takes less time than reading the bar."""
+def _hide_progress_bar() -> None:
+    """Turn off the progress bar that transformers shows while it loads weights."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
 
 
-def _unloadable(name: str, error: Exception) -> TourError:
+def _loading_error(name: str, error: Exception) -> TourError:
     reason = first_line(error).rstrip(".:")
     return TourError(f"cannot load the encoder {name}: {reason}.")
 
 
-def _ready(encoder: Any, prefix: str | None) -> Any:
-    """The encoder without gradients, which Pyserini leaves on and nobody reads."""
+def _without_gradients(encoder: Any, prefix: str | None) -> Any:
+    """The encoder with gradients turned off (Pyserini leaves them on); warns if the encoder ignores the prefix."""
     if hasattr(getattr(encoder, "model", None), "requires_grad_"):
         encoder.model.requires_grad_(False)
     if prefix and getattr(encoder, "prefix", None) != prefix:
-        log.warning("%s does not use the prefix %r; the class auto would", type(encoder).__name__, prefix)
+        log.warning("%s ignores the prefix %r; only the class auto uses it", type(encoder).__name__, prefix)
     return encoder

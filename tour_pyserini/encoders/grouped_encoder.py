@@ -1,4 +1,4 @@
-"""Pyserini's AutoQueryEncoder, with queries of one length encoded together."""
+"""Pyserini's AutoQueryEncoder with faster batches: queries with the same number of tokens are encoded together."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,16 +14,16 @@ ensure_java()
 
 from pyserini.encode import AutoQueryEncoder  # noqa: E402
 
-_LARGEST = 16  # queries in a group
-_TRIED = ((6, 3), (9, _LARGEST))  # tokens and queries of the groups that `steady` tries
+_LARGEST_GROUP = 16  # queries
+_TRIAL_GROUPS = ((6, 3), (9, _LARGEST_GROUP))  # (tokens per query, queries) of the groups that `groups_are_exact` tries
 
 
 class GroupedQueryEncoder(AutoQueryEncoder):
-    """Encodes a batch several times as fast as one by one, with the same vectors to the last bit.
+    """Encodes a batch several times as fast as one query at a time, with exactly the same vectors.
 
-    Padding would change what Pyserini's mean pooling computes, so only queries of as many tokens share a group; and one
-    thread, because several divide a product by its size. Where a vector nevertheless depends on its company, every
-    query is encoded alone.
+    Padding would change the result of Pyserini's mean pooling, so only queries with the same number of tokens share a
+    group. One thread is used, because several threads split a matrix product in ways that depend on its size, which
+    changes the rounding. If vectors still depend on the group on this machine, each query is encoded separately.
     """
 
     def encode(self, query: str, max_length: int | None = None) -> Floats:
@@ -36,26 +36,26 @@ class GroupedQueryEncoder(AutoQueryEncoder):
         limit = {} if max_length is None else {"max_length": max_length}
         coded = self.tokenizer(texts, truncation=True, **limit)["input_ids"]
         by_length: dict[int, list[int]] = {}
-        for place, ids in enumerate(coded):
-            by_length.setdefault(len(ids), []).append(place)
+        for position, ids in enumerate(coded):
+            by_length.setdefault(len(ids), []).append(position)
         vectors: dict[int, Floats] = {}
-        largest = _LARGEST if len(texts) > 1 and self.steady else 1
+        group_size = _LARGEST_GROUP if len(texts) > 1 and self.groups_are_exact else 1
         with torch_threads(1):
-            for places in by_length.values():
-                for start in range(0, len(places), largest):
-                    group = places[start : start + largest]
-                    vectors.update(zip(group, self._vectors([coded[place] for place in group]), strict=True))
-        return np.stack([vectors[place] for place in range(len(texts))])
+            for positions in by_length.values():
+                for start in range(0, len(positions), group_size):
+                    group = positions[start : start + group_size]
+                    vectors.update(zip(group, self._vectors([coded[i] for i in group]), strict=True))
+        return np.stack([vectors[i] for i in range(len(texts))])
 
     @cached_property
-    def steady(self) -> bool:
-        """Whether a query's vector is the same alone and in company, to the last bit, on this machine."""
+    def groups_are_exact(self) -> bool:
+        """Whether a query has exactly the same vector in a group as on its own, on this machine."""
         random = np.random.default_rng(0)
         with torch_threads(1):
-            for length, count in _TRIED:
+            for length, count in _TRIAL_GROUPS:
                 ids = random.integers(len(self.tokenizer), size=(count, length)).tolist()
                 together = self._vectors(ids)
-                if not all(np.array_equal(together[place], self._vectors([ids[place]])[0]) for place in (0, -1)):
+                if not all(np.array_equal(together[i], self._vectors([ids[i]])[0]) for i in (0, -1)):
                     return False
         return True
 

@@ -1,4 +1,4 @@
-"""From what a user names to a phrase encoder."""
+"""Loading a phrase encoder from a folder or from the model hub."""
 
 import os
 import re
@@ -11,9 +11,9 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.checkpoints import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_FILES, read_tokenizer
 
 TOKENIZER = "SpanBERT/spanbert-base-cased"
-"""Where DensePhrases takes its tokenizer from; its own folders may lack one."""
+"""The tokenizer of DensePhrases, for its published folders that contain none."""
 HUB_NAME = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
-"""`roberta-large` or `owner/name`; no path with several slashes, or one that begins with a dot or a tilde."""
+"""`roberta-large` or `owner/name`; not a path with several slashes, or one that begins with a dot or a tilde."""
 
 
 def load_phrase_encoder(
@@ -22,32 +22,32 @@ def load_phrase_encoder(
     """Load a phrase encoder.
 
     Args:
-        spec: a folder made by `python -m tour_pyserini.train phrase-encoder`, or DensePhrases' own, as a folder or by
-            its name on the model hub (`princeton-nlp/densephrases-multi-query-multi`).
+        spec: a folder made by `python -m tour_pyserini.train phrase-encoder`, or a checkpoint of DensePhrases: its
+            folder, or its name on the model hub (`princeton-nlp/densephrases-multi-query-multi`).
         device: `cpu`, `cuda:0`, ...
-        tokenizer: a folder or name, where it is not beside the model.
+        tokenizer: folder or name of the tokenizer, if the model's folder has none.
 
     Example:
         load_phrase_encoder("models/phrases").encode("who wrote hamlet")  # float32 [768]
     """
     folder = find_model(spec)
     if not has_phrase_weights(folder):
-        raise TourError(f"{folder} holds no phrase encoder: it lacks config.json, or weights.")
+        raise TourError(f"{folder} is not a phrase encoder: config.json or the weights are missing.")
     tokens = read_tokenizer(find_model(tokenizer or (folder if _has_tokenizer(folder) else TOKENIZER)))
     return PhraseEncoder(read_phrase_model(folder), tokens, read_encoder_settings(folder), device=device)
 
 
-def _has_tokenizer(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
-
-
 def find_model(spec: str | os.PathLike[str]) -> Path:
-    """The folder of that path, or else the download of the model of that name."""
+    """The folder of a model; a model with this name on the model hub is downloaded if there is no such folder.
+
+    Raises:
+        TourError: if there is no such folder, and the model cannot be downloaded or `spec` is not a name.
+    """
     folder = Path(spec).expanduser()
     if folder.is_dir():
         return folder
     if isinstance(spec, os.PathLike) or folder.exists() or not HUB_NAME.fullmatch(spec) or spec == "default":
-        raise TourError(f"there is no model {spec}; give its folder or its name on the model hub.")
+        raise TourError(f"there is no model {spec}; give the folder of a model, or its name on the model hub.")
     from huggingface_hub import snapshot_download
 
     try:
@@ -55,6 +55,10 @@ def find_model(spec: str | os.PathLike[str]) -> Path:
         return Path(snapshot_download(str(spec), allow_patterns=patterns, ignore_patterns=["*/*"]))
     except Exception as error:
         raise TourError(
-            f"{str(spec)!r} is neither a folder here nor a model that can be downloaded ({first_line(error)}); "
+            f"{str(spec)!r} is not a folder, and no model of this name can be downloaded ({first_line(error)}); "
             "check the name and the connection."
         ) from error
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))

@@ -12,17 +12,21 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 Inputs = dict[str, Tensor]
+SAFE, OLD = "model.safetensors", "pytorch_model.bin"
+PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
+# Names of the parts in earlier checkpoints of DensePhrases.
+RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
 
 
 class PhraseModel(nn.Module):
-    """One transformer gives every token of a passage its vector, two give a question its [start; end].
+    """One transformer computes a vector for each token of a passage; two compute the vector [start; end] of a question.
 
-    A linear filter says of every token how likely an answer begins and ends with it. A checkpoint of query encoders
-    alone has no phrase encoder and no filter.
+    A linear filter computes two logits for each token of a passage: whether an answer begins with it, and whether one
+    ends with it. A checkpoint that has only query encoders has no phrase encoder and no filter.
     """
 
     def __init__(self, config: "PretrainedConfig", *, phrases: bool = True, filter_: bool = True) -> None:
-        """Build the architecture of a configuration, with random weights."""
+        """Build the model of a configuration, with random weights; `phrases` and `filter_` leave out these parts."""
         from transformers import AutoModel
 
         super().__init__()
@@ -33,22 +37,23 @@ class PhraseModel(nn.Module):
         self.filter_linear = nn.Linear(config.hidden_size, 2) if filter_ else None
 
     def tokens(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
-        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2] if there is a filter."""
+        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2]; None without a filter."""
         assert self.phrase_encoder is not None
         hidden = self.phrase_encoder(**inputs).last_hidden_state
         return hidden, self.filter_linear(hidden) if self.filter_linear is not None else None
 
     def questions(self, inputs: Inputs, pooling: str) -> tuple[Tensor, Tensor]:
-        """Vectors [b, d] of questions for starts and for ends."""
+        """The start vectors [b, d] and end vectors [b, d] of questions."""
         mask = inputs["attention_mask"].unsqueeze(-1)
-        hidden = [one(**inputs).last_hidden_state for one in (self.query_start_encoder, self.query_end_encoder)]
+        encoders = (self.query_start_encoder, self.query_end_encoder)
+        outputs = [encoder(**inputs).last_hidden_state for encoder in encoders]
         if pooling == "cls":
-            return hidden[0][:, 0], hidden[1][:, 0]
-        start, end = ((each * mask).sum(dim=1) / mask.sum(dim=1) for each in hidden)
+            return outputs[0][:, 0], outputs[1][:, 0]
+        start, end = ((hidden * mask).sum(dim=1) / mask.sum(dim=1) for hidden in outputs)
         return start, end
 
     def save(self, folder: Path) -> None:
-        """Write configuration and weights as DensePhrases names them."""
+        """Write the configuration and the weights, with the names of DensePhrases."""
         from safetensors.torch import save_file
 
         self.config.save_pretrained(folder)
@@ -57,30 +62,32 @@ class PhraseModel(nn.Module):
 
 
 def read_phrase_model(folder: Path) -> PhraseModel:
-    """The model in a folder, every weight from its checkpoint.
+    """Read the model in a folder.
 
     Raises:
-        TourError: if weights are missing that would be made up at random.
+        TourError: if weights are missing (they would be random).
     """
     parts = read_parts(folder)
     model = PhraseModel(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
-    model = model.float()  # whatever the configuration says of the weights it was saved with
+    model = model.float()  # the configuration may ask for half precision
     for part, weights in parts.items():
         try:
             missing, _ = getattr(model, part).load_state_dict(weights, strict=False)
         except RuntimeError as error:
-            raise TourError(f"the {part} in {folder} does not fit its config.json; fetch the folder again.") from error
-        # Poolers are not used, and some checkpoints lack them; random ones would make every fingerprint another.
+            raise TourError(f"the {part} in {folder} does not fit config.json; download the folder again.") from error
+        # Poolers are not used, and some checkpoints lack them. Random poolers would change the fingerprint each time.
         for name in missing:
             if name.startswith("pooler."):
                 getattr(model, part).get_parameter(name).data.zero_()
-        if lost := [name for name in missing if not name.startswith("pooler.")]:
-            raise TourError(f"the {part} in {folder} lacks {len(lost)} weights, such as {lost[0]}; fetch it again.")
+        if needed := [name for name in missing if not name.startswith("pooler.")]:
+            raise TourError(
+                f"the {part} in {folder} lacks {len(needed)} weights, such as {needed[0]}; download the folder again."
+            )
     return model.eval()
 
 
 def model_from_base(folder: Path) -> PhraseModel:
-    """A model to be trained: three copies of the transformer in a folder, and a filter with random weights."""
+    """A model to train: three copies of the transformer in a folder, and a filter with random weights."""
     from transformers import AutoModel
 
     config = read_config(folder)
@@ -92,40 +99,34 @@ def model_from_base(folder: Path) -> PhraseModel:
     return model.float()
 
 
-SAFE, OLD = "model.safetensors", "pytorch_model.bin"
-PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
-# Names of earlier checkpoints.
-RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
-
-
 def has_phrase_weights(folder: Path) -> bool:
-    """Whether a folder has a file that weights can be in."""
+    """Whether a folder has a configuration and a file of weights."""
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in (SAFE, OLD))
 
 
 def read_parts(folder: Path) -> dict[str, dict[str, Any]]:
-    """The weights of each part by name; a part that the checkpoint lacks is not there.
+    """The weights of each part that the checkpoint has, by part and name.
 
-    What else a checkpoint has, such as the teacher it was distilled from, is passed over.
+    Other weights of the checkpoint, such as those of the teacher model, are ignored.
 
     Raises:
         TourError: if the file cannot be read, or has no query encoders.
     """
     parts: dict[str, dict[str, Any]] = {}
-    for name, value in _read(folder).items():
+    for name, value in _read_weights(folder).items():
         head, _, rest = name.removeprefix("module.").partition(".")
         part = RENAMED.get(head, head)
         if part in PARTS:
             parts.setdefault(part, {})[rest] = value
     if "query_start_encoder" not in parts or "query_end_encoder" not in parts:
         raise TourError(
-            f"{folder} is no phrase encoder: its checkpoint has no query_start_encoder and query_end_encoder; "
+            f"{folder} is not a phrase encoder: its checkpoint has no query_start_encoder and query_end_encoder; "
             "train one with python -m tour_pyserini.train phrase-encoder."
         )
     return parts
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read_weights(folder: Path) -> dict[str, Any]:
     try:
         if (folder / SAFE).is_file():
             from safetensors.torch import load_file
@@ -135,4 +136,6 @@ def _read(folder: Path) -> dict[str, Any]:
 
         return torch.load(folder / OLD, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise TourError(f"the weights in {folder} cannot be read ({first_line(error)}); fetch them again.") from error
+        raise TourError(
+            f"the weights in {folder} cannot be read ({first_line(error)}); download them again."
+        ) from error

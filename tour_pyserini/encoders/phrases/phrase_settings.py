@@ -1,4 +1,4 @@
-"""What a phrase encoder's folder says about itself beside its weights."""
+"""Settings of a phrase encoder, which a JSON file in its folder stores."""
 
 import dataclasses
 import json
@@ -14,16 +14,16 @@ POOLING = ("cls", "mean")
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings:
-    """How questions and passages are read; the defaults are those of DensePhrases' published checkpoints.
+    """How a phrase encoder reads questions and passages; the defaults are those of DensePhrases' published checkpoints.
 
     Attributes:
-        pooling: what of a query encoder's output is the question's vector: the first token's, or the mean of all.
-        strip_question_mark: whether a question loses the mark at its end.
-        lower_case: whether questions are put in lower case (passages are what their tokenizer makes of them).
-        max_query_length: tokens of a question.
-        max_length: tokens of a passage with its title that are read at once.
-        stride: tokens that two stretches of a longer passage share.
-        filter_threshold: logits of the filter above which a token is kept.
+        pooling: how token vectors of a question become one vector: `cls` (the first one) or `mean` (of all).
+        strip_question_mark: whether the question mark at the end of a question is removed.
+        lower_case: whether questions are converted to lower case (for passages this is left to the tokenizer).
+        max_query_length: tokens of a question that are read.
+        max_length: tokens of a window: title, text and special tokens.
+        stride: tokens of the text that two neighbouring windows of a long passage share.
+        filter_threshold: the filter keeps a token if its logit is above this number.
     """
 
     pooling: str = "cls"
@@ -39,12 +39,12 @@ class EncoderSettings:
             raise TourError(f"a phrase encoder's pooling is {' or '.join(POOLING)}, not {self.pooling!r}.")
         if self.max_length < 16 or self.max_query_length < 4 or not 0 <= self.stride <= self.max_length // 2:
             raise TourError(
-                f"a phrase encoder cannot read {self.max_length} tokens with a stride of {self.stride} and questions "
-                f"of {self.max_query_length}; give at least 16, at most half of them, and at least 4."
+                f"max_length {self.max_length}, stride {self.stride}, max_query_length {self.max_query_length} are not "
+                "allowed: max_length must be at least 16, stride at most half of it, max_query_length at least 4."
             )
 
     def question(self, text: str) -> str:
-        """A question as the query encoders read it.
+        """Prepare the text of a question for the query encoders.
 
         Example:
             >>> EncoderSettings(lower_case=True).question("Who wrote Hamlet ?")
@@ -56,7 +56,7 @@ class EncoderSettings:
         return text.lower() if self.lower_case else text
 
     def save(self, folder: Path) -> None:
-        """Write them beside the weights."""
+        """Write the settings to a model folder."""
         values = dataclasses.asdict(self)
         if math.isinf(self.filter_threshold):
             values["filter_threshold"] = None  # JSON has no infinity
@@ -64,7 +64,7 @@ class EncoderSettings:
 
 
 def read_encoder_settings(folder: Path) -> EncoderSettings:
-    """The settings in a folder; DensePhrases' own where it has none."""
+    """Read the settings in a model folder; without a settings file, the defaults of DensePhrases."""
     path = folder / FILE
     if not path.is_file():
         return EncoderSettings()

@@ -1,4 +1,4 @@
-"""Passages as the phrase encoder reads them: title and text as a pair, long texts in stretches that overlap."""
+"""Inputs of the phrase encoder: title and text as a pair; a long text is split into overlapping windows."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,13 +12,13 @@ TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
 
 
 class Window(NamedTuple):
-    """A stretch of a passage.
+    """A part of a passage that the model reads at once.
 
     Attributes:
-        passage: which of the passages it is from.
+        passage: position of the passage in the list of passages.
         inputs: the model's inputs by name.
-        tokens: [k] positions of the tokens that are taken from this stretch.
-        offsets: [k, 2] where they begin and end in the passage's text.
+        tokens: [k] positions, in the inputs, of the tokens whose vectors are taken from this window.
+        offsets: [k, 2] begin and end of these tokens in the passage's text, in characters.
     """
 
     passage: int
@@ -28,11 +28,11 @@ class Window(NamedTuple):
 
 
 def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: EncoderSettings) -> list[Window]:
-    """The stretches of passages, given as title and text, in order; every token of a text is taken from one of them.
+    """Split passages, given as (title, text), into windows; each token of a text is taken from exactly one window.
 
-    Of the tokens that two stretches share, each gives those that stand nearer to its middle.
+    Of the tokens that two neighbouring windows share, each window gives the half that is nearer to its middle.
     """
-    titles = [_cut(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
+    titles = [_truncated(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
     coded = tokenizer(
         titles,
         [text for _, text in passages],
@@ -44,21 +44,21 @@ def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: En
     )
     names = [name for name in tokenizer.model_input_names if name in coded]
     owners = coded["overflow_to_sample_mapping"]
-    result = []
-    for at, owner in enumerate(owners):
-        ours = np.array([sequence == 1 for sequence in coded.sequence_ids(at)])
-        tokens = np.flatnonzero(ours)
-        first = settings.stride // 2 if at and owners[at - 1] == owner else 0
-        last = settings.stride - settings.stride // 2 if at + 1 < len(owners) and owners[at + 1] == owner else 0
-        tokens = tokens[first : len(tokens) - last]
-        offsets = np.array(coded["offset_mapping"][at], dtype=np.int64).reshape(-1, 2)[tokens]
-        result.append(Window(owner, {name: coded[name][at] for name in names}, tokens, offsets))
-    return result
+    windows = []
+    for i, owner in enumerate(owners):
+        tokens = np.flatnonzero([sequence == 1 for sequence in coded.sequence_ids(i)])
+        skipped_first = settings.stride // 2 if i and owners[i - 1] == owner else 0
+        has_next = i + 1 < len(owners) and owners[i + 1] == owner
+        skipped_last = settings.stride - settings.stride // 2 if has_next else 0
+        tokens = tokens[skipped_first : len(tokens) - skipped_last]
+        offsets = np.array(coded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)[tokens]
+        windows.append(Window(owner, {name: coded[name][i] for name in names}, tokens, offsets))
+    return windows
 
 
-def _cut(title: str, tokenizer: Any, room: int) -> str:
-    """A title that leaves room for the text."""
-    if len(title.encode()) < room:  # no tokenizer makes more tokens than bytes, but for one it puts in front
+def _truncated(title: str, tokenizer: Any, limit: int) -> str:
+    """The beginning of a title that has at most `limit` tokens."""
+    if len(title.encode()) < limit:  # a tokenizer makes at most one token per byte, and may put one in front
         return title
     offsets = tokenizer(title, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-    return title[: offsets[room - 1][1]] if len(offsets) > room else title
+    return title[: offsets[limit - 1][1]] if len(offsets) > limit else title
