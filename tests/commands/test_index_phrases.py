@@ -145,7 +145,7 @@ def test_what_cannot_be_indexed_is_refused(encoder, corpus, tmp_path):
     (folder / "tour-phrases.json").write_text(json.dumps({"settings": {}}))
     with pytest.raises(TourError, match="does not describe a phrase index"):
         open_phrase_index(folder)
-    with pytest.raises(TourError, match="is no phrase index"):
+    with pytest.raises(TourError, match="is not a phrase index"):
         open_phrase_index(tmp_path)
 
 

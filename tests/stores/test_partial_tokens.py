@@ -54,7 +54,7 @@ def test_other_settings_and_wrong_vectors_are_refused(tmp_path):
     begun(tmp_path / "p")
     with pytest.raises(TourError, match="corpus was 'a', now 'b'"):
         PartialTokens(tmp_path / "p", {**SETTINGS, "corpus": "b"})
-    with PartialTokens(tmp_path / "p", SETTINGS) as tokens, pytest.raises(ValueError, match="no vectors of 1 tokens"):
+    with PartialTokens(tmp_path / "p", SETTINGS) as tokens, pytest.raises(ValueError, match="are not the vectors of 1 tokens"):
         tokens.append(["x"], *(chunk(0, 1)[0], np.zeros((1, 2), dtype=np.float32)))
 
 

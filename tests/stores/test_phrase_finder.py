@@ -164,12 +164,12 @@ def test_an_inverted_file_that_has_no_more_is_not_asked_again(monkeypatch, caplo
 
 def test_settings_that_do_not_fit_are_refused():
     index = random_index(passages=2, length=5)
-    with pytest.raises(TourError, match="1 to 32767 words"):
+    with pytest.raises(TourError, match="must be 1 to 32767, not 0"):
         PhraseFinder(index, max_words=0)
-    with pytest.raises(TourError, match="at least 1 token"):
+    with pytest.raises(TourError, match="must be at least 1, not 0"):
         PhraseFinder(index, fetch=0)
     for options, message in [
-        ({"kind": "hnsw"}, "there is no kind 'hnsw'"),
+        ({"kind": "hnsw"}, "unknown kind of phrase index 'hnsw'"),
         ({"kind": "ivf", "nlist": 64}, "10 token vectors, and 64 centroids"),
         ({"kind": "ivf", "nlist": 4, "nprobe": 5}, "lower --nprobe"),
         ({"kind": "ivfpq", "nlist": 4, "nprobe": 2, "pq_m": 3}, "cannot be cut into 3"),

@@ -1,1 +1,1 @@
-"""Where candidates and their vectors come from."""
+"""Stores: indexes that find candidates, and sources of their vectors."""

@@ -1,4 +1,4 @@
-"""FAISS indexes from vectors: exact, HNSW graph, or product quantisation; always by inner product."""
+"""Building FAISS indexes for inner products: flat (exact), HNSW graph, or product quantisation."""
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import faiss
 
 Kind = Literal["flat", "hnsw", "pq"]
-ADDED_AT_ONCE = 65_536  # rows read from a memory-mapped file
+ROWS_PER_ADD = 65_536  # vectors read from a memory-mapped file at a time
 
 
 def build_index(
@@ -30,10 +30,10 @@ def build_index(
         vectors: float32 [n, d], in memory or memory-mapped.
         kind: `flat` (exact), `hnsw` (a graph), `pq` (compressed: the vectors read back are approximate).
         hnsw_m: neighbours of a node in the graph.
-        ef_construction: candidates looked at for each node's neighbours.
-        pq_m: parts into which a vector is cut; it must divide d.
-        pq_nbits: bits for each part.
-        threads: at most this many; left out, as many as FAISS takes. Only one thread gives the same graph every time.
+        ef_construction: candidates considered as neighbours of a node.
+        pq_m: number of parts that a vector is cut into; it must divide d.
+        pq_nbits: bits of the code of a part.
+        threads: FAISS uses at most this many; None: its default. Only with one thread is the graph always the same.
 
     Raises:
         TourError: if the settings do not fit the vectors.
@@ -42,6 +42,29 @@ def build_index(
     check_fit(count, dimension, kind=kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
     with faiss_threads(threads):
         return _built(vectors, kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
+
+
+def check_fit(
+    count: int,
+    dimension: int,
+    *,
+    kind: Kind = "flat",
+    hnsw_m: int = 256,
+    ef_construction: int = 256,
+    pq_m: int = 192,
+    pq_nbits: int = 8,
+) -> None:
+    """Check the settings of `build_index` for `count` vectors of `dimension` dimensions, before they are computed.
+
+    Raises:
+        TourError: if `build_index` would refuse the settings.
+    """
+    if kind not in get_args(Kind):
+        raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
+    if kind == "hnsw" and (hnsw_m < 2 or ef_construction < 1):  # FAISS crashes with one neighbour
+        raise TourError(f"an HNSW graph needs at least --M 2 and --efC 1, not {hnsw_m} and {ef_construction}.")
+    if kind == "pq":
+        _check_pq(count, dimension, pq_m, pq_nbits)
 
 
 def _built(vectors: np.ndarray, kind: Kind, *, hnsw_m: int, ef_construction: int, pq_m: int, pq_nbits: int) -> Any:
@@ -57,32 +80,9 @@ def _built(vectors: np.ndarray, kind: Kind, *, hnsw_m: int, ef_construction: int
         index.train(vectors)
     else:
         index = faiss.IndexFlatIP(dimension)
-    for start in range(0, count, ADDED_AT_ONCE):
-        index.add(np.ascontiguousarray(vectors[start : start + ADDED_AT_ONCE]))
+    for start in range(0, count, ROWS_PER_ADD):
+        index.add(np.ascontiguousarray(vectors[start : start + ROWS_PER_ADD]))
     return index
-
-
-def check_fit(
-    count: int,
-    dimension: int,
-    *,
-    kind: Kind = "flat",
-    hnsw_m: int = 256,
-    ef_construction: int = 256,
-    pq_m: int = 192,
-    pq_nbits: int = 8,
-) -> None:
-    """Refuse what `build_index` would refuse for `count` vectors of `dimension` dimensions, before they are there.
-
-    Raises:
-        TourError: if the settings, which are those of `build_index`, do not fit.
-    """
-    if kind not in get_args(Kind):
-        raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
-    if kind == "hnsw" and (hnsw_m < 2 or ef_construction < 1):  # FAISS dies of a single neighbour
-        raise TourError(f"a graph needs --M 2 and --efC 1 or more, not {hnsw_m} and {ef_construction}.")
-    if kind == "pq":
-        _check_pq(count, dimension, pq_m, pq_nbits)
 
 
 def _checked_shape(vectors: np.ndarray) -> tuple[int, int]:
@@ -96,5 +96,6 @@ def _check_pq(count: int, dimension: int, pq_m: int, pq_nbits: int) -> None:
         raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
     if count < 2**pq_nbits:
         raise TourError(
-            f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many documents, and there are {count}."
+            f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many documents, but there are {count}; "
+            "lower --pq-nbits."
         )

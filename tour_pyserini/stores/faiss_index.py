@@ -1,4 +1,4 @@
-"""Searching a FAISS index with many query vectors at once."""
+"""Searching a FAISS index with a batch of query vectors."""
 
 import logging
 from typing import Any
@@ -13,13 +13,13 @@ from tour_pyserini.support.devices import faiss_threads
 log = logging.getLogger(__name__)
 
 _FLAT = ("IndexFlat", "IndexFlatIP")
-# FAISS looks for the lists of an inverted file by other means above so many numbers, which round differently: in blocks
-# below it, a query's hits do not depend on how many queries are searched with it.
-_ONE_KERNEL = 127_999
+# Above this many numbers in a batch, FAISS finds the lists of an inverted file with another kernel, which rounds
+# differently. In blocks below this limit, a query's hits do not depend on how many queries are searched with it.
+_BLOCK_NUMBERS = 127_999
 
 
 class FaissIndex:
-    """An inner-product FAISS index as the loop sees it.
+    """Searches an inner-product FAISS index; a query's hits do not depend on the other queries of its batch.
 
     Example:
         hits = FaissIndex(searcher.index).search(queries, 10, threads=2)
@@ -29,19 +29,19 @@ class FaissIndex:
         import faiss
 
         if index.metric_type != faiss.METRIC_INNER_PRODUCT:
-            raise TourError("the index ranks by distance, not by inner product; build an inner-product index for TouR.")
+            raise TourError("the index ranks by distance, not by inner product; build an inner-product index.")
         if not index.ntotal:
-            raise TourError("the index holds no vectors; build it again.")
+            raise TourError("the index has no vectors; build it again.")
         self._index = index
         inner = faiss.downcast_index(index)
         self._flat = FlatSearch(inner) if type(inner).__name__ in _FLAT else None
         self._warned = False
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
-        """The k hits of each of the queries [n, d], best first; fewer where the index is smaller.
+        """The k hits of each of the queries [n, d], best first; fewer if the index is smaller.
 
         Returns:
-            ids and similarities [n, min(k, size)], padded with -1 and minus infinity where fewer were found.
+            ids and similarities [n, min(k, size)], padded with -1 and minus infinity if fewer were found.
         """
         with faiss_threads(threads):
             return self._search(queries, k)
@@ -51,14 +51,14 @@ class FaissIndex:
         wanted = min(k, self._index.ntotal)
         if self._flat is not None:
             return self._flat.search(vectors, wanted)
-        block = max(1, _ONE_KERNEL // self._index.d)
-        parts = [self._index.search(vectors[at : at + block], wanted) for at in range(0, len(vectors), block)]
+        block = max(1, _BLOCK_NUMBERS // self._index.d)
+        parts = [self._index.search(vectors[i : i + block], wanted) for i in range(0, len(vectors), block)]
         similarities, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         if (ids < 0).any():
-            self._warn(wanted)
+            self._warn_once(wanted)
         return Hits(ids, np.where(ids >= 0, similarities, -np.inf))
 
-    def _warn(self, wanted: int) -> None:
+    def _warn_once(self, wanted: int) -> None:
         if not self._warned:
             log.warning(
                 "the index found fewer than %d hits for some queries; raise efSearch (HNSW) or nprobe (IVF).", wanted

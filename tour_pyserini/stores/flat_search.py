@@ -1,4 +1,4 @@
-"""Exact search of a flat index by matrix products, with hits that do not depend on what else is searched."""
+"""Fast exact search of a flat index; a query's hits do not depend on the other queries of its batch."""
 
 import threading
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 
-# Hits beyond those asked for: the products' rounding moves hits by a place or two, not by more, unless there are ties.
-_SLACK = 16
-# Fewer queries than this are no work for a matrix product.
-_PAYS_FROM = 16
+# Hits that are fetched in addition to k. Rounding changes the rank of a hit by one or two, unless there are ties.
+_EXTRA_HITS = 16
+# With fewer queries, a matrix product is not faster.
+_MATRIX_FROM = 16
 _UNIT_ROUNDOFF = 2.0**-24  # float32
 _ROWS = 65_536  # vectors whose norms are computed at a time
 
@@ -20,45 +20,48 @@ _threshold_lock = threading.Lock()
 
 
 class FlatSearch:
-    """The k hits with the largest inner products; of equal ones that with the larger id first, as in FAISS.
+    """Finds the k hits with the largest inner products; of equal ones, the larger id is first, as in FAISS.
 
-    FAISS multiplies matrices only from 128,000 numbers on, and rounds differently when it does. Here it always does for
-    a batch, which is several times faster; the similarities of what it finds, and of a few more, are then computed anew
-    one by one, always alike. What was left out cannot be among the k best if the last one found is below the k-th by
-    more than the rounding; where it is not, more is asked for.
+    FAISS uses matrix products, which are several times faster, only for large batches (128,000 numbers), and they round
+    differently. Here all batches of 16 or more queries use them:
+
+    1. FAISS finds k hits and a few more with a matrix product.
+    2. The similarities of these hits are computed again one by one, always with the same operations, and sorted.
+    3. If the k-th similarity is above the last one of FAISS by more than the rounding error, no other vector can be
+       among the k best. Otherwise more hits are fetched.
     """
 
     def __init__(self, index: Any) -> None:
-        """Search a downcast IndexFlat of inner products."""
+        """Search an `IndexFlat` for inner products, as `faiss.downcast_index` returns it."""
         self._index = index
-        self._norm: tuple[int, float] = (0, 0.0)
+        self._norm: tuple[int, float] = (0, 0.0)  # size of the index when it was computed, largest norm
 
     def search(self, vectors: Floats, k: int) -> Hits:
         """The hits [n, k] of the queries, float32 [n, d] in C order; k is at most the size of the index."""
         ids = np.empty((len(vectors), k), dtype=np.int64)
         similarities = np.empty((len(vectors), k), dtype=np.float32)
-        rows, wanted = np.arange(len(vectors)), k + _SLACK
+        rows, wanted = np.arange(len(vectors)), k + _EXTRA_HITS
         rounding = self._rounding(vectors)
         while len(rows):
             wanted = min(wanted, self._index.ntotal)
-            found, ceiling = self._found(vectors[rows], wanted)
-            ids[rows], similarities[rows] = found.ids[:, :k], found.similarities[:, :k]
+            hits, last = self._fetch(vectors[rows], wanted)
+            ids[rows], similarities[rows] = hits.ids[:, :k], hits.similarities[:, :k]
             if wanted == self._index.ntotal:
                 break
-            rows = rows[found.similarities[:, k - 1] <= ceiling + rounding[rows]]
+            rows = rows[hits.similarities[:, k - 1] <= last + rounding[rows]]
             wanted *= 2
         return Hits(ids, similarities)
 
-    def _found(self, vectors: Floats, wanted: int) -> tuple[Hits, Floats]:
-        """The hits [n, wanted] in their final order, and what FAISS gave the last of them [n]."""
-        with _matrix_products(len(vectors) >= _PAYS_FROM):
+    def _fetch(self, vectors: Floats, wanted: int) -> tuple[Hits, Floats]:
+        """The hits [n, wanted] in their final order, and FAISS's similarity of the last of them [n]."""
+        with _matrix_products(len(vectors) >= _MATRIX_FROM):
             rough, ids = self._index.search(vectors, wanted)
         similarities = self._similarities(vectors, ids)
         order = np.lexsort((-ids, -similarities), axis=1)
         return Hits(*(np.take_along_axis(values, order, axis=1) for values in (ids, similarities))), rough[:, -1]
 
     def _similarities(self, vectors: Floats, ids: Ids) -> Floats:
-        """Inner products [n, m], each by the same sequence of operations whatever n and m are."""
+        """Inner products [n, m], each with the same sequence of operations for all n and m."""
         import faiss
 
         result = np.empty(ids.shape, dtype=np.float32)
@@ -68,9 +71,9 @@ class FlatSearch:
         return result
 
     def _rounding(self, vectors: Floats) -> Floats:
-        """The most [n] by which two ways to compute a query's similarity in float32 may differ."""
-        of_one = 1.01 * self._index.d * _UNIT_ROUNDOFF  # relative to the product of the norms
-        return 2 * of_one * np.linalg.norm(vectors, axis=1) * self._largest_norm()
+        """An upper bound [n] of the difference between two ways to compute a query's similarity in float32."""
+        relative_error = 1.01 * self._index.d * _UNIT_ROUNDOFF  # of one way; relative to the product of the norms
+        return 2 * relative_error * np.linalg.norm(vectors, axis=1) * self._largest_norm()
 
     def _largest_norm(self) -> float:
         import faiss
@@ -84,14 +87,14 @@ class FlatSearch:
 
 
 @contextmanager
-def _matrix_products(pay: bool) -> Iterator[None]:
-    """Have FAISS multiply matrices in the block, whatever the number of queries."""
+def _matrix_products(use: bool) -> Iterator[None]:
+    """Make FAISS use matrix products in this block for any number of queries, if `use` is true."""
     import faiss
 
-    if not pay:
+    if not use:
         yield
         return
-    # The setting is the whole process's: two blocks at once would restore each other's.
+    # The threshold is global: without the lock, two threads could restore each other's value.
     with _threshold_lock:
         before = faiss.cvar.distance_compute_blas_threshold
         faiss.cvar.distance_compute_blas_threshold = 1

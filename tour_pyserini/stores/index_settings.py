@@ -1,4 +1,4 @@
-"""How an index was encoded, so that queries are encoded alike."""
+"""The encoder settings in the record of an index: queries and exact vectors must come from the same encoder."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tour_pyserini.errors import TourError
 
 
 class IndexSettings(NamedTuple):
-    """What `python -m tour_pyserini.index` was told about the encoder."""
+    """The encoder of an index, and the options of `python -m tour_pyserini.index` that change its vectors."""
 
     encoder: str
     fingerprint: str
@@ -24,7 +24,7 @@ class IndexSettings(NamedTuple):
 
 
 def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
-    """The settings beside an index of ours; None for other indexes and prebuilt ones."""
+    """The settings in the record of an index folder; None for prebuilt indexes and indexes of other programs."""
     path = Path(index) / PASSAGE_INDEX
     if not path.is_file():
         return None
@@ -39,12 +39,16 @@ def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
 
 
 def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
-    """Refuse the vectors of another encoder for an index, where both say which encoder they come from."""
+    """Check that the vectors for an index come from the encoder of the index, if both have a record.
+
+    Raises:
+        TourError: if they come from different encoders, or `vectors` is empty.
+    """
     if not vectors:
-        raise TourError("--vectors is empty; name the folder of the encoded corpus, or `encode`.")
+        raise TourError("--vectors is empty; give the folder of the encoded corpus, or `encode`.")
     searched, stored = read_index_settings(index), read_index_settings(vectors)
     if searched and stored and searched.fingerprint != stored.fingerprint:
         raise TourError(
             f"the vectors in {vectors} come from {stored.encoder} and the index {index} from {searched.encoder}; "
-            "both must come from one encoder."
+            "both must come from the same encoder."
         )

@@ -1,4 +1,4 @@
-"""Vectors that survive an interruption."""
+"""Vectors of an index that is being built; after an interruption, encoding continues from them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_th
 
 
 class PartialVectors(PartialFolder):
-    """The docids and vectors of the documents encoded so far, in a folder, chunk by chunk.
+    """A folder with the docids and vectors of the documents encoded so far, written chunk by chunk.
 
     Args:
-        folder: made if it is not there.
-        settings: everything the vectors depend on; `documents`, `dimension` and `chunk` (documents per chunk)
-            are read here.
+        folder: created if it does not exist.
+        settings: everything that the vectors depend on. It must have `documents` (how many), `dimension` and `chunk`
+            (documents per chunk).
     """
 
     FILES = ("vectors",)
@@ -27,10 +27,10 @@ class PartialVectors(PartialFolder):
         super().__init__(folder, settings)
 
     def append(self, docids: Sequence[str], vectors: np.ndarray) -> None:
-        """Add a chunk: one docid for each row of float32 [n, d]. It is on the disk when this returns."""
+        """Add a chunk of docids [n] and vectors float32 [n, d]; they are on disk when this returns."""
         if vectors.shape != (len(docids), self._dimension) or vectors.dtype != np.float32:
-            raise ValueError(f"{vectors.dtype} {vectors.shape} is no chunk of {len(docids)} vectors")
-        # The docids last: a vector counts only once its docid is there.
+            raise ValueError(f"{vectors.dtype} {vectors.shape} is not a chunk of {len(docids)} vectors")
+        # The docids are written last: a vector without a docid is ignored when work continues.
         write_through(self._files["vectors"], np.ascontiguousarray(vectors).tobytes())
         write_through(self._docids, "".join(f"{docid}\n" for docid in docids).encode())
         self.done += len(docids)

@@ -1,1 +1,1 @@
-"""Phrase indexes: one vector per token, searched for [start; end]."""
+"""Phrase indexes: one vector per token; a query [start; end] finds phrases by their first and last token."""

@@ -1,4 +1,7 @@
-"""Phrases from tokens: each start with its best end, each end with its best start."""
+"""Phrases from tokens: find the best end for each start token, and the best start for each end token.
+
+The number of a phrase (its id) holds the row of its first token and the distance to the row of its last token.
+"""
 
 from typing import NamedTuple
 
@@ -9,13 +12,13 @@ from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.data.token_rows import ENDS, STARTS, Rows
 from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
 
-_BITS = 16
-LONGEST = (1 << (_BITS - 1)) - 1
-"""Words of a phrase at most: a word has two tokens, and their distance must fit a phrase's id."""
+_DISTANCE_BITS = 16
+LONGEST_PHRASE = (1 << (_DISTANCE_BITS - 1)) - 1
+"""The largest possible limit of words of a phrase: a word has at most two rows, and the distance has 16 bits."""
 
 
 class Phrases(NamedTuple):
-    """Phrases of one query, best first: ids [m], scores [m] and passages [m]."""
+    """Phrases found for one query, best first: their ids [m], scores [m], and positions of their passages [m]."""
 
     ids: Ids
     scores: Floats
@@ -23,28 +26,30 @@ class Phrases(NamedTuple):
 
 
 def phrase_id(start: Ids, end: Ids) -> Ids:
-    """The number of the phrase from one row of the index to another."""
-    return (start << _BITS) | (end - start)
+    """The ids of the phrases whose first and last tokens are at these rows."""
+    return (start << _DISTANCE_BITS) | (end - start)
 
 
 def start_and_end(ids: Ids) -> tuple[Ids, Ids]:
-    """The rows where phrases begin and end."""
-    start = ids >> _BITS
-    return start, start + (ids & ((1 << _BITS) - 1))
+    """The rows of the first and last tokens of phrases; the inverse of `phrase_id`."""
+    start = ids >> _DISTANCE_BITS
+    return start, start + (ids & ((1 << _DISTANCE_BITS) - 1))
 
 
 def complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_words: int) -> Phrases:
-    """The phrases that touch the given tokens and are the best of all with their start, or with their end.
+    """Find phrases that begin at one of the starts or end at one of the ends.
 
-    A phrase lies in one passage and has at most `max_words` words; its score is the sum of two inner products. Of equal
-    partners the nearest is the best; equal scores are in the order of the corpus.
+    A phrase is found if no other phrase with the same start has a higher score, or no other phrase with the same end.
+    A phrase is inside one passage and has at most `max_words` words. Its score is the inner product of its first token
+    with the start half of the query, plus that of its last token with the end half. Of several best phrases with the
+    same start (or end) only the shortest is found. Phrases with equal scores are in the order of the corpus.
 
     Args:
         index: the tokens.
         query: [2 d] the vector [start; end].
-        starts: [a] rows at which phrases may begin.
-        ends: [b] rows at which phrases may end.
-        max_words: words of a phrase at most.
+        starts: [a] rows of first tokens.
+        ends: [b] rows of last tokens.
+        max_words: largest number of words of a phrase.
     """
     near = _neighbourhood(np.union1d(starts, ends), 2 * max_words - 1, len(index.rows))
     rows = index.rows[near]
@@ -52,40 +57,40 @@ def complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_w
     with_start = np.where(rows["roles"] & STARTS, with_start, -np.inf)
     with_end = np.where(rows["roles"] & ENDS, with_end, -np.inf)
     forward = _scores(near, rows, with_start, with_end, max_words)
-    # Row e of `backward` holds the scores of the phrases that end at e, the nearest start first.
+    # forward[i, j] is the score of the phrase from row i to row i + j, backward[i, j] of that from row i - j to row i.
     backward = np.full_like(forward, -np.inf)
     for distance in range(min(forward.shape[1], len(near))):
         backward[distance:, distance] = forward[: len(near) - distance, distance]
-    wanted_start, wanted_end = np.isin(near, starts), np.isin(near, ends)
-    begin, length = np.arange(len(near)), forward.argmax(axis=1)
-    by_start = begin[(forward.max(axis=1) > -np.inf) & (wanted_start | wanted_end[_within(begin + length, near)])]
-    back = backward.argmax(axis=1)
-    by_end = begin[(backward.max(axis=1) > -np.inf) & (wanted_end | wanted_start[_within(begin - back, near)])]
-    first = np.concatenate([by_start, by_end - back[by_end]])
-    last = np.concatenate([by_start + length[by_start], by_end])
-    ids, places = np.unique(phrase_id(near[first], near[last]), return_index=True)
-    scores = forward[first[places], (last - first)[places]]
+    is_start, is_end = np.isin(near, starts), np.isin(near, ends)
+    every, to_end, to_start = np.arange(len(near)), forward.argmax(axis=1), backward.argmax(axis=1)
+    by_start = every[(forward.max(axis=1) > -np.inf) & (is_start | is_end[_clipped(every + to_end, near)])]
+    by_end = every[(backward.max(axis=1) > -np.inf) & (is_end | is_start[_clipped(every - to_start, near)])]
+    first = np.concatenate([by_start, by_end - to_start[by_end]])
+    last = np.concatenate([by_start + to_end[by_start], by_end])
+    ids, unique = np.unique(phrase_id(near[first], near[last]), return_index=True)
+    first, last = first[unique], last[unique]
+    scores = forward[first, last - first]
     order = np.lexsort((ids, -scores))
-    return Phrases(ids[order], scores[order], rows["passage"][first[places]][order].astype(np.int64))
+    return Phrases(ids[order], scores[order], rows["passage"][first][order].astype(np.int64))
 
 
 def _neighbourhood(rows: Ids, reach: int, count: int) -> Ids:
-    """All rows at most `reach` from one of those given, in order."""
+    """All rows of the index (of `count` rows) that are at most `reach` away from one of the given rows, in order."""
     near = np.unique(rows[:, None] + np.arange(-reach, reach + 1))
     return near[(near >= 0) & (near < count)]
 
 
 def _scores(near: Ids, rows: Rows, with_start: Floats, with_end: Floats, max_words: int) -> NDArray[np.float32]:
-    """[u, 2 max_words] the score of the phrase from row i to the j-th after it, minus infinity if it is none."""
+    """[u, 2 max_words] at [i, j] the score of the phrase from `near[i]` to `near[i + j]`; minus infinity if none."""
     first, last = rows["first"].astype(np.int64), rows["last"].astype(np.int64)
     scores = np.full((len(near), 2 * max_words), -np.inf, dtype=np.float32)
     for distance in range(min(2 * max_words, len(near))):
-        one, other = slice(0, len(near) - distance), slice(distance, None)
-        is_phrase = (near[other] - near[one] == distance) & (rows["passage"][other] == rows["passage"][one])
-        is_phrase &= last[other] - first[one] < max_words
-        scores[one, distance] = np.where(is_phrase, with_start[one] + with_end[other], -np.inf)
+        start, end = slice(0, len(near) - distance), slice(distance, None)
+        is_phrase = (near[end] - near[start] == distance) & (rows["passage"][end] == rows["passage"][start])
+        is_phrase &= last[end] - first[start] < max_words
+        scores[start, distance] = np.where(is_phrase, with_start[start] + with_end[end], -np.inf)
     return scores
 
 
-def _within(places: Ids, near: Ids) -> Ids:
-    return np.clip(places, 0, len(near) - 1)
+def _clipped(positions: Ids, near: Ids) -> Ids:
+    return np.clip(positions, 0, len(near) - 1)

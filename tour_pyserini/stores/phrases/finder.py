@@ -1,4 +1,4 @@
-"""The best phrases for query vectors."""
+"""Searching a phrase index: the best phrases for query vectors [start; end]."""
 
 from collections.abc import Sequence
 
@@ -8,21 +8,21 @@ from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.data.token_rows import ENDS, STARTS
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.phrases.completion import LONGEST, Phrases, complete, start_and_end
+from tour_pyserini.stores.phrases.completion import LONGEST_PHRASE, Phrases, complete, start_and_end
 from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
 
-FETCHED = 1024  # starts and ends that FAISS is first asked for: one pass over a flat index costs more than any heap
-COMPLETED = 64  # of these, how many are first made into phrases
-GROWTH = 8
-# Rounding of an inner product relative to the vectors' lengths: FAISS's sums and ours may differ by this much.
+FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
+COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
+GROWTH = 8  # factor of the number of tokens when more must be fetched
+# Largest difference between an inner product of FAISS and one of NumPy, relative to the norms of the vectors.
 _ROUNDING = 1e-5
 
 
 class PhraseFinder:
-    """Searches a phrase index with vectors [start; end].
+    """Searches a phrase index with query vectors [start; end].
 
-    The list of a query holds every phrase that is the best of all with its start, or the best with its end. On a flat
-    index it is exact: tokens are fetched until nothing that was not fetched can be in the list. Otherwise
+    A query's list has the phrases that are the best of all phrases with the same start, or with the same end. On a flat
+    index the list is exact: tokens are fetched until no phrase of other tokens can be in the list. On other indexes,
     tokens are fetched until the list is long enough.
     """
 
@@ -31,40 +31,39 @@ class PhraseFinder:
 
         Args:
             index: the tokens.
-            max_words: words of a phrase at most.
-            fetch: starts and ends to fetch first; more are fetched where they do not suffice.
+            max_words: largest number of words of a phrase.
+            fetch: start tokens and end tokens to fetch at first; more are fetched when they are needed.
         """
-        if not 1 <= max_words <= LONGEST:
-            raise TourError(f"a phrase has 1 to {LONGEST} words at most, not {max_words}.")
+        if not 1 <= max_words <= LONGEST_PHRASE:
+            raise TourError(f"the largest number of words of a phrase must be 1 to {LONGEST_PHRASE}, not {max_words}.")
         if fetch < 1:
-            raise TourError(f"at least 1 token must be fetched, not {fetch}.")
+            raise TourError(f"the number of tokens to fetch must be at least 1, not {fetch}.")
         self.index, self.max_words = index, max_words
         self._faiss, self._fetch = FaissIndex(index.index), fetch
 
     def find(self, queries: Floats, *, phrases: int = 0, passages: int = 0, threads: int = 1) -> Hits:
-        """The best `phrases` phrases of each of the queries [n, 2 d], and below them others for `passages` passages.
+        """The best phrases of each of the queries [n, 2 d].
 
-        The others are the best phrase of each further passage, until that many passages are in the list; with
-        `phrases=0` the list is the best phrase of each of the best passages.
+        The list of a query has the `phrases` best phrases, and the best phrase of each of the `passages` best passages.
+        With `phrases=0` it has only one phrase per passage.
 
         Returns:
             ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
         """
-        found: list[Phrases] = [None] * len(queries)  # type: ignore[list-item]
-        waiting, fetch = np.arange(len(queries)), min(self._fetch, len(self.index.rows))
-        while len(waiting):
-            starts, ends = self._fetched(queries[waiting], fetch, threads)
-            enough = []
-            for place, row in enumerate(waiting.tolist()):
-                own = [Hits(hits.ids[place], hits.similarities[place]) for hits in (starts, ends)]
-                list_, sure = self._list(queries[row], *own, phrases=phrases, passages=passages)
-                found[row] = list_
-                # An inverted file that has no more to give gives -1.
-                spent = fetch >= len(self.index.rows) or max(own[0].ids[-1], own[1].ids[-1]) < 0
-                enough.append(sure or spent)
-            waiting = waiting[~np.array(enough, dtype=bool)]
+        results: list[Phrases] = [None] * len(queries)  # type: ignore[list-item]
+        unfinished, fetch = np.arange(len(queries)), min(self._fetch, len(self.index.rows))
+        while len(unfinished):
+            all_starts, all_ends = self._fetched(queries[unfinished], fetch, threads)
+            finished = []
+            for i, row in enumerate(unfinished.tolist()):
+                starts, ends = (Hits(hits.ids[i], hits.similarities[i]) for hits in (all_starts, all_ends))
+                results[row], final = self._best(queries[row], starts, ends, phrases=phrases, passages=passages)
+                # An inverted file returns -1 when its searched lists have no more tokens.
+                no_more = fetch >= len(self.index.rows) or max(starts.ids[-1], ends.ids[-1]) < 0
+                finished.append(final or no_more)
+            unfinished = unfinished[~np.array(finished, dtype=bool)]
             fetch = min(fetch * GROWTH, len(self.index.rows))
-        return _padded(found, phrases + passages)
+        return _padded(results, phrases + passages)
 
     def vectors(self, ids: Ids) -> Floats:
         """The vectors [start; end] [m, 2 d] of phrases [m], float32."""
@@ -72,48 +71,54 @@ class PhraseFinder:
         return np.concatenate([self.index.vectors[start], self.index.vectors[end]], axis=1).astype(np.float32)
 
     def _fetched(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
-        # Each half of each query is a query of FAISS's: starts and ends are searched in one pass.
+        """The `count` best start tokens and end tokens of each query."""
+        # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
         halves = queries.reshape(2 * len(queries), -1)
         hits = self._faiss.search(halves, count, threads=threads)
         return Hits(hits.ids[::2], hits.similarities[::2]), Hits(hits.ids[1::2], hits.similarities[1::2])
 
-    def _list(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[Phrases, bool]:
-        """One query's list from the fetched tokens, and whether more tokens could not change it."""
+    def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[Phrases, bool]:
+        """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
         fetched = len(starts.ids)
         count = min(COMPLETED, fetched)
         while True:
-            able = (_able(self.index, starts.ids[:count], STARTS), _able(self.index, ends.ids[:count], ENDS))
-            all_ = complete(self.index, query, *able, max_words=self.max_words)
-            list_, full = _best(all_, phrases, passages)
-            # What touches none of these tokens scores at most as much as the last of both kinds together.
+            tokens = (
+                _with_role(self.index, starts.ids[:count], STARTS),
+                _with_role(self.index, ends.ids[:count], ENDS),
+            )
+            completed = complete(self.index, query, *tokens, max_words=self.max_words)
+            best, is_full = _selected(completed, phrases, passages)
+            # A phrase with none of these tokens has at most the score of the last start plus that of the last end.
             limit = starts.similarities[count - 1] + ends.similarities[count - 1] + self._rounding(query)
-            if full and list_.scores[-1] > limit:
-                return list_, True
+            if is_full and best.scores[-1] > limit:
+                return best, True
             if count == fetched:
-                return list_, full and not self.index.exact
+                return best, is_full and not self.index.exact
             count = min(2 * count, fetched)
 
     def _rounding(self, query: Floats) -> float:
+        """An upper bound of the rounding error of a phrase's score."""
         return _ROUNDING * self.index.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
 
 
-def _able(index: PhraseIndex, ids: Ids, role: int) -> Ids:
+def _with_role(index: PhraseIndex, ids: Ids, role: int) -> Ids:
+    """The tokens, without padding, that can have this role: start or end of a phrase."""
     ids = ids[ids >= 0]
     return ids[(index.rows["roles"][ids] & role) > 0]
 
 
-def _best(all_: Phrases, phrases: int, passages: int) -> tuple[Phrases, bool]:
-    """The list that `find` promises, from phrases in order, and whether it is as long as was asked."""
-    _, firsts = np.unique(all_.passages, return_index=True)
+def _selected(found: Phrases, phrases: int, passages: int) -> tuple[Phrases, bool]:
+    """The best phrases and the best phrase of each of the best passages; whether there are as many as asked for."""
+    _, firsts = np.unique(found.passages, return_index=True)
     firsts = np.sort(firsts)[:passages]
-    kept = np.union1d(np.arange(min(phrases, len(all_.ids))), firsts).astype(np.int64)
-    full = len(kept) > 0 and len(all_.ids) >= phrases and len(firsts) >= passages
-    return Phrases(all_.ids[kept], all_.scores[kept], all_.passages[kept]), full
+    kept = np.union1d(np.arange(min(phrases, len(found.ids))), firsts).astype(np.int64)
+    is_full = len(kept) > 0 and len(found.ids) >= phrases and len(firsts) >= passages
+    return Phrases(found.ids[kept], found.scores[kept], found.passages[kept]), is_full
 
 
 def _padded(lists: Sequence[Phrases], width: int) -> Hits:
     ids = np.full((len(lists), width), -1, dtype=np.int64)
     similarities = np.full((len(lists), width), -np.inf, dtype=np.float32)
-    for row, one in enumerate(lists):
-        ids[row, : len(one.ids)], similarities[row, : len(one.ids)] = one.ids, one.scores
+    for row, phrases in enumerate(lists):
+        ids[row, : len(phrases.ids)], similarities[row, : len(phrases.ids)] = phrases.ids, phrases.scores
     return Hits(ids, similarities)

@@ -1,4 +1,4 @@
-"""Token vectors that survive an interruption."""
+"""Token vectors of a phrase index that is being built; after an interruption, encoding continues from them."""
 
 import json
 import os
@@ -14,18 +14,19 @@ from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_th
 
 
 class PartialTokens(PartialFolder):
-    """The docids of the passages encoded so far, and the rows and vectors of their tokens, chunk by chunk.
+    """A folder with the docids of the passages encoded so far and the rows and vectors of their tokens.
 
-    A line of the file `chunks` says how much of the other files a chunk made whole.
+    It is written chunk by chunk. Each line of the file `chunks` has the number of passages and of rows at the end of a
+    chunk: what the other files have beyond the last line is incomplete.
 
     Args:
-        folder: made if it is not there.
-        settings: everything the vectors depend on; `dimension` and `dtype` are read here, and `itemsize` (bytes of
-            a number).
+        folder: created if it does not exist.
+        settings: everything that the vectors depend on. It must have `dimension`, `dtype` and `itemsize` (bytes of a
+            number).
 
     Attributes:
-        done: passages so far.
-        count: rows so far.
+        done: number of passages so far.
+        count: number of rows so far.
     """
 
     FILES = ("vectors", "rows", "chunks")
@@ -37,9 +38,9 @@ class PartialTokens(PartialFolder):
         super().__init__(folder, settings)
 
     def append(self, docids: Sequence[str], rows: Rows, vectors: Floats) -> None:
-        """Add a chunk of passages with all their rows [r] and vectors [r, d]. It is on the disk when this returns."""
+        """Add a chunk of passages with all their rows [r] and vectors [r, d]; they are on disk when this returns."""
         if vectors.shape != (len(rows), self._dimension) or vectors.dtype != self._dtype:
-            raise ValueError(f"{vectors.dtype} {vectors.shape} are no vectors of {len(rows)} tokens")
+            raise ValueError(f"{vectors.dtype} {vectors.shape} are not the vectors of {len(rows)} tokens")
         write_through(self._files["vectors"], np.ascontiguousarray(vectors).tobytes())
         write_through(self._files["rows"], np.ascontiguousarray(rows).tobytes())
         write_through(self._docids, "".join(f"{docid}\n" for docid in docids).encode())

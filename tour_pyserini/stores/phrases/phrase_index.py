@@ -1,4 +1,4 @@
-"""An index of token vectors, as its folder holds it."""
+"""Reading a phrase index from its folder."""
 
 import json
 import os
@@ -13,19 +13,17 @@ from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.token_rows import ROW, Rows
 from tour_pyserini.errors import TourError
 
-EXACT = {"flat"}
-
 
 class PhraseIndex(NamedTuple):
-    """Token vectors and where the tokens stand.
+    """Token vectors, with the passage and the offsets of each token.
 
     Attributes:
-        rows: [n] see `ROW`; the tokens of a passage are neighbours, in order.
-        vectors: [n, d] float16 or float32, memory-mapped where the index is opened from a folder.
-        index: FAISS over the same vectors.
-        docids: the passages' ids.
-        exact: whether FAISS finds the nearest vectors for certain.
-        largest_norm: of a token vector; bounds the rounding of inner products.
+        rows: [n] see `ROW`; the tokens of a passage are consecutive rows, in the order of the text.
+        vectors: [n, d] float16 or float32, memory-mapped if the index is opened from a folder.
+        index: a FAISS index of the same vectors.
+        docids: the docid of each passage.
+        exact: whether FAISS always finds the nearest vectors.
+        largest_norm: the largest norm of a token vector, which bounds the rounding errors of inner products.
     """
 
     rows: Rows
@@ -37,15 +35,15 @@ class PhraseIndex(NamedTuple):
 
 
 def is_phrase_index(folder: str | os.PathLike[str] | None) -> bool:
-    """Whether a folder holds an index of phrases."""
+    """Whether a folder is a phrase index."""
     return folder is not None and (Path(folder) / PHRASE_INDEX).is_file()
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """How the index in a folder was made.
+    """The settings in the record of a phrase index, with the kind of its FAISS index and its size.
 
     Raises:
-        TourError: if the folder holds no phrase index.
+        TourError: if the folder is not a phrase index, or its record is damaged.
     """
     path = Path(folder) / PHRASE_INDEX
     try:
@@ -53,7 +51,7 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
         return {**record["settings"], "index": record["index"], **record["built"]}
     except FileNotFoundError:
         raise TourError(
-            f"{folder} is no phrase index: it has no file `{PHRASE_INDEX}`; build one with "
+            f"{folder} is not a phrase index: it has no file `{PHRASE_INDEX}`; build an index with "
             "python -m tour_pyserini.index --phrases."
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -61,36 +59,39 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = None) -> PhraseIndex:
-    """Open the index in a folder; its files are memory-mapped, so that nothing is read before it is needed.
+    """Open a phrase index; its files are memory-mapped and read only when they are needed.
 
     Args:
-        folder: made by `python -m tour_pyserini.index --phrases`.
-        nprobe: lists of an inverted file that are looked into; left out, what the index was built with.
+        folder: the folder that `python -m tour_pyserini.index --phrases` wrote.
+        nprobe: lists of an inverted file that a query searches; None: as the index was built.
+
+    Raises:
+        TourError: if the folder is not a phrase index or damaged, or `nprobe` is given for a flat index.
     """
     import faiss
 
-    settings, place = read_settings(folder), Path(folder)
+    settings, folder = read_settings(folder), Path(folder)
     try:
         count, dimension, documents = (int(settings[name]) for name in ("rows", "dimension", "documents"))
-        exact, largest_norm = settings["index"]["kind"] in EXACT, float(settings["largest_norm"])
-        rows = np.memmap(place / "rows", dtype=ROW, mode="r", shape=(count,))
-        vectors = np.memmap(place / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
-        docids = (place / "docid").read_text(encoding="utf-8").splitlines()
-        # Memory-mapped where this version of FAISS can: an inverted file then reads the lists it looks into alone.
-        index = faiss.read_index(str(place / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
+        exact, largest_norm = settings["index"]["kind"] == "flat", float(settings["largest_norm"])
+        rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
+        vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
+        docids = (folder / "docid").read_text(encoding="utf-8").splitlines()
+        # Memory-mapped if this version of FAISS can: an inverted file then reads only the lists that are searched.
+        index = faiss.read_index(str(folder / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise TourError(f"the phrase index {place} is damaged ({error}); build it again.") from error
+        raise TourError(f"the phrase index {folder} is damaged ({error}); build it again.") from error
     if index.ntotal != count or len(docids) != documents:
-        raise TourError(f"the phrase index {place} is damaged: its files do not fit together; build it again.")
+        raise TourError(f"the phrase index {folder} is damaged: its files do not fit together; build it again.")
     if nprobe is not None:
-        _set_nprobe(index, nprobe, place)
+        _set_nprobe(index, nprobe, folder)
     return PhraseIndex(rows, vectors, index, docids, exact, largest_norm)
 
 
-def _set_nprobe(index: Any, nprobe: int, place: Path) -> None:
+def _set_nprobe(index: Any, nprobe: int, folder: Path) -> None:
     import faiss
 
     inverted = faiss.try_extract_index_ivf(index)
     if inverted is None:
-        raise TourError(f"--nprobe is for inverted files and {place} is flat; leave it out.")
+        raise TourError(f"--nprobe is for inverted files, but the index {folder} is flat; remove --nprobe.")
     inverted.nprobe = nprobe

@@ -1,4 +1,4 @@
-"""Whether a phrase index belongs together with a corpus and with an encoder."""
+"""Checks that a phrase index was built from the given corpus and with the given encoder."""
 
 import os
 from pathlib import Path
@@ -11,21 +11,28 @@ from tour_pyserini.support.files import sha256
 
 
 def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str]) -> None:
-    """Refuse a file of passages that the index was not made from: its phrases would be other words there.
+    """Check that a corpus file is the one that the index was built from; otherwise phrases would be the wrong words.
 
-    Passages that are no file, such as those of a Lucene index, are taken as they are.
+    A corpus that is not a file, such as a Lucene index, is not checked.
+
+    Raises:
+        TourError: if the file has another checksum.
     """
     file = corpus_file(Path(corpus))
     if file is not None and sha256(file) != read_settings(folder)["corpus_sha256"]:
-        raise TourError(f"{folder} was made from another corpus than {corpus}; give that one, or build it again.")
+        raise TourError(f"{folder} was made from another corpus than {corpus}; give that corpus, or build it again.")
 
 
 def fits(folder: str | os.PathLike[str], encoder: Any) -> bool:
-    """Whether a phrase encoder is the one that made the index; query encoders alone fit any."""
+    """Whether a phrase encoder built the index; a checkpoint with only query encoders fits every index."""
     return encoder.fingerprint() in (None, read_settings(folder)["encoder_fingerprint"])
 
 
 def check_encoder(folder: str | os.PathLike[str], encoder: Any, name: str) -> None:
-    """Refuse to learn from an index that another phrase encoder made."""
+    """Check that a phrase encoder built the index.
+
+    Raises:
+        TourError: if another one built it; `name` is the encoder's name in the message.
+    """
     if not fits(folder, encoder):
         raise TourError(f"{folder} was not built with {name}; give the encoder that built it.")

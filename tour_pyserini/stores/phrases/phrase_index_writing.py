@@ -1,4 +1,4 @@
-"""Writing a phrase index: its FAISS index over tokens, and its folder."""
+"""Writing a phrase index: building FAISS over the token vectors, and writing the folder."""
 
 import json
 import os
@@ -17,78 +17,9 @@ from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import sha256
 
 Kind = Literal["flat", "ivf", "ivfpq"]
-ADDED_AT_ONCE = 65_536  # rows read from the memory-mapped file
-TRAINED_ON = 64  # vectors per list, at most; FAISS's k-means asks for 39 at least
+ROWS_PER_ADD = 65_536  # vectors read from the memory-mapped file at a time
+TRAINING_SHARE = 64  # training vectors per centroid, at most; the k-means of FAISS warns below 39
 SEED = 7
-
-
-def build_token_index(
-    vectors: Floats, *, kind: Kind = "flat", nlist: int = 256, nprobe: int = 16, pq_m: int = 48, pq_nbits: int = 8
-) -> Any:
-    """An inner-product index over the vectors, which it keeps in their own precision unless it quantises them.
-
-    Args:
-        vectors: float16 or float32 [n, d], in memory or memory-mapped.
-        kind: `flat` (exact), `ivf` (looks into some of the lists alone), `ivfpq` (and keeps codes, not vectors).
-        nlist: lists of an inverted file.
-        nprobe: lists that a search looks into.
-        pq_m: parts into which a vector is cut for its code.
-        pq_nbits: bits of each part.
-
-    Raises:
-        TourError: if the settings do not fit the vectors.
-    """
-    import faiss
-
-    count, dimension = vectors.shape
-    check_fit(count, dimension, kind=kind, nlist=nlist, nprobe=nprobe, pq_m=pq_m, pq_nbits=pq_nbits)
-    plain = "Flat" if vectors.dtype == np.float32 else "SQfp16"
-    name = {"flat": plain, "ivf": f"IVF{nlist},{plain}", "ivfpq": f"IVF{nlist},PQ{pq_m}x{pq_nbits}"}[kind]
-    index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
-    if not index.is_trained:
-        index.train(_sample(vectors, TRAINED_ON * max(nlist, 2**pq_nbits)))
-    for start in range(0, count, ADDED_AT_ONCE):
-        index.add(np.ascontiguousarray(vectors[start : start + ADDED_AT_ONCE], dtype=np.float32))
-    if kind != "flat":
-        faiss.extract_index_ivf(index).nprobe = nprobe
-    return index
-
-
-def check_fit(
-    count: int | None,
-    dimension: int,
-    *,
-    kind: Kind = "flat",
-    nlist: int = 256,
-    nprobe: int = 16,
-    pq_m: int = 48,
-    pq_nbits: int = 8,
-) -> None:
-    """Refuse settings that do not fit `count` vectors (None: not known yet) of `dimension` dimensions."""
-    if kind not in get_args(Kind):
-        raise TourError(f"there is no kind {kind!r} of phrase index; choose one of {', '.join(get_args(Kind))}.")
-    if kind == "flat":
-        return
-    if nprobe > nlist:
-        raise TourError(f"of {nlist} lists no search can look into {nprobe}; lower --nprobe or raise --nlist.")
-    if kind == "ivfpq" and dimension % pq_m:
-        raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
-    fewest = max(nlist, 2**pq_nbits if kind == "ivfpq" else 0)
-    if count is not None and count < fewest:
-        raise TourError(
-            f"the index has {count} token vectors, and {fewest} centroids need at least as many; "
-            "lower --nlist or --pq-nbits, or build it flat."
-        )
-
-
-def _sample(vectors: Floats, size: int) -> Floats:
-    """At most `size` vectors, the same ones every time, float32; all of them where there are no more."""
-    if len(vectors) <= size:
-        return np.ascontiguousarray(vectors, dtype=np.float32)
-    chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
-    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
-
-
 LIBRARIES = ("faiss-cpu", "torch", "transformers", "numpy")
 
 
@@ -100,14 +31,14 @@ def write_phrase_index(
     *,
     threads: int | None = None,
 ) -> None:
-    """Write the token vectors and their rows, FAISS over them, and beside them how they came about.
+    """Write a phrase index: token vectors, rows and docids, a FAISS index of the vectors, and the record.
 
     Args:
-        folder: where to; it is there.
-        partial: all tokens.
-        settings: what the vectors depend on.
-        kind: the kind of index with its settings, as `build_token_index` takes them.
-        threads: of FAISS at most; left out, as many as it takes.
+        folder: an existing folder.
+        partial: the tokens of all passages.
+        settings: everything that the vectors depend on, for the record.
+        kind: the keyword arguments of `build_token_index`.
+        threads: FAISS uses at most this many; None: its default.
     """
     import faiss
 
@@ -126,15 +57,87 @@ def write_phrase_index(
     (folder / PHRASE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _link(source: Path, place: Path) -> None:
-    """The same file under another name, which takes no time and no room; a copy where that cannot be."""
+def build_token_index(
+    vectors: Floats, *, kind: Kind = "flat", nlist: int = 256, nprobe: int = 16, pq_m: int = 48, pq_nbits: int = 8
+) -> Any:
+    """Build a FAISS index of token vectors for inner products; `flat` and `ivf` keep the precision of the vectors.
+
+    Args:
+        vectors: float16 or float32 [n, d], in memory or memory-mapped.
+        kind: `flat` (exact), `ivf` (inverted file: a query searches some of the lists), `ivfpq` (an inverted file that
+            stores compressed vectors).
+        nlist: number of lists of an inverted file.
+        nprobe: number of lists that a query searches.
+        pq_m: number of parts that a vector is cut into; it must divide d.
+        pq_nbits: bits of the code of a part.
+
+    Raises:
+        TourError: if the settings do not fit the vectors.
+    """
+    import faiss
+
+    count, dimension = vectors.shape
+    check_fit(count, dimension, kind=kind, nlist=nlist, nprobe=nprobe, pq_m=pq_m, pq_nbits=pq_nbits)
+    plain = "Flat" if vectors.dtype == np.float32 else "SQfp16"
+    name = {"flat": plain, "ivf": f"IVF{nlist},{plain}", "ivfpq": f"IVF{nlist},PQ{pq_m}x{pq_nbits}"}[kind]
+    index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
+    if not index.is_trained:
+        index.train(_sample(vectors, TRAINING_SHARE * max(nlist, 2**pq_nbits)))
+    for start in range(0, count, ROWS_PER_ADD):
+        index.add(np.ascontiguousarray(vectors[start : start + ROWS_PER_ADD], dtype=np.float32))
+    if kind != "flat":
+        faiss.extract_index_ivf(index).nprobe = nprobe
+    return index
+
+
+def check_fit(
+    count: int | None,
+    dimension: int,
+    *,
+    kind: Kind = "flat",
+    nlist: int = 256,
+    nprobe: int = 16,
+    pq_m: int = 48,
+    pq_nbits: int = 8,
+) -> None:
+    """Check the settings of `build_token_index` for `count` vectors (None: not known yet) of `dimension` dimensions.
+
+    Raises:
+        TourError: if the settings do not fit the vectors.
+    """
+    if kind not in get_args(Kind):
+        raise TourError(f"unknown kind of phrase index {kind!r}; choose one of {', '.join(get_args(Kind))}.")
+    if kind == "flat":
+        return
+    if nprobe > nlist:
+        raise TourError(f"a query cannot search {nprobe} lists of {nlist}; lower --nprobe or raise --nlist.")
+    if kind == "ivfpq" and dimension % pq_m:
+        raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
+    centroids = max(nlist, 2**pq_nbits if kind == "ivfpq" else 0)
+    if count is not None and count < centroids:
+        raise TourError(
+            f"the index has {count} token vectors, and {centroids} centroids need at least as many; "
+            "lower --nlist or --pq-nbits, or build a flat index."
+        )
+
+
+def _sample(vectors: Floats, size: int) -> Floats:
+    """A random sample of at most `size` vectors, float32; always the same sample for the same number of vectors."""
+    if len(vectors) <= size:
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+    chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
+    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Make a hard link, which needs no time and no space; a copy if the file system has no hard links."""
     try:
-        os.link(source, place)
+        os.link(source, target)
     except OSError:
-        shutil.copyfile(source, place)
+        shutil.copyfile(source, target)
 
 
 def _largest_norm(vectors: Floats) -> float:
-    starts = range(0, len(vectors), ADDED_AT_ONCE)
-    blocks = (vectors[start : start + ADDED_AT_ONCE].astype(np.float32) for start in starts)
+    starts = range(0, len(vectors), ROWS_PER_ADD)
+    blocks = (vectors[start : start + ROWS_PER_ADD].astype(np.float32) for start in starts)
     return max(float(np.linalg.norm(block, axis=1).max()) for block in blocks)
