@@ -5,14 +5,14 @@ from benchmarks.searching import TOUR, searched
 from benchmarks.setting import Setting
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
-from tour_pyserini.rerankers.score_file import beside
+from tour_pyserini.rerankers.score_file import append_suffix
 
 
 def measure(setting: Setting) -> Report:
     """A cold and a warm run, which must be the same byte for byte."""
     cache = setting.work / "warm.sqlite"
     for suffix in ("", "-wal", "-shm"):
-        beside(cache, suffix).unlink(missing_ok=True)
+        append_suffix(cache, suffix).unlink(missing_ok=True)
     cold, warm = (searched(setting, name, *TOUR, "--cache", str(cache)) for name in ("cold", "warm"))
     if cold.run.read_bytes() != warm.run.read_bytes():
         raise TourError(f"{warm.run} differs from {cold.run}; a cache must not change a run.")

@@ -64,7 +64,7 @@ def _days(text: str) -> float:
 
 
 def _stats(args: argparse.Namespace) -> None:
-    found = score_upkeep.survey(args.cache)
+    found = score_upkeep.scores_by_model(args.cache)
     size = size_on_disk(args.cache)
     _say(f"{args.cache}: {sum(use.scores for use in found):,} scores, {size / 2**20:.1f} MiB", found)
 

@@ -1,21 +1,21 @@
-"""Files of scores as earlier versions wrote them."""
+"""Score files in earlier layouts."""
 
 import sqlite3
 
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_file import APPLICATION
+from tour_pyserini.rerankers.score_file import APPLICATION_ID
 
 
-def layout_1(path, pairs, fingerprint):
-    """The file as version 1 of the layout had it."""
-    old = sqlite3.connect(path, isolation_level=None)
-    old.execute("PRAGMA journal_mode = WAL")
-    old.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL) WITHOUT ROWID")
-    old.execute(f"PRAGMA application_id = {APPLICATION}")
-    old.execute("PRAGMA user_version = 1")
-    rows = [(pair_key(fingerprint, *pair), float(place) * 1.5 + place % 7) for place, pair in enumerate(pairs)]
-    old.execute("BEGIN")
-    old.executemany("INSERT INTO scores VALUES (?, ?)", rows)
-    old.execute("COMMIT")
-    old.close()
+def write_layout_1(path, pairs, fingerprint):
+    """Write a score file in layout 1 and return its scores."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL) WITHOUT ROWID")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    rows = [(pair_key(fingerprint, *pair), float(number) * 1.5 + number % 7) for number, pair in enumerate(pairs)]
+    connection.execute("BEGIN")
+    connection.executemany("INSERT INTO scores VALUES (?, ?)", rows)
+    connection.execute("COMMIT")
+    connection.close()
     return [logit for _, logit in rows]

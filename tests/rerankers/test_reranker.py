@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import Reranker, checked
-from tour_pyserini.rerankers.classifier import relevance
+from tour_pyserini.rerankers import Reranker, checked_scores
+from tour_pyserini.rerankers.classifier import relevance_logits
 
 PAIRS = [("who wrote hamlet", "Shakespeare did."), ("who wrote emma", "Austen did.")]
 
@@ -16,8 +16,8 @@ class Fixed:
         return self.scores
 
 
-def test_good_scores_pass_as_float64():
-    scores = checked(Fixed([1, 2.5]), PAIRS)
+def test_finite_scores_are_returned_as_float64():
+    scores = checked_scores(Fixed([1, 2.5]), PAIRS)
     assert scores.tolist() == [1.0, 2.5]
     assert scores.dtype == np.float64
 
@@ -25,17 +25,17 @@ def test_good_scores_pass_as_float64():
 @pytest.mark.parametrize("scores", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0, [[1.0], [2.0]]])
 def test_a_wrong_number_of_scores_names_the_reranker(scores):
     with pytest.raises(TourError, match=r"Fixed.*shape.*2 pairs"):
-        checked(Fixed(scores), PAIRS)
+        checked_scores(Fixed(scores), PAIRS)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_a_bad_score_names_query_passage_and_reranker(bad):
     with pytest.raises(TourError, match=r"Fixed.*'who wrote emma'.*'Austen did.'"):
-        checked(Fixed([0.0, bad]), PAIRS)
+        checked_scores(Fixed([0.0, bad]), PAIRS)
 
 
-def test_no_pairs_are_not_asked_for():
-    assert checked(Fixed(None), []).shape == (0,)
+def test_without_pairs_predict_is_not_called():
+    assert checked_scores(Fixed(None), []).shape == (0,)
 
 
 def test_any_object_with_predict_is_a_reranker():
@@ -43,9 +43,9 @@ def test_any_object_with_predict_is_a_reranker():
     assert not isinstance(object(), Reranker)
 
 
-def test_relevance_of_one_two_and_three_logits():
-    assert relevance(np.array([1.0, 2.0]), "m").tolist() == [1.0, 2.0]
-    assert relevance(np.array([[1.0], [2.0]]), "m").tolist() == [1.0, 2.0]
-    assert relevance(np.array([[1.0, 4.0], [2.0, 1.0]]), "m").tolist() == [3.0, -1.0]
+def test_one_logit_is_the_score_two_give_their_difference_three_are_refused():
+    assert relevance_logits(np.array([1.0, 2.0]), "m").tolist() == [1.0, 2.0]
+    assert relevance_logits(np.array([[1.0], [2.0]]), "m").tolist() == [1.0, 2.0]
+    assert relevance_logits(np.array([[1.0, 4.0], [2.0, 1.0]]), "m").tolist() == [3.0, -1.0]
     with pytest.raises(TourError, match="model-x gives 3 outputs"):
-        relevance(np.zeros((2, 3)), "model-x")
+        relevance_logits(np.zeros((2, 3)), "model-x")

@@ -9,13 +9,13 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore, load_reranker
 from tour_pyserini.rerankers import score_cache as cache_module
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_file import APPLICATION
+from tour_pyserini.rerankers.score_file import APPLICATION_ID
 
 TEXTS = st.text(max_size=8)
 
 
 class Lengths:
-    """Scores a pair by its lengths, and remembers what it was asked."""
+    """Scores a pair by its lengths, and records the pairs it was asked for."""
 
     def __init__(self, fingerprint="lengths"):
         self.fingerprint = fingerprint
@@ -37,7 +37,7 @@ class Raises:
 PAIRS = [("who", f"passage {number}" * number) for number in range(1200)]
 
 
-def test_a_second_run_never_asks(tmp_path):
+def test_a_second_run_scores_nothing(tmp_path):
     with CachedReranker(Lengths(), tmp_path / "scores") as cached:
         first = cached.predict(PAIRS)
         assert (cached.hits, cached.misses) == (0, 1200)
@@ -49,7 +49,7 @@ def test_a_second_run_never_asks(tmp_path):
         assert again.predict([]).shape == (0,)
 
 
-def test_only_new_pairs_are_asked_for_and_repetitions_once(tmp_path):
+def test_only_new_pairs_are_scored_and_repetitions_once(tmp_path):
     inner = Lengths()
     with CachedReranker(inner, tmp_path / "scores") as cached:
         cached.predict([("q", "a")])
@@ -59,14 +59,14 @@ def test_only_new_pairs_are_asked_for_and_repetitions_once(tmp_path):
         assert (cached.hits, cached.misses) == (2, 3)
 
 
-def test_another_model_or_an_edited_text_is_asked_for(tmp_path):
+def test_another_model_or_an_edited_text_is_scored_again(tmp_path):
     CachedReranker(Lengths("model a"), tmp_path / "scores").predict([("who", "cat")])
     for fingerprint, pair in [("model b", ("who", "cat")), ("model a", ("who", "cat.")), ("model a", ("Who", "cat"))]:
         with pytest.raises(AssertionError, match="asked for"):
             CachedReranker(Raises(fingerprint), tmp_path / "scores").predict([pair])
 
 
-def test_another_length_is_asked_for(tmp_path, onnx_folder):
+def test_another_maximum_length_is_scored_again(tmp_path, onnx_folder):
     folder, pair = onnx_folder(), ("who wrote hamlet", "the cat sat on a mat")
     with CachedReranker(load_reranker(folder), tmp_path / "scores") as whole:
         long = whole.predict([pair])
@@ -76,7 +76,7 @@ def test_another_length_is_asked_for(tmp_path, onnx_folder):
 
 
 @given(st.tuples(TEXTS, TEXTS, TEXTS), st.tuples(TEXTS, TEXTS, TEXTS))
-def test_keys_differ_exactly_when_texts_do(one, other):
+def test_keys_are_equal_only_for_equal_texts(one, other):
     assert (pair_key(*one) == pair_key(*other)) == (one == other)
 
 
@@ -92,13 +92,13 @@ def test_half_a_surrogate_pair_has_a_key():
 
 
 @pytest.mark.parametrize("fingerprint", [None, "", 3])
-def test_without_a_fingerprint_nothing_is_cached(tmp_path, fingerprint):
+def test_a_reranker_without_a_fingerprint_is_refused(tmp_path, fingerprint):
     with pytest.raises(TourError, match=r"Lengths cannot be cached.*fingerprint"):
         CachedReranker(Lengths(fingerprint), tmp_path / "scores")
     assert not (tmp_path / "scores").exists()
 
 
-def test_bad_scores_are_never_stored_and_what_was_paid_for_is_kept(tmp_path, monkeypatch):
+def test_bad_scores_are_not_stored_but_the_chunks_before_them_are(tmp_path, monkeypatch):
     monkeypatch.setattr(cache_module, "CHUNK", 10)
 
     class Fails(Lengths):
@@ -122,7 +122,7 @@ def test_progress_counts_every_pair_once(tmp_path, onnx_folder):
         cached.predict(PAIRS[:30])
         cached.predict(PAIRS[:40] + PAIRS[:2])
         assert sum(seen) == 30 + 42
-        assert seen[-1] == 10 or seen[-10:] == [1] * 10  # at once, or pair by pair
+        assert seen[-1] == 10 or seen[-10:] == [1] * 10  # all at once, or pair by pair
         assert 32 in seen
 
 
@@ -154,7 +154,7 @@ def scrambled(path):
 
 
 @pytest.mark.parametrize("damage", [garbage, halved, scrambled])
-def test_a_damaged_file_is_set_aside(tmp_path, damage, caplog):
+def test_a_damaged_file_is_renamed_and_replaced(tmp_path, damage, caplog):
     path = filled(tmp_path / "scores.sqlite")
     for number in (1, 2):
         damage(path)
@@ -164,10 +164,10 @@ def test_a_damaged_file_is_set_aside(tmp_path, damage, caplog):
         assert (tmp_path / f"scores.sqlite.damaged-{number}").read_bytes() == damaged
         with CachedReranker(Raises(), path) as again:
             again.predict(PAIRS)
-    assert caplog.text.count("set aside as") == 2
+    assert caplog.text.count("renamed to") == 2
 
 
-def test_damage_while_the_file_is_open(tmp_path):
+def test_a_file_that_is_damaged_while_open_is_replaced(tmp_path):
     path = filled(tmp_path / "scores.sqlite")
     with CachedReranker(Lengths(), path) as cached:
         scrambled(path)
@@ -176,7 +176,7 @@ def test_damage_while_the_file_is_open(tmp_path):
     assert (tmp_path / "scores.sqlite.damaged-1").exists()
 
 
-def test_two_users_of_a_damaged_file_set_it_aside_once(tmp_path):
+def test_two_users_of_a_damaged_file_rename_it_once(tmp_path):
     path = filled(tmp_path / "scores.sqlite")
     with CachedReranker(Lengths(), path) as one, CachedReranker(Lengths(), path) as two:
         scrambled(path)
@@ -187,28 +187,28 @@ def test_two_users_of_a_damaged_file_set_it_aside_once(tmp_path):
 
 
 @pytest.mark.parametrize("table", ["addresses", "scores"])
-def test_databases_of_others_are_left_alone(tmp_path, table):
+def test_a_database_of_another_program_is_refused_and_not_changed(tmp_path, table):
     path = tmp_path / "mine.sqlite"
     with sqlite3.connect(path) as mine:
         mine.execute(f"CREATE TABLE {table} (name)")
     mine.close()
     before = path.read_bytes()
-    with pytest.raises(TourError, match="something else"):
+    with pytest.raises(TourError, match="database of another program"):
         ScoreStore(path)
     assert path.read_bytes() == before
 
 
-def test_another_layout_is_refused(tmp_path):
+def test_a_later_layout_is_refused(tmp_path):
     path = filled(tmp_path / "scores")
     with sqlite3.connect(path) as later:
-        assert later.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+        assert later.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
         later.execute("PRAGMA user_version = 3")
     later.close()
-    with pytest.raises(TourError, match="layout 3 and not 2"):
+    with pytest.raises(TourError, match="layout 3, but this version reads layout 2"):
         ScoreStore(path)
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_a_path_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(TourError, match="cannot be opened"):
         ScoreStore(tmp_path)
     (tmp_path / "file").write_text("")
@@ -223,7 +223,7 @@ def test_scores_that_cannot_be_stored_are_still_returned(tmp_path, caplog):
     assert "3 scores could not be written" in caplog.text
 
 
-def test_a_stored_score_is_the_score_to_the_last_bit(tmp_path):
+def test_a_stored_score_is_read_back_exactly(tmp_path):
     odd = [0.1, -1e-310, 1e308, np.nextafter(1, 2), -0.0]
     keys = [bytes([number]) for number in range(len(odd))]
     with ScoreStore(tmp_path / "scores") as store:
@@ -232,7 +232,7 @@ def test_a_stored_score_is_the_score_to_the_last_bit(tmp_path):
         assert [found[key] for key in keys] == odd
 
 
-def test_the_first_score_of_a_key_stays_and_its_neighbours_are_stored(tmp_path, caplog):
+def test_a_stored_key_keeps_its_score_and_other_keys_are_stored(tmp_path, caplog):
     with ScoreStore(tmp_path / "scores") as store:
         store.put({b"a": 1.0})
         store.put({b"a": 2.0, b"b": 3.0})

@@ -1,4 +1,4 @@
-"""Several processes on one cache, and processes that die."""
+"""Several processes that use one score cache, and processes that are killed."""
 
 import json
 import signal
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from score_files import layout_1
+from score_files import write_layout_1
 
 from tour_pyserini.rerankers import CachedReranker
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_upkeep import export, survey, verify
+from tour_pyserini.rerankers.score_upkeep import export, scores_by_model, verify
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,9 +21,6 @@ WRITER = """
 import sys
 import numpy as np
 from tour_pyserini.rerankers import CachedReranker
-from tour_pyserini.rerankers.score_upkeep import export
-from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_upkeep import survey, verify
 
 class Lengths:
     fingerprint = "lengths"
@@ -61,7 +58,7 @@ def assert_whole(path, first, last):
     assert not list(path.parent.glob("*damaged*"))
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path):
+def test_processes_that_write_at_the_same_time_lose_no_score(tmp_path):
     path = tmp_path / "scores"
     ranges = [(0, 3000), (1500, 4500), (3000, 6000)]
     writers = [start(path, first, last, 30) for first, last in ranges]
@@ -72,7 +69,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("acknowledged", [1, 8, 40])
-def test_a_killed_process_leaves_what_it_was_told_is_kept(tmp_path, acknowledged):
+def test_the_scores_that_a_killed_process_has_stored_stay(tmp_path, acknowledged):
     path = tmp_path / "scores"
     for victim in range(2):
         first = victim * 1_000_000
@@ -87,18 +84,18 @@ def test_a_killed_process_leaves_what_it_was_told_is_kept(tmp_path, acknowledged
     assert_whole(path, 0, acknowledged * 50)
 
 
-def test_a_file_of_layout_1_survives_processes_that_open_it_at_once(tmp_path):
+def test_several_processes_can_upgrade_a_file_of_layout_1_at_the_same_time(tmp_path):
     path = tmp_path / "scores"
-    layout_1(path, [(str(number), str(number % 7)) for number in range(3000)], "lengths")
+    write_layout_1(path, [(str(number), str(number % 7)) for number in range(3000)], "lengths")
     writers = [start(path, first, first + 2000, 100) for first in (0, 1500, 2500)]
     for writer in writers:
         writer.communicate(timeout=120)
         assert writer.returncode == 0
     assert_whole(path, 0, 4500)
-    assert [use.scores for use in survey(path) if use.fingerprint == "lengths"] == [4500]
+    assert [use.scores for use in scores_by_model(path) if use.fingerprint == "lengths"] == [4500]
 
 
-def test_processes_killed_beside_one_that_goes_on(tmp_path):
+def test_killed_processes_do_not_disturb_another_that_continues(tmp_path):
     path, output = tmp_path / "scores", tmp_path / "scores.jsonl"
     steady = start(path, 0, 6000, 30)
     for victim in range(1, 5):
@@ -110,7 +107,7 @@ def test_processes_killed_beside_one_that_goes_on(tmp_path):
     steady.communicate(timeout=120)
     assert steady.returncode == 0
     assert_whole(path, 0, 6000)
-    # What the dead left unannounced is right as well, and comes in whole writes.
+    # Scores that killed processes stored without reporting them are correct too, and each write is complete.
     right = {pair_key("lengths", str(n), str(n % 7)).hex(): n * 1.5 + n % 7 for n in range(50_000)}
     assert export(path, output) == verify(path)
     stored = [json.loads(line) for line in output.read_text().splitlines()]

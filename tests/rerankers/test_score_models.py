@@ -1,10 +1,10 @@
-"""Whose scores a file holds, and files from before that was noted down."""
+"""Which model each score in a file belongs to, and files of layout 1, which did not record it."""
 
 import numpy as np
-from score_files import layout_1
+from score_files import write_layout_1
 
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
-from tour_pyserini.rerankers.score_upkeep import survey, verify
+from tour_pyserini.rerankers.score_upkeep import scores_by_model, verify
 
 PAIRS = [("who", f"passage {number}") for number in range(2000)]
 
@@ -23,7 +23,7 @@ class Raises(Named):
 
 
 def held(path):
-    return {use.name: use.scores for use in survey(path)}
+    return {use.name: use.scores for use in scores_by_model(path)}
 
 
 def test_scores_are_counted_by_model(tmp_path):
@@ -36,16 +36,16 @@ def test_scores_are_counted_by_model(tmp_path):
     with CachedReranker(Named("renamed", "print of a"), path) as renamed:
         renamed.predict(PAIRS[:5])
     assert held(path) == {"renamed": 40, "b": 20}
-    assert {use.fingerprint for use in survey(path)} == {"print of a", "print of b"}
+    assert {use.fingerprint for use in scores_by_model(path)} == {"print of a", "print of b"}
 
 
 def test_a_file_of_layout_1_keeps_every_score(tmp_path):
     path = tmp_path / "scores"
-    expected = layout_1(path, PAIRS, "print of a")
+    expected = write_layout_1(path, PAIRS, "print of a")
     with CachedReranker(Raises("a"), path) as cached:
         assert cached.stats().scores == len(PAIRS)
         assert held(path) == {"": 2000, "a": 0}
-        # Whoever asks for a score tells whose it is.
+        # The model of a score is recorded when a re-ranker asks for it.
         assert cached.predict(PAIRS[:1500]).tolist() == expected[:1500]
         assert held(path) == {"": 500, "a": 1500}
         assert cached.predict(PAIRS).tolist() == expected
@@ -53,22 +53,22 @@ def test_a_file_of_layout_1_keeps_every_score(tmp_path):
     assert verify(path) == 2000
 
 
-def test_an_upgraded_file_takes_new_scores_beside_old_ones(tmp_path):
+def test_a_file_of_layout_1_takes_scores_of_another_model(tmp_path):
     path = tmp_path / "scores"
-    layout_1(path, PAIRS[:10], "print of a")
+    write_layout_1(path, PAIRS[:10], "print of a")
     with CachedReranker(Named("b"), path) as cached:
         cached.predict(PAIRS[:10])
     assert held(path) == {"": 10, "b": 10}
 
 
-def test_a_score_belongs_to_nobody_where_no_model_is_named(tmp_path):
+def test_scores_stored_without_a_model_belong_to_the_unknown_model(tmp_path):
     with ScoreStore(tmp_path / "scores") as store:
         store.put({b"k" * 16: 1.0})
         assert store.get([b"k" * 16]) == {b"k" * 16: 1.0}
     assert held(tmp_path / "scores") == {"": 1}
 
 
-def test_a_new_file_in_place_of_a_damaged_one_knows_the_model(tmp_path):
+def test_the_file_that_replaces_a_damaged_one_records_the_model(tmp_path):
     path = tmp_path / "scores"
     with CachedReranker(Named("a"), path) as cached:
         cached.predict(PAIRS)

@@ -1,4 +1,4 @@
-"""A re-ranker that wraps a re-ranker and never pays for a pair twice."""
+"""A re-ranker that wraps another re-ranker and keeps its scores in a file, so that no pair is scored twice."""
 
 import hashlib
 import os
@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair, Reranker, checked, name_of
-from tour_pyserini.rerankers.score_store import ScoreStore
-from tour_pyserini.rerankers.score_upkeep import Model
+from tour_pyserini.rerankers.reranker import Pair, Reranker, checked_scores, display_name
+from tour_pyserini.rerankers.score_file import KEY_BYTES
+from tour_pyserini.rerankers.score_store import Model, ScoreStore
 
 CHUNK = 512
-"""Pairs scored between two commits: what an interruption costs at most."""
+"""Pairs scored between two writes to the file: an interruption loses the scores of one chunk at most."""
 
 
 class CacheStats(NamedTuple):
-    """What a cache did since it was opened, and what its file holds."""
+    """Hits and misses of a cache since it was opened, and the size of its file."""
 
     hits: int
     misses: int
@@ -27,13 +27,13 @@ class CacheStats(NamedTuple):
 
 
 class CachedReranker:
-    """A re-ranker whose scores survive the process.
+    """A re-ranker whose scores are kept in a score file.
 
-    A score is found again by the re-ranker's fingerprint and the two texts, so another model, another maximum
-    length or an edited passage never gets a stale one. Stored are raw logits as float64.
+    A score is stored as a raw logit (float64) under a key made of the re-ranker's fingerprint and the two texts.
+    Another model, another maximum length or an edited passage has another key and is scored again.
 
     Attributes:
-        hits: pairs that needed no scoring, repetitions within a call included.
+        hits: pairs that needed no scoring, including repetitions within a call.
         misses: pairs that were scored.
 
     Example:
@@ -44,12 +44,12 @@ class CachedReranker:
         fingerprint = getattr(reranker, "fingerprint", None)
         if not isinstance(fingerprint, str) or not fingerprint:
             raise TourError(
-                f"scores of the re-ranker {name_of(reranker)} cannot be cached, because it has no fingerprint to tell "
-                "them from another model's; give it an attribute `fingerprint` (str) or turn the cache off."
+                f"scores of the re-ranker {display_name(reranker)} cannot be cached, because it has no fingerprint "
+                "that identifies it; give it an attribute `fingerprint` (str) or turn the cache off."
             )
         self.reranker = reranker
         self.fingerprint = fingerprint
-        self.name = name_of(reranker)
+        self.name = display_name(reranker)
         self.hits = 0
         self.misses = 0
         self._store = ScoreStore(path, Model(fingerprint, self.name))
@@ -57,44 +57,44 @@ class CachedReranker:
 
     @property
     def on_progress(self) -> Callable[[int], None] | None:
-        """Called with the number of pairs just found or scored."""
+        """Called with the number of pairs just read from the file or scored."""
         return self._on_progress
 
     @on_progress.setter
     def on_progress(self, report: Callable[[int], None] | None) -> None:
         self._on_progress = report
-        if self._inner_reports:
+        if self._wrapped_reports:
             self.reranker.on_progress = report  # type: ignore[attr-defined]
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Raw logits, float64 [len(pairs)], stored or scored; repeated pairs are scored once."""
-        # A re-ranker that reads more than a passage's characters says what: its title apart, for one.
+        """Return raw logits, float64 [len(pairs)], read from the file or computed; repeated pairs are scored once."""
         reads = getattr(self.reranker, "reads", str)
         keys = [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
-        places: dict[bytes, int] = {}
-        for place, key in enumerate(keys):
-            places.setdefault(key, place)
-        scores = self._store.get(places)
-        missing = [key for key in places if key not in scores]
+        first_index: dict[bytes, int] = {}
+        for index, key in enumerate(keys):
+            first_index.setdefault(key, index)
+        scores = self._store.get(first_index)
+        missing = [key for key in first_index if key not in scores]
         self.hits += len(keys) - len(missing)
         self._report(len(keys) - len(missing))
         for start in range(0, len(missing), CHUNK):
-            part = missing[start : start + CHUNK]
-            fresh = checked(self.reranker, [pairs[places[key]] for key in part])
-            scores.update(zip(part, fresh.tolist(), strict=True))
-            self._store.put({key: scores[key] for key in part})
-            self.misses += len(part)
-            if not self._inner_reports:
-                self._report(len(part))
+            chunk = missing[start : start + CHUNK]
+            logits = checked_scores(self.reranker, [pairs[first_index[key]] for key in chunk])
+            new_scores = dict(zip(chunk, logits.tolist(), strict=True))
+            self._store.put(new_scores)
+            scores.update(new_scores)
+            self.misses += len(chunk)
+            if not self._wrapped_reports:
+                self._report(len(chunk))
         return np.array([scores[key] for key in keys], dtype=np.float64)
 
     def stats(self) -> CacheStats:
-        """Counters of this object and the size of its file."""
+        """Return the counters of this object and the size of its file."""
         stored = self._store.stats()
         return CacheStats(self.hits, self.misses, stored.scores, stored.size)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._store.close()
 
     def __enter__(self) -> "CachedReranker":
@@ -104,7 +104,8 @@ class CachedReranker:
         self.close()
 
     @property
-    def _inner_reports(self) -> bool:
+    def _wrapped_reports(self) -> bool:
+        """Whether the wrapped re-ranker reports its progress itself."""
         return hasattr(self.reranker, "on_progress")
 
     def _report(self, count: int) -> None:
@@ -113,8 +114,11 @@ class CachedReranker:
 
 
 def pair_key(fingerprint: str, query: str, passage: str) -> bytes:
-    """16 bytes that stand for a re-ranker and two texts; lengths are hashed too, so no two triples read alike."""
-    digest = hashlib.blake2b(digest_size=16)
+    """Hash a re-ranker's fingerprint and the two texts of a pair to 16 bytes.
+
+    The length of each text is hashed too, so that ("ab", "c") and ("a", "bc") have different keys.
+    """
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
     for text in (fingerprint, query, passage):
         content = text.encode("utf-8", "surrogatepass")
         digest.update(len(content).to_bytes(8, "little"))

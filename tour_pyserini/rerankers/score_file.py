@@ -1,4 +1,9 @@
-"""The SQLite file that scores are kept in: opening it, and what to do when it is damaged."""
+"""The SQLite file of a score cache: its layout, connections to it, and how a damaged file is detected and moved away.
+
+Layout 2 has two tables. `scores` holds a raw logit and the number of a model for each key of 16 bytes. `models` holds
+the fingerprint, the name and the first and last use of each model. Model 0 stands for scores from layout 1, which did
+not record the model.
+"""
 
 import logging
 import sqlite3
@@ -9,27 +14,28 @@ from pathlib import Path
 
 from tour_pyserini.errors import TourError
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
-APPLICATION = 0x546F7552  # "TouR", so that nobody else's database is taken for a cache
-VERSION = 2
-NOBODY = 0  # the model of scores whose model is not known
-PATIENCE = 60.0  # seconds to wait for another process
+APPLICATION_ID = 0x546F7552  # "TouR"; databases of other programs are recognised by it and refused
+LAYOUT_VERSION = 2
+KEY_BYTES = 16
+UNKNOWN_MODEL = 0  # number of the model of scores whose model was not recorded
+LOCK_TIMEOUT = 60.0  # seconds to wait for another process
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file in write-ahead mode; one that is not there is made, one of an earlier layout brought up to date.
+    """Open a score file in write-ahead mode. A missing file is created; a file of layout 1 is upgraded.
 
     Raises:
-        TourError: when it is the database of something else or of another version.
+        TourError: when the file is a database of another program or has an unknown layout.
         sqlite3.Error: when it cannot be opened.
     """
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         with transaction(connection):
             _ensure_layout(connection, path)
-        _write_ahead(connection)
-        # A crash of the machine may lose the last writes; the file stays whole.
+        _enable_write_ahead(connection)
+        # A crash of the machine may lose the last writes, but does not damage the file.
         connection.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         connection.close()
@@ -39,7 +45,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write everything in the block, or nothing where it fails."""
+    """Write everything in the block, or nothing if it fails."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -49,8 +55,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def identity(path: Path) -> int | None:
-    """What tells a file from another that took its name; None when there is none."""
+def inode(path: Path) -> int | None:
+    """The inode number of a file, or None if it does not exist; it changes when the file is replaced."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:
@@ -58,37 +64,37 @@ def identity(path: Path) -> int | None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file's content is at fault."""
-    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    """Whether an error means that the content of the file is damaged."""
+    return _error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def set_aside(path: Path, seen: int | None, error: sqlite3.Error) -> None:
-    """Rename a damaged file to `NAME.damaged-N`, unless another process has put a new one there already.
+def move_damaged(path: Path, damaged_inode: int | None, error: sqlite3.Error) -> None:
+    """Rename a damaged file to `NAME.damaged-N`, unless another process has already replaced it.
 
     Args:
         path: the file.
-        seen: the identity of the file that was found damaged.
-        error: what was found.
+        damaged_inode: the inode of the damaged file; a file with another inode is new and stays.
+        error: the error that showed the damage, for the log.
     """
-    if identity(path) != seen:
+    if inode(path) != damaged_inode:
         return
     number = 1
-    while (aside := beside(path, f".damaged-{number}")).exists():
+    while (target := append_suffix(path, f".damaged-{number}")).exists():
         number += 1
-    path.rename(aside)
+    path.rename(target)
     for suffix in ("-wal", "-shm"):
-        if (companion := beside(path, suffix)).exists():
-            companion.rename(beside(aside, suffix))
-    logger.warning("the score cache %s is damaged (%s): set aside as %s, starting anew", path, error, aside)
+        if (companion := append_suffix(path, suffix)).exists():
+            companion.rename(append_suffix(target, suffix))
+    log.warning("the score cache %s is damaged (%s): renamed to %s, starting with an empty cache", path, error, target)
 
 
 def size_on_disk(path: Path) -> int:
-    """Bytes of the file and of what is not yet merged into it."""
-    return sum(file.stat().st_size for file in (path, beside(path, "-wal")) if file.exists())
+    """Bytes of the file and of its write-ahead log."""
+    return sum(file.stat().st_size for file in (path, append_suffix(path, "-wal")) if file.exists())
 
 
-def beside(path: Path, suffix: str) -> Path:
-    """The file whose name is longer by `suffix`."""
+def append_suffix(path: Path, suffix: str) -> Path:
+    """The path with `suffix` appended to its name, such as `scores.sqlite-wal`."""
     return path.with_name(path.name + suffix)
 
 
@@ -97,40 +103,43 @@ def _ensure_layout(connection: sqlite3.Connection, path: Path) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables and (owner, version) == (0, 0):
         connection.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL) WITHOUT ROWID")
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        _add_models(connection)
-    elif owner != APPLICATION or "scores" not in tables:
-        raise TourError(f"{path} is a database of something else; choose another place for the score cache.")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        _upgrade_to_layout_2(connection)
+    elif owner != APPLICATION_ID or "scores" not in tables:
+        raise TourError(f"{path} is a database of another program; give another path for the score cache.")
     elif version == 1:
-        _add_models(connection)
-    elif version != VERSION:
-        raise TourError(f"the score cache {path} has layout {version} and not {VERSION}; choose another place.")
+        _upgrade_to_layout_2(connection)
+    elif version != LAYOUT_VERSION:
+        raise TourError(
+            f"the score cache {path} has layout {version}, but this version reads layout {LAYOUT_VERSION}; "
+            "give another path."
+        )
 
 
-def _add_models(connection: sqlite3.Connection) -> None:
-    """From layout 1, which did not say whose a score is, to layout 2; every score stays."""
+def _upgrade_to_layout_2(connection: sqlite3.Connection) -> None:
+    """Add the table of models, and the column `model` to the table of scores; every score stays."""
     connection.execute(
         "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
         "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL)"
     )
     now = int(time.time())
-    connection.execute("INSERT INTO models VALUES (?, '', '', ?, ?)", (NOBODY, now, now))
-    connection.execute(f"ALTER TABLE scores ADD COLUMN model INTEGER NOT NULL DEFAULT {NOBODY}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("INSERT INTO models VALUES (?, '', '', ?, ?)", (UNKNOWN_MODEL, now, now))
+    connection.execute(f"ALTER TABLE scores ADD COLUMN model INTEGER NOT NULL DEFAULT {UNKNOWN_MODEL}")
+    connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    # Unlike statements, a change of mode does not wait for others.
-    deadline = time.monotonic() + PATIENCE
+def _enable_write_ahead(connection: sqlite3.Connection) -> None:
+    # SQLite's own timeout does not apply to a change of the journal mode.
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
+            if _error_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
 
-def _code(error: sqlite3.Error) -> int:
+def _error_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

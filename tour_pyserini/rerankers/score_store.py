@@ -1,47 +1,53 @@
-"""Scores kept in a file, by key."""
+"""Read and write scores by key in a score file that several processes and threads may share."""
 
 import logging
 import math
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.score_file import (
-    NOBODY,
+    UNKNOWN_MODEL,
     connect,
-    identity,
+    inode,
     is_damage,
-    set_aside,
+    move_damaged,
     size_on_disk,
     transaction,
 )
-from tour_pyserini.rerankers.score_upkeep import Model, registered
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
-VARIABLES = 900  # per statement; SQLite's smallest limit is 999
+MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 
 Result = TypeVar("Result")
 
 
-class StoreStats(NamedTuple):
-    """What is in a store."""
+class Model(NamedTuple):
+    """The re-ranker that scores belong to: its fingerprint identifies it, its name is for people."""
 
-    path: Path
+    fingerprint: str
+    name: str
+
+
+class StoreStats(NamedTuple):
+    """Size of a score file."""
+
     scores: int
     size: int
     """Bytes on disk."""
 
 
 class ScoreStore:
-    """An SQLite file of raw logits, safe to share between processes and threads.
+    """An SQLite file of raw logits by key, safe to share between processes and threads.
 
-    Each `put` is one transaction in write-ahead mode: a process that is killed leaves whole puts behind, and nothing
-    else. A damaged file is set aside as `NAME.damaged-N` and a new one takes its place.
+    Each `put` is one transaction in write-ahead mode: if a process is killed, each of its puts is stored completely or
+    not at all. A damaged file is renamed to `NAME.damaged-N` and replaced by a new, empty one.
 
     Example:
         >>> with ScoreStore("scores.sqlite") as store:  # doctest: +SKIP
@@ -51,36 +57,35 @@ class ScoreStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], model: Model | None = None) -> None:
-        """Open the file, made if need be, for the scores of one model."""
+        """Open the file for the scores of one model; a missing file is created."""
         self.path = Path(path)
         self._model = model
         self._lock = threading.Lock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = self._opened()
+            self._connection = self._connect()
         except (OSError, sqlite3.Error) as error:
-            raise TourError(f"the score cache {self.path} cannot be opened ({error}); choose another place.") from error
+            raise TourError(f"the score cache {self.path} cannot be opened ({error}); give another path.") from error
         if model is not None:
             self._write(lambda *_: None, what="the use of the model")
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
-        """The scores of those keys that are stored."""
-        keys = sorted(keys)  # neighbours lie on the same page of the file: 1.5 times as fast
-        found: dict[bytes, float] = {}
-        orphans: list[bytes] = []
-        for start in range(0, len(keys), VARIABLES):
-            part = keys[start : start + VARIABLES]
-            rows = self._read(f"SELECT key, logit, model FROM scores WHERE key IN ({_places(part)})", part)
-            found.update((key, logit) for key, logit, _ in rows if _is_number(logit))
-            orphans += [key for key, _, model in rows if model == NOBODY]
-        if orphans and self._model is not None:
-            self._adopt(orphans)
-        return found
+        """Read the scores of those keys that are stored."""
+        keys = sorted(keys)  # neighbours are on the same page of the file: 1.5 times as fast
+        scores: dict[bytes, float] = {}
+        without_model: list[bytes] = []
+        for part in _parts(keys):
+            rows = self._read(f"SELECT key, logit, model FROM scores WHERE key IN ({_question_marks(part)})", part)
+            scores.update((key, logit) for key, logit, _ in rows if _is_finite(logit))
+            without_model += [key for key, _, model in rows if model == UNKNOWN_MODEL]
+        if without_model and self._model is not None:
+            self._record_model(without_model)
+        return scores
 
     def put(self, scores: Mapping[bytes, float]) -> None:
-        """Store scores, all or none; a key that is there already keeps its score.
+        """Store all of the scores or none; a key that is already stored keeps its score.
 
-        Scores that cannot be written (no space left) are still good scores: that is a warning, not an error.
+        If they cannot be written (no space left), the caller can still use them: that is a warning, not an error.
         """
         self._write(
             lambda connection, model: connection.executemany(
@@ -90,12 +95,12 @@ class ScoreStore:
         )
 
     def stats(self) -> StoreStats:
-        """How much is stored."""
+        """Count the scores and the bytes of the file."""
         ((count,),) = self._read("SELECT count(*) FROM scores")
-        return StoreStats(self.path, count, size_on_disk(self.path))
+        return StoreStats(count, size_on_disk(self.path))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
@@ -105,36 +110,35 @@ class ScoreStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _adopt(self, keys: Sequence[bytes]) -> None:
-        """Note whose scores these are: a key is made from the model's fingerprint, so whoever asks for it owns it."""
+    def _record_model(self, keys: Sequence[bytes]) -> None:
+        """Assign scores of layout 1 to this model; they are its scores, because a key includes the fingerprint."""
 
         def write(connection: sqlite3.Connection, model: int) -> None:
-            for start in range(0, len(keys), VARIABLES):
-                part = keys[start : start + VARIABLES]
-                connection.execute(f"UPDATE scores SET model = {model} WHERE key IN ({_places(part)})", part)
+            for part in _parts(keys):
+                connection.execute(f"UPDATE scores SET model = {model} WHERE key IN ({_question_marks(part)})", part)
 
         self._write(write, what=f"the model of {len(keys)} scores")
 
     def _read(self, query: str, values: Sequence[bytes] = ()) -> list[tuple]:
         try:
-            return self._surviving(lambda connection: connection.execute(query, values).fetchall())
+            return self._replacing_damaged_file(lambda connection: connection.execute(query, values).fetchall())
         except sqlite3.Error as error:
-            raise TourError(f"the score cache {self.path} cannot be read ({error}); choose another place.") from error
+            raise TourError(f"the score cache {self.path} cannot be read ({error}); give another path.") from error
 
     def _write(self, write: Callable[[sqlite3.Connection, int], object], *, what: str) -> None:
-        """Write in one transaction. The model's number is looked up each time: the file may have changed."""
+        """Write in one transaction. The model's number is looked up each time: the file may have been replaced."""
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                write(connection, registered(connection, self._model))
+                write(connection, _model_number(connection, self._model))
 
         try:
-            self._surviving(work)
+            self._replacing_damaged_file(work)
         except sqlite3.Error as error:
-            logger.warning("%s could not be written to the cache %s: %s", what, self.path, error)
+            log.warning("%s could not be written to the score cache %s: %s", what, self.path, error)
 
-    def _surviving(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do the work, on a new file if this one turns out to be damaged."""
+    def _replacing_damaged_file(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Call `work`; if the file is damaged, replace the file and call it again."""
         with self._lock:
             try:
                 return work(self._connection)
@@ -142,26 +146,44 @@ class ScoreStore:
                 if not is_damage(error):
                     raise
                 self._connection.close()
-                set_aside(self.path, self._identity, error)
-                self._connection = self._opened()
+                move_damaged(self.path, self._inode, error)
+                self._connection = self._connect()
                 return work(self._connection)
 
-    def _opened(self) -> sqlite3.Connection:
-        seen = identity(self.path)
+    def _connect(self) -> sqlite3.Connection:
+        inode_before = inode(self.path)
         try:
             connection = connect(self.path)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            set_aside(self.path, seen, error)
+            move_damaged(self.path, inode_before, error)
             connection = connect(self.path)
-        self._identity = identity(self.path)
+        self._inode = inode(self.path)
         return connection
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
+def _model_number(connection: sqlite3.Connection, model: Model | None) -> int:
+    """Record that the model is used now, and return its number in the file."""
+    if model is None:
+        return UNKNOWN_MODEL
+    now = int(time.time())
+    connection.execute(
+        "INSERT INTO models (fingerprint, name, first_used, last_used) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (fingerprint) DO UPDATE SET name = excluded.name, last_used = excluded.last_used",
+        (*model, now, now),
+    )
+    ((number,),) = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).fetchall()
+    return number
 
 
-def _places(values: Sequence[object]) -> str:
+def _parts(keys: Sequence[bytes]) -> list[Sequence[bytes]]:
+    return [keys[start : start + MAX_PARAMETERS] for start in range(0, len(keys), MAX_PARAMETERS)]
+
+
+def _question_marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
