@@ -1,4 +1,4 @@
-"""How a re-ranker is to be run."""
+"""Settings that say how a re-ranker is run."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ PRECISIONS = ("fp32", "int8")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a re-ranker is to be run; what each field means is told by `load_reranker`."""
+    """How a re-ranker is run; `load_reranker` describes the fields."""
 
     max_length: int = 512
     batch_size: int | None = None
@@ -28,20 +28,20 @@ class Options:
             if value is not None and value < 1:
                 raise TourError(f"the {what} is {value}; give 1 or more.")
         if self.backend not in BACKENDS:
-            raise TourError(f"there is no back end {self.backend!r}; give one of {', '.join(BACKENDS)}.")
+            raise TourError(f"unknown back end {self.backend!r}; give one of {', '.join(BACKENDS)}.")
         if self.precision not in (None, *PRECISIONS):
-            raise TourError(f"there is no precision {self.precision!r}; give one of {', '.join(PRECISIONS)}.")
+            raise TourError(f"unknown precision {self.precision!r}; give one of {', '.join(PRECISIONS)}.")
         if self.precision == "int8" and (self.backend == "torch" or self.device != "cpu"):
-            raise TourError("the precision int8 is for the back end onnx on a cpu; use fp32 elsewhere.")
+            raise TourError("the precision int8 needs the back end onnx on a cpu; use fp32 elsewhere.")
 
     @property
     def cores(self) -> int:
-        """Threads to use: what was asked for, or the cores this process may run on."""
+        """Number of threads to use: `threads`, or the number of cores that this process may use."""
         return self.threads or cores()
 
     @property
     def token_budget(self) -> int:
-        """Padded tokens per batch. Small batches of like lengths win on a CPU; a GPU wants to be filled.
+        """Padded tokens per batch. A CPU is fastest with small batches of similar lengths, a GPU with large ones.
 
         Measured with torch on one AVX-512 core, MiniLM-L-12, 64 pairs of 40-250 tokens: 256, 1,024 and 4,096 tokens
         take 5.05, 4.97 and 5.36 s.

@@ -1,40 +1,47 @@
-"""From what a user names to a re-ranker."""
+"""Load a re-ranker from a name, a folder or an object, and register new kinds of re-ranker folders."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import onnx_folder as onnx
-from tour_pyserini.rerankers import r2d2, seq2seq, sequence_classification
+from tour_pyserini.rerankers import onnx_folder, r2d2, seq2seq, sequence_classification
 from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker, is_cross_encoder
 from tour_pyserini.rerankers.default_reranker import verify_default_reranker
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Reranker
-from tour_pyserini.support.checkpoints import downloaded
+from tour_pyserini.support.checkpoints import download_checkpoint
 
 
-class Kind(Protocol):
-    """A module that knows one kind of model folder, and the back ends that run it."""
+class RerankerKind(Protocol):
+    """A module or object that recognises one kind of model folder and loads it.
 
-    BACKENDS: tuple[str, ...]
+    One attribute is optional: `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind.
+    `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
+    """
 
     def accepts(self, folder: Path) -> bool:
         """Whether the folder looks like this kind."""
         ...
 
     def load(self, folder: Path, options: Options, *, name: str) -> Reranker:
-        """The re-ranker in it."""
+        """Load the re-ranker in the folder; `name` is what the user called it, for messages."""
         ...
 
 
-KINDS: tuple[Kind, ...] = (
-    seq2seq,
-    r2d2,
-    sequence_classification,
-    onnx,
+BUILT_IN_KINDS: Mapping[str, RerankerKind] = MappingProxyType(
+    {
+        "seq2seq": seq2seq,
+        "r2d2": r2d2,
+        "sequence-classification": sequence_classification,
+        "onnx": onnx_folder,
+    }
 )
-"""Asked in this order; a new kind is a new module and a line here."""
+"""Tried in this order. To add a kind, write a module with `accepts` and `load` and add a line here."""
+
+_registered_kinds: dict[str, RerankerKind] = {}
 
 
 def load_reranker(
@@ -47,26 +54,27 @@ def load_reranker(
     backend: str = "auto",
     precision: str | None = None,
 ) -> Reranker:
-    """The re-ranker that `spec` names.
+    """Load the re-ranker that `spec` names.
 
     Args:
         spec: "default"; a folder or a Hugging Face name with a cross-encoder, a monoT5-like or an R2-D2 checkpoint; a
-            folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; or an object with `predict`, used as
-            it is (a `sentence_transformers.CrossEncoder` loses its sigmoid). A folder with both is read as a
-            checkpoint.
-        max_length: tokens per pair, special ones included. The passage is cut and the query kept, unless the query
+            folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; a folder of a kind that was added by
+            `register_reranker_kind`; or an object with `predict`, used as it is (except that the sigmoid of a
+            `sentence_transformers.CrossEncoder` is switched off). A folder with a checkpoint and an ONNX graph is read
+            as a checkpoint.
+        max_length: tokens per pair, including special tokens. The passage is cut and the query kept, unless the query
             alone does not fit; then the longer of the two is cut.
-        batch_size: pairs per batch at most; by default as many as fit a number of padded tokens. ONNX Runtime always
-            gets one pair per call on a CPU.
-        device: "cpu", or what torch or ONNX Runtime call another one ("cuda").
+        batch_size: largest number of pairs per batch; by default as many as fit a number of padded tokens. On a CPU,
+            ONNX Runtime always gets one pair per call.
+        device: "cpu", or another device by its name in torch or ONNX Runtime ("cuda").
         threads: CPU threads; by default all cores.
-        backend: what runs a checkpoint: "onnx" (from a graph that is made once and kept in the cache folder), "torch",
-            or "auto", the faster of the two here.
-        precision: "fp32", or "int8" for 8-bit weights: faster, with other scores. By default fp32 for checkpoints; ONNX
-            models are run as they are.
+        backend: what runs a checkpoint: "onnx" (from a graph that is exported once and kept in the cache folder),
+            "torch", or "auto", the faster of the two on this machine.
+        precision: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for checkpoints;
+            ONNX models are run as they are.
 
     Raises:
-        TourError: when there is no such model, it is damaged, or it is no re-ranker.
+        TourError: when the model does not exist, is damaged or is not a re-ranker.
 
     Example:
         >>> reranker = load_reranker("default")  # doctest: +SKIP
@@ -85,26 +93,69 @@ def load_reranker(
         return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
     if not isinstance(spec, str | os.PathLike):
         raise TourError(f"a re-ranker is a name, a folder or an object with predict, not {type(spec).__name__}.")
-    folder = verify_default_reranker() if spec == "default" else _folder(spec)
-    for kind in KINDS:
+    folder = verify_default_reranker() if spec == "default" else _model_folder(spec)
+    name = os.fspath(spec)
+    for kind_name, kind in {**_registered_kinds, **BUILT_IN_KINDS}.items():
         if kind.accepts(folder):
-            _check_backend(kind, options, os.fspath(spec))
-            return kind.load(folder, options, name=os.fspath(spec))
+            _check_backend(kind, options, name)
+            reranker = kind.load(folder, options, name=name)
+            if not hasattr(reranker, "predict"):
+                raise TourError(
+                    f"the re-ranker kind {kind_name!r} loaded {name} as an object of type {type(reranker).__name__}, "
+                    "which has no predict; its load must return a re-ranker."
+                )
+            return reranker
+    others = f", nor a folder of the registered kinds {', '.join(_registered_kinds)}" if _registered_kinds else ""
     raise TourError(
         f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), "
-        "nor model.onnx with tokenizer.json."
+        f"nor model.onnx with tokenizer.json{others}."
     )
 
 
-def _check_backend(kind: Kind, options: Options, name: str) -> None:
+def register_reranker_kind(name: str, kind: RerankerKind) -> None:
+    """Add a kind of re-ranker folder that `load_reranker` can load.
+
+    Registered kinds are tried before the built-in ones, in the order of registration, so that a kind can handle
+    folders that a built-in kind would accept too.
+
+    Args:
+        name: a name that no other kind has.
+        kind: an object or a module with the functions `accepts` and `load` of `RerankerKind`.
+
+    Raises:
+        TourError: when the name is empty or already used, or a function is missing.
+
+    Example:
+        >>> class WordOverlap:
+        ...     def predict(self, pairs):
+        ...         return [len(set(query.split()) & set(passage.split())) for query, passage in pairs]
+        >>> class WordOverlapKind:
+        ...     def accepts(self, folder):
+        ...         return (folder / "word-overlap.txt").is_file()
+        ...     def load(self, folder, options, *, name):
+        ...         return WordOverlap()
+        >>> register_reranker_kind("word-overlap", WordOverlapKind())  # doctest: +SKIP
+    """
+    if not isinstance(name, str) or not name:
+        raise TourError(f"the name of a re-ranker kind must be a non-empty text, not {name!r}.")
+    if name in _registered_kinds or name in BUILT_IN_KINDS:
+        raise TourError(f"there is already a re-ranker kind named {name!r}; choose another name.")
+    for function in ("accepts", "load"):
+        if not callable(getattr(kind, function, None)):
+            raise TourError(f"the re-ranker kind {name!r} has no function {function}; see RerankerKind.")
+    _registered_kinds[name] = kind
+
+
+def _check_backend(kind: RerankerKind, options: Options, name: str) -> None:
+    backends = getattr(kind, "BACKENDS", None)
     wanted = "onnx" if options.precision == "int8" else options.backend
-    if wanted not in ("auto", *kind.BACKENDS):
-        told = " in int8" if options.precision == "int8" else ""
-        raise TourError(f"{name} cannot be run by {wanted}{told}, only by {' or '.join(kind.BACKENDS)}.")
+    if backends is not None and wanted not in ("auto", *backends):
+        precision = " in int8" if options.precision == "int8" else ""
+        raise TourError(f"{name} cannot be run by {wanted}{precision}, only by {' or '.join(backends)}.")
 
 
-def _folder(spec: str | os.PathLike[str]) -> Path:
-    """The folder of that path, or else the download of the model of that name."""
+def _model_folder(spec: str | os.PathLike[str]) -> Path:
+    """The folder at that path, or the downloaded files of the Hugging Face model of that name."""
     name = os.fspath(spec)
     path = Path(name).expanduser()
     if name and path.is_dir():
@@ -113,5 +164,5 @@ def _folder(spec: str | os.PathLike[str]) -> Path:
         raise TourError(f"the re-ranker {name} is a file; give the folder that holds the model.")
     only_a_path = not isinstance(spec, str) or path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
     if only_a_path or not name:
-        raise TourError(f"there is no re-ranker folder {name!r}; check the path.")
-    return downloaded(name)
+        raise TourError(f"the re-ranker folder {name!r} does not exist; check the path.")
+    return download_checkpoint(name)
