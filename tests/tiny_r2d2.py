@@ -1,4 +1,4 @@
-"""A small random re-ranker of R2-D2's form in a folder, and its scores computed by hand."""
+"""A small random R2-D2 re-ranker in a folder, and its scores computed by hand."""
 
 import json
 from pathlib import Path
@@ -16,6 +16,8 @@ TEXT, TITLE = IDS["madeupword0000"], IDS["madeupword0001"]
 
 
 class TinyR2D2:
+    """A RoBERTa encoder with random weights and a linear head, written in the format of R2-D2."""
+
     def __init__(self, folder: Path, *, seed: int = 0, positions: int = 300) -> None:
         torch.manual_seed(seed)
         self.folder = folder
@@ -48,7 +50,7 @@ class TinyR2D2:
 
     def input_ids(self, question: str, title: str, text: str, longest: int = 256) -> list[int]:
         """<s> question </s> </s> mark title mark text </s>."""
-        ids = [0, *in_bytes(question), 2, 2, TITLE, *in_bytes(title), TEXT, *in_bytes(text), 2]
+        ids = [0, *byte_ids(question), 2, 2, TITLE, *byte_ids(title), TEXT, *byte_ids(text), 2]
         return ids if len(ids) <= longest else [*ids[: longest - 1], 2]
 
     def score(self, ids: list[int]) -> float:
@@ -59,6 +61,6 @@ class TinyR2D2:
         return np.array([self.score(self.input_ids(*triple, longest)) for triple in triples])
 
 
-def in_bytes(text: str) -> list[int]:
-    """One id per byte; the space is written Ġ, and bytes that print stand for themselves."""
+def byte_ids(text: str) -> list[int]:
+    """One id per byte; the token of a space is Ġ, the token of any other printable byte is its character."""
     return [IDS["Ġ" if byte == 32 else chr(byte)] for byte in text.encode()]

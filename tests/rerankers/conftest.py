@@ -30,7 +30,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_folder(tmp_path_factory):
-    """A cache folder of the tests' own, for graphs that are exported."""
+    """A temporary cache folder for exported graphs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -59,10 +59,10 @@ def onnx_folder(tmp_path, word_tokenizer):
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 
-    def make(name="graph", *, outputs=1, inputs=("input_ids", "attention_mask"), place="model.onnx") -> Path:
+    def make(name="graph", *, outputs=1, inputs=("input_ids", "attention_mask"), graph_path="model.onnx") -> Path:
         folder = tmp_path / name
-        (folder / place).parent.mkdir(parents=True)
-        declared = [helper.make_tensor_value_info(put, TensorProto.INT64, ["n", "length"]) for put in inputs]
+        (folder / graph_path).parent.mkdir(parents=True)
+        declared = [helper.make_tensor_value_info(name, TensorProto.INT64, ["n", "length"]) for name in inputs]
         nodes = [
             helper.make_node("Mul", ["input_ids", inputs[1] if len(inputs) > 1 else "input_ids"], ["masked"]),
             helper.make_node("ReduceSum", ["masked", "axis"], ["total"], keepdims=1),
@@ -78,7 +78,7 @@ def onnx_folder(tmp_path, word_tokenizer):
         graph = helper.make_graph(nodes, "sum", declared, [result], initializer=fixed)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         model.ir_version = 8
-        onnx.save(model, str(folder / place))
+        onnx.save(model, str(folder / graph_path))
         word_tokenizer.save(str(folder / "tokenizer.json"))
         return folder
 

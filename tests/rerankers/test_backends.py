@@ -5,7 +5,8 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import backends, load_reranker, quantise
-from tour_pyserini.rerankers.backends import Options, backend_for
+from tour_pyserini.rerankers.backends import backend_for
+from tour_pyserini.rerankers.options import Options
 from tour_pyserini.support.files import cache_home
 
 torch = pytest.importorskip("torch")
@@ -21,7 +22,7 @@ def graphs():
     return sorted((cache_home() / "graphs").glob("*.onnx"))
 
 
-def test_graph_and_torch_agree_and_are_told_apart(bert_folder, pairs):
+def test_onnx_and_torch_give_the_same_scores_under_different_fingerprints(bert_folder, pairs):
     folder = bert_folder()
     onnx, plain = (load_reranker(folder, backend=backend) for backend in ("onnx", "torch"))
     assert (onnx.backend, plain.backend) == ("onnx", "torch")
@@ -42,7 +43,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_other_architectures(kind, bert_folder, pairs):
+def test_onnx_and_torch_agree_for_other_architectures(kind, bert_folder, pairs):
     transformers = pytest.importorskip("transformers")
     folder = bert_folder()
     torch.manual_seed(5)
@@ -53,7 +54,7 @@ def test_other_architectures(kind, bert_folder, pairs):
     np.testing.assert_allclose(onnx, plain, rtol=1e-4, atol=1e-4)
 
 
-def test_a_graphs_score_depends_on_its_pair_alone(bert_folder, pairs):
+def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
     folder = bert_folder()
     for precision in ("fp32", "int8"):
         scores = load_reranker(folder, backend="onnx", precision=precision).predict(pairs)
@@ -79,7 +80,7 @@ def test_a_damaged_graph_is_exported_again(bert_folder, own_cache, pairs):
     assert load_reranker(folder, backend="onnx").predict(pairs).tolist() == first.tolist()
 
 
-def test_eight_bits_are_near_and_told_apart(bert_folder, pairs):
+def test_8_bit_scores_are_close_to_fp32_under_another_fingerprint(bert_folder, pairs):
     folder = bert_folder()
     exact, small = (load_reranker(folder, backend="onnx", precision=precision) for precision in ("fp32", "int8"))
     wanted, given = exact.predict(pairs), small.predict(pairs)
@@ -88,20 +89,20 @@ def test_eight_bits_are_near_and_told_apart(bert_folder, pairs):
     assert load_reranker(folder, precision="int8").fingerprint == small.fingerprint
 
 
-def test_eight_bits_follow_the_processor(bert_folder, monkeypatch):
+def test_the_8_bit_fingerprint_depends_on_the_processor(bert_folder, monkeypatch):
     folder = bert_folder()
     prints = set()
     for flags in (("avx2",), ("avx2", "avx512_vnni"), None):
         monkeypatch.setattr(quantise, "cpu_flags", lambda flags=flags: flags)
         prints.add(load_reranker(folder, precision="int8").fingerprint)
-    assert len(prints) == 2  # seven bits for weights where eight could overflow or nothing is known
+    assert len(prints) == 2  # weights have 7 bits if 8 could overflow or the processor is unknown
 
 
-def test_a_graph_with_weights_is_quantised_and_a_quantised_one_is_not_fp32(bert_folder, tmp_path, own_cache, pairs):
+def test_an_fp32_graph_is_quantised_and_a_quantised_graph_is_refused_for_fp32(bert_folder, tmp_path, own_cache, pairs):
     folder, graph_folder = bert_folder(), tmp_path / "graph"
     exact, small = load_reranker(folder, backend="onnx"), load_reranker(folder, precision="int8")
     graph_folder.mkdir()
-    (graph,) = (path for path in graphs() if not quantise.dynamically_quantised(path))
+    (graph,) = (path for path in graphs() if not quantise.is_dynamically_quantised(path))
     (graph_folder / "model.onnx").write_bytes(graph.read_bytes())
     (graph_folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     plain, eight = load_reranker(graph_folder), load_reranker(graph_folder, precision="int8")
@@ -110,7 +111,7 @@ def test_a_graph_with_weights_is_quantised_and_a_quantised_one_is_not_fp32(bert_
     assert eight.predict(fits).tolist() == small.predict(fits).tolist()
     assert eight.fingerprint != plain.fingerprint
     (graph_folder / "model.onnx").write_bytes(
-        next(p for p in graphs() if quantise.dynamically_quantised(p)).read_bytes()
+        next(p for p in graphs() if quantise.is_dynamically_quantised(p)).read_bytes()
     )
     with pytest.raises(TourError, match="8-bit"):
         load_reranker(graph_folder, precision="fp32")
@@ -130,7 +131,7 @@ def test_a_graph_with_other_logits_is_refused(bert_folder, own_cache, monkeypatc
     assert not graphs()
 
 
-def test_what_cannot_be_exported_is_run_by_torch(bert_folder, own_cache, monkeypatch, caplog):
+def test_a_model_that_cannot_be_exported_is_run_by_torch(bert_folder, own_cache, monkeypatch, caplog):
     def fail(*_, **__):
         raise RuntimeError("no such operator")
 
@@ -158,7 +159,7 @@ def test_what_cannot_be_exported_is_run_by_torch(bert_folder, own_cache, monkeyp
         ({"backend": "onnx"}, None, False, "onnx"),
     ],
 )
-def test_the_back_end_follows_device_processor_and_packages(monkeypatch, options, flags, installed, wanted):
+def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, options, flags, installed, wanted):
     monkeypatch.setattr(backends, "cpu_flags", lambda: flags)
     monkeypatch.setattr(backends, "find_spec", lambda _: object() if installed else None)
     assert backend_for(Options(**options)) == wanted
@@ -173,19 +174,19 @@ def test_the_back_end_follows_device_processor_and_packages(monkeypatch, options
         {"precision": "int8", "device": "cuda"},
     ],
 )
-def test_options_that_cannot_be(wrong):
+def test_impossible_options_are_refused(wrong):
     with pytest.raises(TourError, match=r"give one of|use fp32"):
         load_reranker("default", **wrong)
 
 
-def test_kinds_that_one_back_end_runs_refuse_the_other(onnx_folder, bert_folder):
+def test_a_back_end_that_cannot_run_a_model_is_refused(onnx_folder, bert_folder):
     with pytest.raises(TourError, match="only by onnx"):
         load_reranker(onnx_folder(), backend="torch")
-    with pytest.raises(TourError, match="back end torch"):
+    with pytest.raises(TourError, match="use torch or cpu"):
         load_reranker(bert_folder(), backend="onnx", device="cuda")
 
 
-def test_a_missing_onnx_is_named(bert_folder, own_cache, monkeypatch):
+def test_the_error_names_the_missing_package_onnx(bert_folder, own_cache, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(TourError, match=r'onnx.*pip install "tour_pyserini\[onnx\]"'):
         load_reranker(bert_folder(), backend="onnx")

@@ -1,4 +1,4 @@
-"""The same cross-encoder through sentence-transformers, transformers and ONNX."""
+"""The same cross-encoder gives the same scores with sentence-transformers, transformers and ONNX."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 
-BOUND = 1.25  # logits; 600 such pairs differed by 0.98 at most, by 0.08 in the middle
+BOUND = 1.25  # in logits; 600 such pairs differed by 0.98 at most, with a median of 0.08
 QUERIES, DEPTH = 8, 10
 
 
@@ -21,7 +21,7 @@ def cross_encoder():
     return lambda folder, **options: library.CrossEncoder(str(folder), device="cpu", **options)
 
 
-def test_a_cross_encoder_loses_its_sigmoid(bert_folder, cross_encoder, pairs):
+def test_the_sigmoid_of_a_cross_encoder_is_switched_off(bert_folder, cross_encoder, pairs):
     folder = bert_folder()
     model = cross_encoder(folder)
     logits = load_reranker(model).predict(pairs)
@@ -30,18 +30,18 @@ def test_a_cross_encoder_loses_its_sigmoid(bert_folder, cross_encoder, pairs):
     assert load_reranker(model).predict([]).shape == (0,)
 
 
-def test_two_logits_of_a_cross_encoder_become_a_difference(bert_folder, cross_encoder, pairs):
+def test_the_score_of_a_cross_encoder_with_two_logits_is_their_difference(bert_folder, cross_encoder, pairs):
     folder = bert_folder(labels=2)
     model = cross_encoder(folder)
     np.testing.assert_allclose(load_reranker(model).predict(pairs), load_reranker(folder).predict(pairs), atol=1e-5)
 
 
-def test_three_logits_of_a_cross_encoder_are_refused(bert_folder, cross_encoder):
+def test_a_cross_encoder_with_three_logits_is_refused(bert_folder, cross_encoder):
     with pytest.raises(TourError, match="3 outputs"):
         load_reranker(cross_encoder(bert_folder(labels=3)))
 
 
-def test_the_fingerprint_of_a_cross_encoder_follows_weights_and_length(bert_folder, cross_encoder, tmp_path):
+def test_the_fingerprint_of_a_cross_encoder_depends_on_weights_and_length(bert_folder, cross_encoder, tmp_path):
     folder = bert_folder()
     first = load_reranker(cross_encoder(folder)).fingerprint
     assert load_reranker(cross_encoder(folder)).fingerprint == first
@@ -56,7 +56,7 @@ def test_the_fingerprint_of_a_cross_encoder_follows_weights_and_length(bert_fold
 
 @pytest.fixture(scope="module")
 def real_pairs(shared):
-    """Questions of NQ, each with the passages that share most of its rarer words."""
+    """Questions of NQ, each with the passages that share most of its rare words."""
     home = shared / "collections" / "nq-wiki"
     with open(home / "corpus.jsonl", encoding="utf-8") as file:
         texts = [f"{doc['title']} {doc['text']}" for doc in map(json.loads, file)]
@@ -74,14 +74,14 @@ def real_pairs(shared):
 
 @pytest.fixture(scope="module")
 def logits(shared, cross_encoder, real_pairs):
-    """Of each way to run the model, [QUERIES, DEPTH]."""
+    """The logits of each way to run the model, [QUERIES, DEPTH]."""
     folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
     ways = {"sentence-transformers": cross_encoder(folder), "transformers": folder, "onnx": "default"}
     return {way: load_reranker(spec).predict(real_pairs).reshape(QUERIES, DEPTH) for way, spec in ways.items()}
 
 
 @pytest.mark.slow
-def test_logits_agree(logits):
+def test_the_logits_of_all_three_libraries_agree(logits):
     wanted = logits["sentence-transformers"]
     assert np.ptp(wanted) > 15
     np.testing.assert_allclose(logits["transformers"], wanted, atol=1e-4)
@@ -91,7 +91,7 @@ def test_logits_agree(logits):
 
 
 @pytest.mark.slow
-def test_the_default_ranks_as_the_cross_encoder_does(logits):
+def test_the_default_reranker_ranks_like_the_cross_encoder(logits):
     wanted, given = logits["sentence-transformers"], logits["onnx"]
     gaps, same = wanted[:, :, None] - wanted[:, None, :], given[:, :, None] > given[:, None, :]
     assert same[gaps > 2 * BOUND].all()

@@ -3,7 +3,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tour_pyserini.rerankers.first_token import shorten  # noqa: E402
+from tour_pyserini.rerankers.first_token import shorten_last_layer  # noqa: E402
 
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 DISTIL = {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
@@ -34,14 +34,14 @@ def inputs():
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("kind", FAMILY)
-def test_the_short_layer_is_exact(kind, attention, inputs):
+def test_the_shortened_layer_gives_the_same_logits(kind, attention, inputs):
     model = classifier(kind, **FAMILY[kind])
     model.set_attn_implementation(attention)
     with torch.inference_mode():
         wanted = model(**inputs).logits
         rows = []
         model.base_model.register_forward_hook(lambda _, __, output: rows.append(output[0].shape[1]))
-        assert shorten(model, inputs)
+        assert shorten_last_layer(model, inputs)
         other = {name: ids.flip(0)[:, :7] for name, ids in inputs.items()}
         whole = classifier(kind, **FAMILY[kind])
         torch.testing.assert_close(model(**inputs).logits, wanted, rtol=1e-5, atol=1e-5)
@@ -50,16 +50,16 @@ def test_the_short_layer_is_exact(kind, attention, inputs):
     assert wanted.std() > 0.01
 
 
-def test_a_head_that_reads_all_tokens_is_left_alone(inputs):
+def test_a_model_whose_head_reads_all_tokens_is_not_changed(inputs):
     model = classifier("bert", **SIZES)
     pool = model.bert.pooler.forward
     model.bert.pooler.forward = lambda hidden: pool(hidden.mean(dim=1, keepdim=True))
     last = model.bert.encoder.layer[-1]
-    assert not shorten(model, inputs)
+    assert not shorten_last_layer(model, inputs)
     assert model.bert.encoder.layer[-1] is last
 
 
-def test_another_architecture_is_left_alone(inputs):
+def test_a_model_of_another_architecture_is_not_changed(inputs):
     sizes = {**SIZES, "embedding_size": 16}
     for kind, options in {"albert": sizes, "gpt2": {"vocab_size": 50, "n_embd": 16, "n_layer": 1, "n_head": 2}}.items():
-        assert not shorten(classifier(kind, **options), inputs)
+        assert not shorten_last_layer(classifier(kind, **options), inputs)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.rerankers.graph_cache import NoGraph, kept_graph
+from tour_pyserini.rerankers.graph_cache import GraphError, cached_graph
 
 
 @pytest.fixture(autouse=True)
@@ -24,58 +24,58 @@ class Maker:
 
 def test_a_graph_is_made_once():
     make = Maker()
-    assert kept_graph("key", make) == kept_graph("key", make)
-    assert kept_graph("key", make).read_bytes() == b"a graph"
+    assert cached_graph("key", make) == cached_graph("key", make)
+    assert cached_graph("key", make).read_bytes() == b"a graph"
     assert make.calls == 1
-    kept_graph("other", make)
+    cached_graph("other", make)
     assert make.calls == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"a grap", b"a graqh"])
 def test_a_damaged_graph_is_made_again(damage, caplog):
     make = Maker()
-    kept_graph("key", make).write_bytes(damage)
-    assert kept_graph("key", make).read_bytes() == b"a graph"
+    cached_graph("key", make).write_bytes(damage)
+    assert cached_graph("key", make).read_bytes() == b"a graph"
     assert make.calls == 2
     assert "damaged" in caplog.text
 
 
 def test_a_graph_whose_checksum_was_never_written_is_made_again():
     make = Maker()
-    kept_graph("key", make).with_suffix(".sha256").unlink()
-    kept_graph("key", make)
+    cached_graph("key", make).with_suffix(".sha256").unlink()
+    cached_graph("key", make)
     assert make.calls == 2
 
 
-def test_a_failure_leaves_nothing(home):
+def test_a_failed_graph_leaves_no_file(home):
     def fail(path):
         path.write_bytes(b"half")
-        raise NoGraph("no")
+        raise GraphError("no")
 
-    with pytest.raises(NoGraph):
-        kept_graph("key", fail)
+    with pytest.raises(GraphError):
+        cached_graph("key", fail)
     assert [path.suffix for path in (home / "graphs").iterdir()] in ([], [".lock"])
-    assert kept_graph("key", Maker()).read_bytes() == b"a graph"
+    assert cached_graph("key", Maker()).read_bytes() == b"a graph"
 
 
-def test_a_cache_folder_that_cannot_be_made_is_told(home):
+def test_the_error_names_the_variable_when_the_cache_folder_cannot_be_created(home):
     home.write_text("a file")
-    with pytest.raises(NoGraph, match="TOUR_PYSERINI_CACHE"):
-        kept_graph("key", Maker())
+    with pytest.raises(GraphError, match="TOUR_PYSERINI_CACHE"):
+        cached_graph("key", Maker())
 
 
 CODE = """
 import sys, time
 from pathlib import Path
-from tour_pyserini.rerankers.graph_cache import kept_graph
+from tour_pyserini.rerankers.graph_cache import cached_graph
 def make(path):
     with open(sys.argv[1], "a") as log: log.write("made\\n")
     path.write_bytes(b"a gr"); time.sleep(0.3); path.write_bytes(b"a graph")
-assert kept_graph("key", make).read_bytes() == b"a graph"
+assert cached_graph("key", make).read_bytes() == b"a graph"
 """
 
 
-def test_several_processes_make_it_once(tmp_path):
+def test_only_one_of_several_processes_makes_a_graph(tmp_path):
     log = tmp_path / "log"
     start = [sys.executable, "-c", CODE, str(log)]
     processes = [subprocess.Popen(start, cwd=Path(__file__).parents[2]) for _ in range(3)]

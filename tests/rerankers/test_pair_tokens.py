@@ -1,4 +1,4 @@
-"""A pair made of two texts tokenised apart is the pair that the tokenizer makes of them together."""
+"""Two texts that are tokenised separately give the same pair as when the tokenizer gets them together."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.rerankers.batched import CHUNK
-from tour_pyserini.rerankers.pair_tokens import FastPairTokens, SlowPairTokens, pair_tokens, strategy
+from tour_pyserini.rerankers.pair_tokens import FastPairTokens, SlowPairTokens, pair_tokens, truncation_strategy
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -23,7 +23,7 @@ PROCESSORS = {
         single="[CLS] $A", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[SEP, CLS]
     ),
 }
-# Words, emoji, characters of other scripts, marks that are special tokens, nothing at all; long ones too.
+# Words, emoji, other scripts, names of special tokens, empty texts and long texts.
 TEXTS = st.one_of(
     st.text(max_size=30),
     st.lists(st.sampled_from(["who", "wrote", "😀", "日本", "é", "[SEP]", "🤷🏽"]), max_size=40).map(" ".join),
@@ -48,11 +48,11 @@ def byte_tokenizer(processor):
 
 
 def together(tokenizer, pair, length):
-    """The tokenizer's own way, one pair at a time."""
+    """The tokenizer's own result for one pair."""
     room = length - tokenizer.num_special_tokens_to_add(is_pair=True)
     tokenizer.no_truncation()
     query = len(tokenizer.encode(pair[0], add_special_tokens=False))
-    tokenizer.enable_truncation(length, strategy=strategy(query, room))
+    tokenizer.enable_truncation(length, strategy=truncation_strategy(query, room))
     coded = tokenizer.encode(*pair)
     return {"input_ids": coded.ids, "attention_mask": coded.attention_mask, "token_type_ids": coded.type_ids}
 
@@ -64,7 +64,7 @@ def listed(rows):
 @pytest.mark.parametrize("processor", PROCESSORS.values(), ids=PROCESSORS)
 @settings(max_examples=40, deadline=None)
 @given(pairs=PAIRS, length=LENGTHS)
-def test_apart_is_together(processor, pairs, length):
+def test_texts_tokenised_separately_give_the_same_pair_as_together(processor, pairs, length):
     (rows,) = FastPairTokens(byte_tokenizer(processor), max_length=length).rows([pairs])
     other = byte_tokenizer(processor)
     assert listed(rows) == [together(other, pair, length) for pair in pairs]
@@ -73,7 +73,7 @@ def test_apart_is_together(processor, pairs, length):
 
 @settings(max_examples=40, deadline=None)
 @given(pairs=PAIRS, length=LENGTHS, side=st.sampled_from(["right", "left"]))
-def test_a_fast_tokenizer_of_transformers_gives_what_it_gives_when_called(pairs, length, side):
+def test_a_fast_tokenizer_of_transformers_gives_the_same_rows_as_a_call_of_it(pairs, length, side):
     def make():
         names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
         return transformers.PreTrainedTokenizerFast(
@@ -85,7 +85,7 @@ def test_a_fast_tokenizer_of_transformers_gives_what_it_gives_when_called(pairs,
     assert listed(fast) == listed(called)
 
 
-def test_real_texts_with_a_real_tokenizer(shared):
+def test_real_texts_give_the_same_rows_as_a_call_of_a_real_tokenizer(shared):
     folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
     corpus = (shared / "collections" / "scifact" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()[:60]
     pairs = [("do statins prevent stroke?" * times, text) for times in (1, 40, 200) for text in corpus]
@@ -94,7 +94,7 @@ def test_real_texts_with_a_real_tokenizer(shared):
     assert listed(fast) == listed(called)
 
 
-def test_a_tokenizer_without_a_fast_part_is_called():
+def test_a_tokenizer_without_a_fast_backend_gets_both_texts_together():
     assert isinstance(
         pair_tokens(SimpleNamespace(num_special_tokens_to_add=lambda pair: 3), max_length=9), SlowPairTokens
     )

@@ -1,4 +1,4 @@
-"""What a re-ranker reads of a phrase."""
+"""The input that a re-ranker gets for a phrase."""
 
 import pytest
 from hypothesis import given
@@ -27,20 +27,20 @@ TEXT = "One is here. Two are there. Three went off. Four stay."
         ({"context": "passage", "title": False}, TEXT),
     ],
 )
-def test_contexts(options, expected):
+def test_the_input_for_each_context(options, expected):
     begin = TEXT.index("are")
     shown = PhraseInput(**options)("Title", TEXT, begin, begin + len("are there"))
     assert shown == expected
 
 
-def test_a_passage_keeps_its_title_apart_and_no_title_needs_no_separator():
+def test_the_context_passage_keeps_title_and_text_separate_and_an_empty_title_has_no_separator():
     assert PhraseInput(context="passage")("Title", TEXT, 0, 3).parts == ("Title", TEXT)
     assert isinstance(PhraseInput(context="passage")("Title", TEXT, 0, 3), Passage)
     assert PhraseInput(context="1", separator=" [SEP] ")("", TEXT, 0, 3) == "[S] One [E] is here. "
 
 
 @given(texts, st.data(), st.sampled_from(["1", "3", "paragraph"]))
-def test_without_the_marks_it_is_the_original_text(text, data, context):
+def test_the_input_without_its_marks_is_the_original_text(text, data, context):
     words = word_offsets(text).tolist()
     if not words:
         return
@@ -59,13 +59,13 @@ def test_without_the_marks_it_is_the_original_text(text, data, context):
     assert after.startswith(shown[at + len(marked) :])
 
 
-def test_it_is_read_from_beside_a_reranker(tmp_path):
+def test_settings_are_read_from_the_folder_of_a_reranker(tmp_path):
     PhraseInput(context="1", separator=" </s> ").save(tmp_path)
     assert read_phrase_input(tmp_path) == PhraseInput(context="1", separator=" </s> ")
     assert read_phrase_input(str(tmp_path), context="paragraph", title=None).context == "paragraph"
     assert read_phrase_input("some/name") == read_phrase_input(object()) == PhraseInput()
     (tmp_path / "tour-phrase-input.json").write_text('{"contexts": 3}')
-    with pytest.raises(TourError, match="does not say what a re-ranker reads"):
+    with pytest.raises(TourError, match="does not hold the settings of a phrase input"):
         read_phrase_input(tmp_path)
-    with pytest.raises(TourError, match="there is no context '2'; choose one of 1, 3"):
+    with pytest.raises(TourError, match="unknown context '2'; choose one of 1, 3"):
         PhraseInput(context="2")

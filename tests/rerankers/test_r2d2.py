@@ -31,7 +31,7 @@ def tiny(tmp_path):
 
 
 def save_as_published(tiny, path, **more):
-    """A checkpoint with what the published ones hold: a library's object and the loss beside the weights."""
+    """Save a checkpoint like the published ones: with an object of a library and the loss in the same file."""
     config = {"encoder": "roberta-base", "encoder_config": tiny.config, "max_length": 256, **more}
     config["training"] = {"criterion": torch.nn.CrossEntropyLoss(), "lr": 2e-5}
     positions = {"encoder.embeddings.position_ids": torch.arange(302)[None]}
@@ -39,7 +39,7 @@ def save_as_published(tiny, path, **more):
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])
-def test_scores_equal_hand_made_inputs_through_the_plain_modules(tiny, size):
+def test_scores_equal_those_computed_by_hand_with_the_plain_modules(tiny, size):
     scores = load_reranker(tiny.save(), batch_size=size).predict(pairs(TRIPLES))
     expected = tiny.scores(TRIPLES)
     assert np.ptp(expected) > 0.05
@@ -75,7 +75,7 @@ def test_half_precision_is_run_in_single_precision(tiny):
     np.testing.assert_allclose(load_reranker(folder).predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
 
 
-def test_pickled_code_is_not_run(tiny, tmp_path):
+def test_code_in_a_pickled_checkpoint_is_not_run(tiny, tmp_path):
     witness = tmp_path / "ran"
 
     class Evil:
@@ -102,20 +102,20 @@ def test_long_inputs_are_cut_at_the_end(tiny, asked, longest):
     np.testing.assert_allclose(scores, tiny.scores(triples, longest), atol=1e-5)
 
 
-def test_a_long_question_leaves_half_of_the_room(tiny):
+def test_a_long_question_is_cut_to_half_of_the_room(tiny):
     reranker = load_reranker(tiny.save(), max_length=44)
     score = reranker.predict([("x" * 90, Passage("T", "word " * 20))])
     expected = tiny.score(tiny.input_ids("x" * 20, "T", "word " * 20, 44))
     np.testing.assert_allclose(score, [expected], atol=1e-5)
 
 
-def test_fewer_positions_cut_earlier(tmp_path):
+def test_a_model_with_fewer_positions_cuts_earlier(tmp_path):
     tiny = TinyR2D2(tmp_path / "short", positions=30)
     scores = load_reranker(tiny.save()).predict(pairs(TRIPLES))
     np.testing.assert_allclose(scores, tiny.scores(TRIPLES, 30), atol=1e-5)
 
 
-def test_fingerprints_follow_weights_length_and_template(tiny, tmp_path, monkeypatch):
+def test_the_fingerprint_depends_on_weights_length_and_template(tiny, tmp_path, monkeypatch):
     first = load_reranker(tiny.save()).fingerprint
     assert load_reranker(tiny.folder, max_length=512).fingerprint == first
     assert load_reranker(tiny.folder, max_length=100).fingerprint != first
@@ -124,17 +124,17 @@ def test_fingerprints_follow_weights_length_and_template(tiny, tmp_path, monkeyp
     assert load_reranker(tiny.folder).fingerprint != first
 
 
-def test_titles_pass_through_the_cache(tiny, tmp_path):
+def test_titles_are_kept_by_the_score_cache(tiny, tmp_path):
     with CachedReranker(load_reranker(tiny.save()), tmp_path / "scores.sqlite") as cached:
         for _ in range(2):
             np.testing.assert_allclose(cached.predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
         assert (cached.misses, cached.hits) == (len(TRIPLES), len(TRIPLES))
 
 
-def test_a_cross_encoder_is_no_r2d2_whatever_lies_beside_it(bert_folder):
+def test_a_cross_encoder_with_a_ckpt_file_is_not_read_as_r2d2(bert_folder):
     folder = bert_folder()
     plain = load_reranker(folder)
-    (folder / "last.ckpt").write_bytes(b"left over")
+    (folder / "last.ckpt").write_bytes(b"from training")
     assert type(load_reranker(folder)) is type(plain)
     assert load_reranker(folder).fingerprint == plain.fingerprint
 
@@ -168,7 +168,7 @@ def test_a_tokenizer_without_the_marks_is_refused(tiny):
     refused(tiny, "lacks the marks of R2-D2's input, such as madeupword0001")
 
 
-def test_unreadable_checkpoints_are_one_sentence(tiny):
+def test_unreadable_checkpoints_are_refused_with_one_sentence(tiny):
     (tiny.folder / "a.ckpt").write_bytes(b"garbage")
     refused(tiny, "weights in .* cannot be read", how="as it is")
     torch.save({"model": {"weight": torch.ones(1)}}, tiny.folder / "a.ckpt")

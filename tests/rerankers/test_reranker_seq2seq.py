@@ -12,7 +12,7 @@ WORDS = ["Query:", "Document:", "Relevant:", "who", "wrote", "hamlet", "the", "c
 
 @pytest.fixture
 def t5_folder(tmp_path):
-    """Makes a random T5 with one token per word, written as T5's vocabulary writes words."""
+    """Makes a random T5 with one token per word; tokens are spelled as in T5's vocabulary."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     def make(answers=("▁true", "▁false")):
@@ -60,25 +60,25 @@ def test_the_score_is_true_minus_false(t5_folder):
     np.testing.assert_allclose(scores, wanted, atol=1e-4)  # batches round differently on some processors
 
 
-def test_the_passage_is_cut_and_the_question_stays(t5_folder):
+def test_the_passage_is_cut_and_the_query_kept(t5_folder):
     folder = t5_folder()
     # Ten tokens: Query: who wrote Document: the cat sat on Relevant: </s>
     (score,) = load_reranker(folder, max_length=10).predict([("who wrote", "the cat sat on the mat")])
     assert score == pytest.approx(plain(folder, "Query: who wrote Document: the cat sat on Relevant:"), abs=1e-5)
 
 
-def test_a_query_that_does_not_fit_is_cut_to_half(t5_folder):
+def test_a_query_that_leaves_no_room_is_cut_to_half_of_the_room(t5_folder):
     folder = t5_folder()
     query = " ".join(["who wrote hamlet"] * 4)
     (score,) = load_reranker(folder, max_length=10).predict([(query, "the cat sat on the mat")])
     assert score == pytest.approx(plain(folder, "Query: who wrote hamlet Document: the cat sat Relevant:"), abs=1e-5)
 
 
-def test_a_tokenizer_without_answers_is_refused(t5_folder):
+def test_a_tokenizer_without_tokens_for_true_and_false_is_refused(t5_folder):
     with pytest.raises(TourError, match="no token for 'false'"):
         load_reranker(t5_folder(answers=("▁true", "▁maybe")))
 
 
-def test_fingerprint_follows_the_length(t5_folder):
+def test_the_fingerprint_depends_on_the_length(t5_folder):
     folder = t5_folder()
     assert load_reranker(folder, max_length=64).fingerprint != load_reranker(folder).fingerprint

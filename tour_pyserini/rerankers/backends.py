@@ -1,4 +1,4 @@
-"""What runs a checkpoint: ONNX Runtime from an exported graph, or torch."""
+"""Choose and create the back end that runs a checkpoint: ONNX Runtime with an exported graph, or torch."""
 
 import logging
 from collections.abc import Mapping
@@ -9,34 +9,34 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.classifier import Classifier
-from tour_pyserini.rerankers.graph_cache import NoGraph, kept_graph
+from tour_pyserini.rerankers.graph_cache import GraphError, cached_graph
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PairTokens
-from tour_pyserini.rerankers.quantise import quantise, recipe
-from tour_pyserini.support.checkpoints import files_of, fingerprint, read_model
+from tour_pyserini.rerankers.quantise import quantisation_recipe, quantise
+from tour_pyserini.support.checkpoints import checkpoint_files, fingerprint, read_model
 from tour_pyserini.support.hardware import cpu_flags
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 GRAPH = "one unpadded pair, first token, opset 17"
-"""Which graph is made of a checkpoint; another one would be kept under another key."""
+"""Describes the exported graph. Part of its key in the cache folder: change it when the export changes."""
 PROBES = (
     ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare."),
     ("far?", "No."),
     ("of the", "sea " * 4096),
 )
-"""Pairs of different lengths, the last one cut to the maximum, on which what is made of a model is compared with it."""
+"""Pairs on which a graph or a shortened layer is compared with its model; the last one is cut to the maximum length."""
 
 
 class Checkpoint:
-    """A sequence classifier that is not loaded yet.
+    """A sequence classifier in a folder, whose weights are read when a back end needs them.
 
     Args:
-        folder: its files.
+        folder: the folder of the checkpoint.
         config: its configuration.
-        tokens: its tokenizer.
-        fill: what rows are padded with.
+        tokens: its tokenizer of pairs.
+        fill: the value that each input is padded with.
     """
 
     def __init__(self, folder: Path, config: Any, tokens: PairTokens, fill: Mapping[str, int]) -> None:
@@ -46,16 +46,16 @@ class Checkpoint:
         self._fill = fill
 
     def classifier(self, options: Options) -> tuple[Classifier, dict[str, str]]:
-        """What runs it, and how that changes its scores, for the fingerprint."""
+        """Create the back end, and return it with the settings that change scores, for the fingerprint."""
         if backend_for(options) == "onnx":
             try:
                 return self._onnx(options)
-            except NoGraph as error:
+            except GraphError as error:
                 if options.backend == "onnx" or options.precision == "int8":
                     raise TourError(
                         f"{self._folder}: {error}; use the back end torch and the precision fp32."
                     ) from error
-                logger.warning("%s: %s; torch runs it", self._folder, error)
+                log.warning("%s: %s; using torch instead", self._folder, error)
         return self._torch(options), {}
 
     def _torch(self, options: Options) -> Classifier:
@@ -65,13 +65,16 @@ class Checkpoint:
 
     def _onnx(self, options: Options) -> tuple[Classifier, dict[str, str]]:
         if options.device != "cpu":
-            raise TourError(f"a checkpoint runs on {options.device} by torch, in fp32; use the back end torch, or cpu.")
-        files = files_of(self._folder)
+            raise TourError(
+                f"the back end onnx runs checkpoints on cpu only, not on {options.device}; use torch or cpu."
+            )
+        files = checkpoint_files(self._folder)
         settings = {"backend": "onnx"}
-        graph = kept_graph(_key(files, graph=GRAPH), self._export)
+        graph = cached_graph(_key(files, graph=GRAPH), self._export)
         if options.precision == "int8":
-            settings["precision"] = recipe()
-            graph = kept_graph(_key(files, graph=GRAPH, precision=recipe()), partial(quantise, graph))
+            settings["precision"] = quantisation_recipe()
+            key = _key(files, graph=GRAPH, precision=settings["precision"])
+            graph = cached_graph(key, partial(quantise, graph))
         return OnnxClassifier(graph, options), settings
 
     def _export(self, path: Path) -> None:
@@ -84,17 +87,17 @@ class Checkpoint:
 
 
 def backend_for(options: Options) -> str:
-    """The back end that was asked for, or the one that is faster here.
+    """The back end of the options; for "auto", the one that is faster on this machine.
 
-    On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be. Elsewhere nothing was measured and torch
-    needs no export; a GPU is torch's.
+    On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
+    they use torch, which needs no export. GPUs use torch too.
     """
     if options.backend != "auto":
         return options.backend
     if options.precision == "int8":
         return "onnx"
-    here = options.device == "cpu" and "avx2" in (cpu_flags() or ())
-    return "onnx" if here and find_spec("onnx") and find_spec("onnxruntime") else "torch"
+    has_avx2 = options.device == "cpu" and "avx2" in (cpu_flags() or ())
+    return "onnx" if has_avx2 and find_spec("onnx") and find_spec("onnxruntime") else "torch"
 
 
 def _key(files: list[Path], **settings: str) -> str:

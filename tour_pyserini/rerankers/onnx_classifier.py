@@ -1,4 +1,4 @@
-"""Classifiers run by ONNX Runtime."""
+"""The back end that runs classifiers with ONNX Runtime."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,42 +9,42 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import INPUTS
-from tour_pyserini.rerankers.quantise import dynamically_quantised
-from tour_pyserini.support.optional import imported
+from tour_pyserini.rerankers.quantise import is_dynamically_quantised
+from tour_pyserini.support.optional import import_optional
 
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 class OnnxClassifier:
-    """An ONNX graph.
+    """A classifier as an ONNX graph.
 
-    On a CPU it gets one pair per call, unpadded, on as many one-thread workers as there are cores. A pair's logit then
-    depends on the pair alone: not on its neighbours, the batch size or the number of threads. For a dynamically
-    quantised graph, which chooses its scale from the whole batch, neighbours would move a logit by up to 0.5. On a
-    GPU, other graphs are batched.
+    On a CPU, the graph gets one pair per call, without padding, and there is one worker with one thread per core. The
+    logit of a pair then depends only on the pair: not on other pairs, the batch size or the number of threads. A
+    dynamically quantised graph chooses its scale from the whole batch, so that other pairs would change a logit by up
+    to 0.5. On a GPU, graphs that are not dynamically quantised get batches.
     """
 
-    # It is also the fastest shape that was measured (MiniLM-L-12, pairs of 40-250 tokens, AVX-512). fp32, CPU seconds
-    # of one thread for 30 pairs: 1.91 one by one, 1.93 in batches of 256 tokens, 2.25 in batches of 1,024. Wall
+    # One pair per call was also the fastest (MiniLM-L-12, pairs of 40-250 tokens, AVX-512). fp32, CPU seconds of one
+    # thread for 30 pairs: 1.91 with one pair per call, 1.93 in batches of 256 tokens, 2.25 in batches of 1,024. Wall
     # seconds of two cores for 40 pairs, two workers against one session of two threads: fp32 5.3 and 9.5, int8 2.5
-    # and 4.1; other processes kept these cores busy, which is harder on threads that wait for each other.
+    # and 4.1; other processes used these cores too, which slows down threads that wait for each other.
     backend = "onnx"
 
     def __init__(self, graph: Path, options: Options) -> None:
-        self.alone = options.device == "cpu" or dynamically_quantised(graph)
-        self.workers = options.cores if self.alone else 1
+        self.one_pair_per_call = options.device == "cpu" or is_dynamically_quantised(graph)
+        self.workers = options.cores if self.one_pair_per_call else 1
         self._session = _session(graph, options)
-        self._types = {put.name: TYPES.get(put.type) for put in self._session.get_inputs()}
-        unknown = [put for put, kind in self._types.items() if put not in INPUTS or kind is None]
+        self._types = {graph_input.name: TYPES.get(graph_input.type) for graph_input in self._session.get_inputs()}
+        unknown = [name for name, dtype in self._types.items() if name not in INPUTS or dtype is None]
         if unknown or "input_ids" not in self._types:
             raise TourError(
-                f"the inputs of {graph} are {', '.join(self._types) or 'none'}; a re-ranker takes whole numbers as "
-                f"{', '.join(INPUTS)}: export the model as a text classifier."
+                f"the inputs of {graph} are {', '.join(self._types) or 'none'}, but a re-ranker takes integers as "
+                f"{', '.join(INPUTS)}; export the model as a text classifier."
             )
 
     def __call__(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Logits [n] or [n, labels]."""
-        feed = {name: batch[name].astype(kind, copy=False) for name, kind in self._types.items()}
+        """Compute logits [n] or [n, labels]."""
+        feed = {name: batch[name].astype(dtype, copy=False) for name, dtype in self._types.items()}
         try:
             return self._session.run(None, feed)[0]
         except Exception as error:
@@ -55,7 +55,7 @@ class OnnxClassifier:
 
 
 def _session(graph: Path, options: Options) -> Any:
-    ort = imported("onnxruntime")
+    ort = import_optional("onnxruntime")
     provider = "CPUExecutionProvider" if options.device == "cpu" else "CUDAExecutionProvider"
     if (
         options.device != "cpu" and not options.device.startswith("cuda")
@@ -67,4 +67,4 @@ def _session(graph: Path, options: Options) -> Any:
     try:
         return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
     except Exception as error:
-        raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); fetch it again.") from error
+        raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error

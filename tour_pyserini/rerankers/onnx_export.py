@@ -1,4 +1,4 @@
-"""From a checkpoint to an ONNX graph."""
+"""Export a checkpoint to an ONNX graph, and check that the graph gives the same logits."""
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -9,52 +9,52 @@ import numpy as np
 import torch
 
 from tour_pyserini.errors import first_line
-from tour_pyserini.rerankers.graph_cache import NoGraph
+from tour_pyserini.rerankers.graph_cache import GraphError
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.torch_classifier import TorchClassifier, inputs_of
 from tour_pyserini.support.batching import Row, padded
-from tour_pyserini.support.optional import imported
+from tour_pyserini.support.optional import import_optional
 
-LARGEST = 1_900_000_000
-"""Bytes of weights: a graph's file holds 2 GB at most."""
+MAX_BYTES = 1_900_000_000
+"""Largest size of the weights: a file with an ONNX graph cannot exceed 2 GB."""
 TOLERANCE = 1e-3
-"""Logits by which a graph may differ from its model; rounding makes about 1e-5."""
+"""Allowed difference between logits of the graph and of the model; rounding causes about 1e-5."""
 
 
 def export(model: Any, rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> None:
-    """Write the graph of a sequence classifier to `path`, and make sure that its logits are the model's.
+    """Write a sequence classifier as an ONNX graph to `path`, and check that its logits equal those of the model.
 
-    The graph takes one pair at a time, without padding and so without a mask.
+    The graph takes one pair at a time, so it needs no padding and no attention mask.
 
     Args:
         model: in single precision on the CPU; it is changed and should not be used afterwards.
-        rows: tokenised pairs of different lengths to compare on; the first one is traced.
-        fill: what rows are padded with.
-        path: where to.
+        rows: tokenised pairs of different lengths to compare logits on; the first one is traced.
+        fill: the value that each input is padded with.
+        path: the file to write.
 
     Raises:
-        NoGraph: when the model cannot be exported, or the graph's logits are not the model's.
+        GraphError: when the model cannot be exported, or the graph gives other logits than the model.
     """
-    imported("onnx", extra="onnx")
-    if sum(weight.nbytes for weight in model.parameters()) > LARGEST:
-        raise NoGraph("the model is too large for one ONNX file")
-    wanted = [_logits(model, row) for row in rows]
+    import_optional("onnx", extra="onnx")
+    if sum(weight.nbytes for weight in model.parameters()) > MAX_BYTES:
+        raise GraphError("the model is too large for one ONNX file")
+    expected = [_logits(model, row) for row in rows]
     TorchClassifier(model, Options(), rows[:2], fill)  # shortens the last layer
     names = [name for name in inputs_of(model, rows) if name != "attention_mask"]
     try:
         _write(model, rows[0], names, path)
         graph = OnnxClassifier(path, Options())
-        given = [graph(padded([row], {})) for row in rows]
+        actual = [graph(padded([row], {})) for row in rows]
     except Exception as error:
-        raise NoGraph(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
-    worst = max(float(np.abs(one - other).max()) for one, other in zip(given, wanted, strict=True))
-    if not worst <= TOLERANCE:
-        raise NoGraph(f"the model's ONNX graph gives other logits than the model, by {worst:.2g}")
+        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
+    difference = max(float(np.abs(a - b).max()) for a, b in zip(actual, expected, strict=True))
+    if not difference <= TOLERANCE:  # also true for NaN
+        raise GraphError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
 
 
 class _Logits(torch.nn.Module):
-    """A model that takes its inputs in a row and returns logits alone."""
+    """A model whose inputs are positional arguments and whose output is the logits, as the exporter needs it."""
 
     def __init__(self, model: Any, names: Collection[str]) -> None:
         super().__init__()
@@ -72,10 +72,10 @@ def _logits(model: Any, row: Row) -> np.ndarray:
 
 
 def _write(model: Any, row: Row, names: Sequence[str], path: Path) -> None:
-    model.set_attn_implementation("eager")  # ONNX Runtime runs its graph some 3 % faster than that of "sdpa"
+    model.set_attn_implementation("eager")  # its graph is about 3 % faster in ONNX Runtime than that of "sdpa"
     inputs = padded([row], {})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the exporter's age, and lengths that are constant as they should be
+        warnings.simplefilter("ignore")  # the exporter is deprecated; traced values become constants, as intended
         torch.onnx.export(
             _Logits(model, names),
             tuple(torch.from_numpy(inputs[name]) for name in names),
@@ -84,5 +84,5 @@ def _write(model: Any, row: Row, names: Sequence[str], path: Path) -> None:
             output_names=["logits"],
             dynamic_axes={name: {1: "length"} for name in names},
             opset_version=17,
-            dynamo=False,  # the newer exporter needs one package more, onnxscript
+            dynamo=False,  # the newer exporter needs another package, onnxscript
         )

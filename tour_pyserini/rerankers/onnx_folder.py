@@ -1,4 +1,4 @@
-"""Re-rankers in ONNX format, run by ONNX Runtime."""
+"""Load a re-ranker from a folder with an ONNX graph and a tokenizer."""
 
 from functools import partial
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import ClassifierReranker
-from tour_pyserini.rerankers.graph_cache import kept_graph
+from tour_pyserini.rerankers.graph_cache import cached_graph
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import POLICY, FastPairTokens
-from tour_pyserini.rerankers.quantise import dynamically_quantised, quantise, recipe
+from tour_pyserini.rerankers.quantise import is_dynamically_quantised, quantisation_recipe, quantise
 from tour_pyserini.support.checkpoints import fingerprint
-from tour_pyserini.support.optional import imported
+from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("onnx",)
 
@@ -23,22 +23,22 @@ def accepts(folder: Path) -> bool:
 
 
 def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
-    """The re-ranker in a folder with `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`.
+    """Load the re-ranker in a folder with `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`.
 
-    A graph is run as it is, unless it is to be quantised.
+    The graph is run as it is, unless int8 is asked for and it is not quantised yet.
     """
     graph = _graph(folder)
     if graph is None:
-        raise TourError(f"{folder} holds neither model.onnx nor onnx/model.onnx.")
-    quantised = dynamically_quantised(graph)
+        raise TourError(f"{folder} holds neither model.onnx nor onnx/model.onnx; export the model to ONNX first.")
+    quantised = is_dynamically_quantised(graph)
     if quantised and options.precision == "fp32":
         raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
     settings: dict[str, Any] = {}
     files = [graph, *_external_data(graph), folder / "tokenizer.json"]
     if options.precision == "int8" and not quantised:
-        settings["precision"] = recipe()
+        settings["precision"] = quantisation_recipe()
         key = fingerprint("graph", files[:-1], **settings)
-        graph = kept_graph(key.removeprefix("graph:"), partial(quantise, graph))
+        graph = cached_graph(key.removeprefix("graph:"), partial(quantise, graph))
     classifier = OnnxClassifier(graph, options)
     tokenizer = _tokenizer(folder / "tokenizer.json")
     return ClassifierReranker(
@@ -56,20 +56,20 @@ def _graph(folder: Path) -> Path | None:
 
 
 def _external_data(graph: Path) -> list[Path]:
-    """Weights kept beside a graph that is larger than 2 GB, by the names that exporters give them."""
-    beside = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
-    return sorted(path for path in beside if path.is_file())
+    """The weight files of a graph that is larger than 2 GB, found by the names that exporters give them."""
+    candidates = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
+    return sorted(path for path in candidates if path.is_file())
 
 
 def _tokenizer(path: Path) -> Any:
     try:
-        return imported("tokenizers").Tokenizer.from_file(str(path))
+        return import_optional("tokenizers").Tokenizer.from_file(str(path))
     except TourError:
         raise
     except Exception as error:
-        raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); fetch it again.") from error
+        raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); download it again.") from error
 
 
 def _padding(tokenizer: Any) -> dict[str, int]:
-    known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-    return {"input_ids": next((token for token in known if token is not None), 0)}
+    ids = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+    return {"input_ids": next((token_id for token_id in ids if token_id is not None), 0)}

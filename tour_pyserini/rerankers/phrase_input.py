@@ -1,4 +1,4 @@
-"""What a re-ranker reads of a phrase: title, context, and marks around the phrase."""
+"""The text that a re-ranker reads for a phrase: title, context, and marks around the phrase."""
 
 import json
 import os
@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.documents import Passage
-from tour_pyserini.data.text_spans import around
+from tour_pyserini.data.text_spans import sentences_around
 from tour_pyserini.errors import TourError, first_line
 
 BEGIN, END = "[S]", "[E]"
 CONTEXTS = ("1", "3", "paragraph", "passage")
-FILE = "tour-phrase-input.json"
+FILE_NAME = "tour-phrase-input.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhraseInput:
-    """How a phrase is shown to a re-ranker.
+    """How the input of a re-ranker is made from a phrase.
 
     Attributes:
-        context: `1` (the sentences the phrase stands in), `3` (one more on each side), `paragraph` (all of the text),
-            or `passage` (all of it without marks, as a re-ranker of passages reads it).
-        title: whether the passage's title comes first.
-        separator: what stands between title and text.
+        context: `1` (the sentences that contain the phrase), `3` (one more on each side), `paragraph` (the whole
+            text), or `passage` (the whole text without marks, for a re-ranker of passages).
+        title: whether the input starts with the title of the passage.
+        separator: the text between title and context.
     """
 
     context: str = "3"
@@ -33,10 +33,10 @@ class PhraseInput:
 
     def __post_init__(self) -> None:
         if self.context not in CONTEXTS:
-            raise TourError(f"there is no context {self.context!r}; choose one of {', '.join(CONTEXTS)}.")
+            raise TourError(f"unknown context {self.context!r}; choose one of {', '.join(CONTEXTS)}.")
 
     def __call__(self, title: str, text: str, begin: int, end: int) -> str:
-        """The input for `text[begin:end]`.
+        """Make the input for the phrase `text[begin:end]`.
 
         Example:
             >>> PhraseInput(context="1")("Nobel Prize", "It began in 1901. Then it went on.", 12, 16)
@@ -47,34 +47,36 @@ class PhraseInput:
         marked = self._marked(text, begin, end)
         return f"{title}{self.separator}{marked}" if self.title and title else marked
 
-    def stretch(self, text: str, begin: int, end: int) -> tuple[int, int]:
-        """The part of the text that is shown for `text[begin:end]`: where it begins and ends."""
+    def context_span(self, text: str, begin: int, end: int) -> tuple[int, int]:
+        """Offsets of the context of the phrase `text[begin:end]`: its begin and end in the text."""
         if self.context in ("paragraph", "passage"):
             return 0, len(text)
-        return around(text, begin, end, sides=0 if self.context == "1" else 1)
+        return sentences_around(text, begin, end, sides=0 if self.context == "1" else 1)
 
     def _marked(self, text: str, begin: int, end: int) -> str:
-        first, last = self.stretch(text, begin, end)
+        first, last = self.context_span(text, begin, end)
         return f"{text[first:begin]}{BEGIN} {text[begin:end]} {END}{text[end:last]}"
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write it beside a re-ranker that was trained on such inputs."""
-        (Path(folder) / FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        """Write these settings to the folder of a re-ranker that was trained on such inputs."""
+        (Path(folder) / FILE_NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
 def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
-    """The inputs that a re-ranker was trained on, where its folder says so, else the default's.
+    """Read the settings of the inputs that a re-ranker was trained on; the default settings if its folder has none.
 
     Args:
-        folder: a re-ranker's folder; anything else says nothing.
-        changes: fields to have otherwise; None leaves a field as it is.
+        folder: a re-ranker's folder; for any other object, the default settings are used.
+        changes: fields to replace; None leaves a field unchanged.
     """
-    told: Mapping[str, Any] = {}
-    path = Path(folder) / FILE if isinstance(folder, str | os.PathLike) else None
+    settings: Mapping[str, Any] = {}
+    path = Path(folder) / FILE_NAME if isinstance(folder, str | os.PathLike) else None
     if path is not None and path.is_file():
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            PhraseInput(**told)
+            settings = json.loads(path.read_text(encoding="utf-8"))
+            PhraseInput(**settings)
         except (OSError, ValueError, TypeError) as error:
-            raise TourError(f"{path} does not say what a re-ranker reads ({first_line(error)}); remove it.") from error
-    return PhraseInput(**{**told, **{name: value for name, value in changes.items() if value is not None}})
+            raise TourError(
+                f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
+            ) from error
+    return PhraseInput(**{**settings, **{name: value for name, value in changes.items() if value is not None}})

@@ -1,4 +1,4 @@
-"""The passage re-ranker of R2-D2 (Fajcik et al., 2021), which the TouR paper uses."""
+"""Load the passage re-ranker of R2-D2 (Fajcik et al., 2021), which the TouR paper uses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 from tour_pyserini.support.checkpoints import (
-    files_of,
+    checkpoint_files,
     fingerprint,
     is_checkpoint,
     read_config,
@@ -21,111 +21,47 @@ from tour_pyserini.support.checkpoints import (
     usable_length,
 )
 from tour_pyserini.support.devices import torch_threads
-from tour_pyserini.support.optional import imported
-
-ENCODER, HEAD = "encoder.", "vt.weight"
-"""How weights are called: those of the encoder, and the row [1, hidden] that makes its pooled output a score."""
-
-
-def has_weights(folder: Path) -> bool:
-    """Whether there is a published checkpoint and no other, or safetensors with R2-D2's head."""
-    return bool(published(folder)) or any(HEAD in _names(path) for path in folder.glob("*.safetensors"))
-
-
-def published(folder: Path) -> list[Path]:
-    """The files `*.ckpt`; beside weights of the usual names they are a training's left-overs and do not count."""
-    return [] if is_checkpoint(folder) else sorted(folder.glob("*.ckpt"))
-
-
-def read_weights(folder: Path) -> dict[str, Any]:
-    """Tensors by name, the head among them."""
-    files = published(folder)
-    if len(files) > 1:
-        raise TourError(f"{folder} holds {len(files)} files *.ckpt; leave one.")
-    try:
-        if files:
-            weights = _tensors(files[0])
-        else:
-            read = imported("safetensors.torch").load_file
-            weights = {name: value for path in folder.glob("*.safetensors") for name, value in read(path).items()}
-    except TourError:
-        raise
-    except Exception as error:  # whatever a damaged file provokes
-        reason = first_line(error)
-        raise TourError(f"the weights in {folder} cannot be read ({reason[:200]}); fetch them again.") from error
-    if HEAD not in weights:
-        raise TourError(f"{folder} is no R2-D2 re-ranker: its checkpoint lacks {HEAD}.")
-    return weights
-
-
-def _tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a published checkpoint, which is pickled together with objects of its training's.
-
-    Whatever classes it names are replaced by one that does nothing, so no code of theirs runs.
-    """
-    torch = imported("torch")
-    named = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    with torch.serialization.safe_globals([(_Nothing, name) for name in named]):
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    weights = content.get("model", content)
-    return {name: value for name, value in weights.items() if isinstance(value, torch.Tensor)}
-
-
-class _Nothing:
-    """Takes what any other object would be made of, and keeps none of it."""
-
-    def __new__(cls, *_: object) -> "_Nothing":
-        return super().__new__(cls)
-
-    def __setstate__(self, state: object) -> None:
-        pass
-
-
-def _names(path: Path) -> set[str]:
-    try:
-        with imported("safetensors").safe_open(path, framework="np") as file:
-            return set(file.keys())
-    except Exception:  # damaged: whoever loads it will say so
-        return set()
-
-
-TITLE, TEXT = "madeupword0001", "madeupword0000"
-"""Words that RoBERTa's vocabulary holds and no text contains: they mark where title and text begin."""
-TEMPLATE = f"<s> question </s> </s> {TITLE} title {TEXT} text </s>, cut at the end"
-LONGEST = 256
-"""Tokens of an input in the published re-ranker's training."""
+from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("torch",)
+
+ENCODER, HEAD = "encoder.", "vt.weight"
+"""Names of weights: the prefix of the encoder's weights, and the row [1, hidden] that scores its pooled output."""
+TITLE, TEXT = "madeupword0001", "madeupword0000"
+"""Words of RoBERTa's vocabulary that no text contains: they mark where title and text begin."""
+TEMPLATE = f"<s> question </s> </s> {TITLE} title {TEXT} text </s>, cut at the end"
+MAX_LENGTH = 256
+"""Maximum length in tokens: the published re-ranker was trained with it."""
 
 
 def accepts(folder: Path) -> bool:
     """Whether the folder holds R2-D2's weights, published or as safetensors, and a configuration."""
-    return (folder / "config.json").is_file() and has_weights(folder)
+    return (folder / "config.json").is_file() and _has_weights(folder)
 
 
 def load(folder: Path, options: Options, *, name: str) -> "R2D2Reranker":
-    """The re-ranker in a folder with its weights and RoBERTa's configuration and tokenizer."""
+    """Load the re-ranker in a folder with its weights and RoBERTa's configuration and tokenizer."""
     return R2D2Reranker(folder, options, name=name)
 
 
 class R2D2Reranker(BatchedReranker):
-    """RoBERTa with a linear score of its pooled output, which reads question, title and text apart.
+    """RoBERTa with a linear score of its pooled output; its input has question, title and text as separate parts.
 
-    A passage that does not know its title is read with an empty one. What exceeds 256 tokens is cut from the text's
-    end; a question that leaves no room for the passage is cut to half.
+    A passage without a known title is read with an empty title. An input of more than 256 tokens is cut at the end of
+    the text; a question that leaves no room for the passage is cut to half of the room.
     """
 
     def __init__(self, folder: Path, options: Options, *, name: str) -> None:
         config = read_config(folder)
-        weights = read_weights(folder)
+        weights = _read_weights(folder)
         self._encoder = _encoder(folder, config, weights).to(options.device)
         self._head = weights[HEAD].float().to(options.device)
         self._tokenizer = read_tokenizer(folder)
         self._marks = _marks(self._tokenizer, name)
-        self._length = usable_length(folder, config, self._tokenizer, min(options.max_length, LONGEST))
+        self._length = usable_length(folder, config, self._tokenizer, min(options.max_length, MAX_LENGTH))
         self._device = options.device
         self._threads = options.threads
-        files = [*files_of(folder), *published(folder)]
+        files = [*checkpoint_files(folder), *_published_files(folder)]
         super().__init__(
             name,
             fingerprint("r2d2", files, max_length=self._length, template=TEMPLATE),
@@ -135,13 +71,13 @@ class R2D2Reranker(BatchedReranker):
         )
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Raw scores, float64 [len(pairs)]; higher is more relevant."""
+        """Compute raw scores, float64 [len(pairs)]; higher is more relevant."""
         with torch_threads(self._threads):
             return super().predict([(query, self.reads(passage)) for query, passage in pairs])
 
     @staticmethod
     def reads(passage: str) -> str:
-        """What is read of a passage: its parts behind their marks."""
+        """The text that the model reads of a passage: title and text, each after its mark."""
         title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
         return f"{TITLE}{title}{TEXT}{text}"
 
@@ -156,20 +92,20 @@ class R2D2Reranker(BatchedReranker):
         return [self._row(*ids) for ids in zip(questions, titles, texts, strict=True)]
 
     def _row(self, question: list[int], title: list[int], text: list[int]) -> Row:
-        start, between, end, at_title, at_text = self._marks
-        passage = [at_title, *title, at_text, *text]
+        start, separator, end, title_mark, text_mark = self._marks
+        passage = [title_mark, *title, text_mark, *text]
         room = self._length - 4
         if len(question) >= room:
             question = question[: max(room - len(passage), room // 2)]
-        whole = [start, *question, between, between, *passage]
-        ids = [*whole[: self._length - 1], end]
+        uncut = [start, *question, separator, separator, *passage]
+        ids = [*uncut[: self._length - 1], end]
         return {"input_ids": ids, "attention_mask": [1] * len(ids)}
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         return self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
 
     def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        torch = imported("torch")
+        torch = import_optional("torch")
         with torch.inference_mode():
             inputs = {name: torch.from_numpy(ids).to(self._device) for name, ids in batch.items()}
             scores = self._encoder(**inputs).pooler_output @ self._head[0]
@@ -182,29 +118,94 @@ def _marks(tokenizer: Any, name: str) -> list[int]:
     ids = [tokenizer.convert_tokens_to_ids(token) for token in tokens if token is not None]
     if len(ids) < len(tokens) or None in ids or tokenizer.unk_token_id in ids:
         raise TourError(
-            f"the tokenizer of {name} lacks the marks of R2-D2's input, such as {TITLE}; use roberta-base's."
+            f"the tokenizer of {name} lacks the marks of R2-D2's input, such as {TITLE}; "
+            "use the tokenizer of roberta-base."
         )
     return ids
 
 
 def _encoder(folder: Path, config: Any, weights: dict[str, Any]) -> Any:
-    """The encoder in single precision, with every weight from the checkpoint and none left over."""
-    model = imported("transformers").AutoModel.from_config(config, trust_remote_code=False).float().eval()
+    """The encoder in single precision; its weights must be exactly those of the checkpoint."""
+    model = import_optional("transformers").AutoModel.from_config(config, trust_remote_code=False).float().eval()
     if getattr(model, "pooler", None) is None:
-        raise TourError(f"{folder} is no R2-D2 re-ranker: {config.model_type} has no pooled output to score.")
-    # Old checkpoints hold the positions 0, 1, 2, ... too, which are no weights.
-    own = {
+        raise TourError(
+            f"{folder} is not an R2-D2 re-ranker: {config.model_type} has no pooled output; choose another model."
+        )
+    # Old checkpoints also hold the positions 0, 1, 2, ..., which are not weights.
+    encoder_weights = {
         name.removeprefix(ENCODER): value
         for name, value in weights.items()
         if name != HEAD and not name.endswith("position_ids")
     }
     try:
-        model.load_state_dict(own)
+        model.load_state_dict(encoder_weights)
         if weights[HEAD].shape != (1, config.hidden_size):
             raise ValueError(f"{HEAD} has the shape {list(weights[HEAD].shape)}")
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise TourError(
-            f"the weights in {folder} do not fit its config.json ({reason}); use roberta-base's."
+            f"the weights in {folder} do not fit its config.json ({reason}); use the config.json of roberta-base."
         ) from error
     return model
+
+
+def _has_weights(folder: Path) -> bool:
+    """Whether the folder holds a published checkpoint, or safetensors with R2-D2's head."""
+    return bool(_published_files(folder)) or any(HEAD in _weight_names(path) for path in folder.glob("*.safetensors"))
+
+
+def _published_files(folder: Path) -> list[Path]:
+    """The files `*.ckpt`. If there are weights with the usual names too, `*.ckpt` are left over from training: none."""
+    return [] if is_checkpoint(folder) else sorted(folder.glob("*.ckpt"))
+
+
+def _read_weights(folder: Path) -> dict[str, Any]:
+    """Read the tensors by name, including the head."""
+    files = _published_files(folder)
+    if len(files) > 1:
+        raise TourError(f"{folder} holds {len(files)} files *.ckpt; keep only one.")
+    try:
+        if files:
+            weights = _read_published(files[0])
+        else:
+            read = import_optional("safetensors.torch").load_file
+            weights = {name: value for path in folder.glob("*.safetensors") for name, value in read(path).items()}
+    except TourError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
+        reason = first_line(error)
+        raise TourError(f"the weights in {folder} cannot be read ({reason[:200]}); download them again.") from error
+    if HEAD not in weights:
+        raise TourError(f"{folder} is not an R2-D2 re-ranker: its checkpoint lacks {HEAD}; choose another model.")
+    return weights
+
+
+def _read_published(path: Path) -> dict[str, Any]:
+    """Read the tensors of a published checkpoint, a pickle that also holds objects of the training program.
+
+    Every class that the pickle names is replaced by a class that does nothing, so that no code from the file runs.
+    """
+    torch = import_optional("torch")
+    class_names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    with torch.serialization.safe_globals([(_Ignored, name) for name in class_names]):
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    weights = content.get("model", content)
+    return {name: value for name, value in weights.items() if isinstance(value, torch.Tensor)}
+
+
+class _Ignored:
+    """Replaces any class of a pickle: accepts its arguments and state, and stores nothing."""
+
+    def __new__(cls, *_: object) -> "_Ignored":
+        return super().__new__(cls)
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+def _weight_names(path: Path) -> set[str]:
+    try:
+        with import_optional("safetensors").safe_open(path, framework="np") as file:
+            return set(file.keys())
+    except Exception:  # a damaged file: loading it gives the error message
+        return set()

@@ -1,4 +1,4 @@
-"""Sequence-to-sequence re-rankers that answer "true" or "false", as monoT5 does (Nogueira et al., 2020)."""
+"""Load a sequence-to-sequence re-ranker that answers "true" or "false", such as monoT5 (Nogueira et al., 2020)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 from tour_pyserini.support.checkpoints import (
-    files_of,
+    checkpoint_files,
     fingerprint,
     is_checkpoint,
     read_config,
@@ -20,11 +20,10 @@ from tour_pyserini.support.checkpoints import (
     read_tokenizer,
 )
 from tour_pyserini.support.devices import torch_threads
-from tour_pyserini.support.optional import imported
-
-TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
+from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("torch",)
+TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 
 
 def accepts(folder: Path) -> bool:
@@ -37,7 +36,7 @@ def accepts(folder: Path) -> bool:
 
 
 def load(folder: Path, options: Options, *, name: str) -> "Seq2SeqReranker":
-    """The re-ranker in a checkpoint folder."""
+    """Load the re-ranker in a checkpoint folder."""
     return Seq2SeqReranker(folder, options, name=name)
 
 
@@ -45,32 +44,32 @@ class Seq2SeqReranker(BatchedReranker):
     """An encoder-decoder that reads "Query: q Document: d Relevant:".
 
     The score is the logit of "true" minus the logit of "false" at the first decoded position: the log-odds of
-    "true" against "false". What is too long is cut from the passage, never from "Relevant:".
+    "true" against "false". If the input is too long, the passage is cut, never "Relevant:".
     """
 
     def __init__(self, folder: Path, options: Options, *, name: str) -> None:
         config = read_config(folder)
         self._model = read_model(folder, "AutoModelForSeq2SeqLM", config, device=options.device)
         self._tokenizer = read_tokenizer(folder)
-        self._answers = [_token(self._tokenizer, answer, name) for answer in ("false", "true")]
+        self._answers = [_token_id(self._tokenizer, answer, name) for answer in ("false", "true")]
         self._length = options.max_length
         self._device = options.device
         self._threads = options.threads
         self._start = config.decoder_start_token_id
         if self._start is None:
             raise TourError(
-                f"the configuration in {folder} names no decoder_start_token_id; it is no monoT5-like re-ranker."
+                f"the configuration in {folder} has no decoder_start_token_id; choose a monoT5-like re-ranker."
             )
         super().__init__(
             name,
-            fingerprint("seq2seq", files_of(folder), max_length=self._length, template=TEMPLATE),
+            fingerprint("seq2seq", checkpoint_files(folder), max_length=self._length, template=TEMPLATE),
             budget=options.token_budget,
             largest=options.batch_size,
             fill={"input_ids": self._tokenizer.pad_token_id or 0},
         )
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Log-odds of "true", float64 [len(pairs)]; higher is more relevant."""
+        """Compute the log-odds of "true", float64 [len(pairs)]; higher is more relevant."""
         with torch_threads(self._threads):
             return super().predict(pairs)
 
@@ -86,19 +85,19 @@ class Seq2SeqReranker(BatchedReranker):
         return rows
 
     def _cut(self, pair: Pair) -> list[int]:
-        """Token ids of a pair that does not fit: the passage is cut, or both when the query alone does not fit."""
+        """Token ids of a pair that is too long: the passage is cut, or both texts if the query alone does not fit."""
         query, passage = self._ids([TEMPLATE[0].format(query=pair[0]), TEMPLATE[1].format(passage=pair[1])])
-        (asked,) = self._ids(TEMPLATE[2:], end=True)
-        room = self._length - len(asked)
+        (ending,) = self._ids(TEMPLATE[2:], end=True)
+        room = self._length - len(ending)
         if len(query) >= room:
             query = query[: max(room - len(passage), room // 2)]
-        return query + passage[: room - len(query)] + asked
+        return query + passage[: room - len(query)] + ending
 
     def _ids(self, texts: Sequence[str], *, end: bool = False) -> list[list[int]]:
         return self._tokenizer(list(texts), add_special_tokens=end, verbose=False)["input_ids"]
 
     def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        torch = imported("torch")
+        torch = import_optional("torch")
         inputs = {name: torch.from_numpy(ids).to(self._device) for name, ids in batch.items()}
         start = torch.full((len(batch["input_ids"]), 1), self._start, device=self._device)
         with torch.inference_mode():
@@ -107,10 +106,10 @@ class Seq2SeqReranker(BatchedReranker):
         return true - false
 
 
-def _token(tokenizer: Any, answer: str, name: str) -> int:
-    """The id of the one token that stands for an answer: `▁true` in T5's vocabulary, `true` in others."""
+def _token_id(tokenizer: Any, answer: str, name: str) -> int:
+    """The id of the single token for an answer: `▁true` in T5's vocabulary, `true` in others."""
     for token in (f"▁{answer}", answer):
-        number = tokenizer.convert_tokens_to_ids(token)
-        if number is not None and number != tokenizer.unk_token_id:
-            return number
-    raise TourError(f"the tokenizer of {name} has no token for {answer!r}; it is no monoT5-like re-ranker.")
+        token_id = tokenizer.convert_tokens_to_ids(token)
+        if token_id is not None and token_id != tokenizer.unk_token_id:
+            return token_id
+    raise TourError(f"the tokenizer of {name} has no token for {answer!r}; choose a monoT5-like re-ranker.")

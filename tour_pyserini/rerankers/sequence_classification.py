@@ -1,13 +1,13 @@
-"""Cross-encoders of Hugging Face with a classification head: the usual kind."""
+"""Load a cross-encoder from a Hugging Face checkpoint with a classification head, the most common kind."""
 
 from pathlib import Path
 
 from tour_pyserini.rerankers.backends import Checkpoint
-from tour_pyserini.rerankers.classifier import ClassifierReranker, wrong_outputs
+from tour_pyserini.rerankers.classifier import ClassifierReranker, output_count_error
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import POLICY, pair_tokens
 from tour_pyserini.support.checkpoints import (
-    files_of,
+    checkpoint_files,
     fingerprint,
     is_checkpoint,
     read_config,
@@ -19,15 +19,15 @@ BACKENDS: tuple[str, ...] = ("onnx", "torch")
 
 
 def accepts(folder: Path) -> bool:
-    """Whether the folder holds a checkpoint; one without a classification head is refused when it is loaded."""
+    """Whether the folder holds a checkpoint; `load` refuses a checkpoint without a classification head."""
     return is_checkpoint(folder)
 
 
 def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
-    """The re-ranker in a checkpoint folder."""
+    """Load the re-ranker in a checkpoint folder."""
     config = read_config(folder)
     if config.num_labels not in (1, 2):
-        raise wrong_outputs(name, config.num_labels)
+        raise output_count_error(name, config.num_labels)
     tokenizer = read_tokenizer(folder)
     length = usable_length(folder, config, tokenizer, options.max_length)
     tokens = pair_tokens(tokenizer, max_length=length)
@@ -35,12 +35,14 @@ def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     classifier, settings = Checkpoint(folder, config, tokens, fill).classifier(options)
     return ClassifierReranker(
         name,
-        fingerprint("sequence-classification", files_of(folder), max_length=length, template=POLICY, **settings),
+        fingerprint(
+            "sequence-classification", checkpoint_files(folder), max_length=length, template=POLICY, **settings
+        ),
         tokens,
         classifier,
         options,
         fill=fill,
         pad_left=tokenizer.padding_side == "left",
-        # Without a padding token, no two pairs can share a batch.
-        alone=tokenizer.pad_token_id is None,
+        # Without a padding token, pairs of different lengths cannot share a batch.
+        one_pair_per_call=tokenizer.pad_token_id is None,
     )
