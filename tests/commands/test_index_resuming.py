@@ -165,7 +165,7 @@ def test_other_settings_do_not_resume(tiny, tmp_path, monkeypatch, change, messa
         corpus.write_text(corpus.read_text().replace("d7", "x7"))
     with pytest.raises(TourError, match=message) as caught:
         index.main(flags(tiny, corpus, tmp_path / "index", *change))
-    assert "delete that folder to start again" in str(caught.value)
+    assert "delete the folder to start again" in str(caught.value)
 
 
 def test_a_failure_before_the_first_chunk_leaves_nothing(tiny, tmp_path, monkeypatch):
