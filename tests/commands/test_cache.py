@@ -165,7 +165,7 @@ def test_a_failed_export_leaves_what_was_there(path, tmp_path):
     with pytest.raises(TourError, match="damaged"):
         main(["export", "--cache", str(path), "--output", str(output)])
     assert output.read_text() == "before"
-    with pytest.raises(TourError, match="written over the input"):
+    with pytest.raises(TourError, match="would overwrite the input"):
         main(["export", "--cache", str(path), "--output", str(path)])
 
 

@@ -83,8 +83,8 @@ def test_a_damaged_graph_is_exported_again(bert_folder, own_cache, pairs):
 def test_8_bit_scores_are_close_to_fp32_under_another_fingerprint(bert_folder, pairs):
     folder = bert_folder()
     exact, small = (load_reranker(folder, backend="onnx", precision=precision) for precision in ("fp32", "int8"))
-    wanted, given = exact.predict(pairs), small.predict(pairs)
-    assert 0 < np.abs(given - wanted).max() < 0.2 * np.ptp(wanted)
+    expected, actual = exact.predict(pairs), small.predict(pairs)
+    assert 0 < np.abs(actual - expected).max() < 0.2 * np.ptp(expected)
     assert small.fingerprint != exact.fingerprint
     assert load_reranker(folder, precision="int8").fingerprint == small.fingerprint
 
@@ -147,7 +147,7 @@ def test_a_model_that_cannot_be_exported_is_run_by_torch(bert_folder, own_cache,
 
 
 @pytest.mark.parametrize(
-    ("options", "flags", "installed", "wanted"),
+    ("options", "flags", "installed", "expected"),
     [
         ({}, ("avx2", "avx512f"), True, "onnx"),
         ({}, ("avx2",), False, "torch"),
@@ -159,10 +159,10 @@ def test_a_model_that_cannot_be_exported_is_run_by_torch(bert_folder, own_cache,
         ({"backend": "onnx"}, None, False, "onnx"),
     ],
 )
-def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, options, flags, installed, wanted):
+def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, options, flags, installed, expected):
     monkeypatch.setattr(backends, "cpu_flags", lambda: flags)
     monkeypatch.setattr(backends, "find_spec", lambda _: object() if installed else None)
-    assert backend_for(Options(**options)) == wanted
+    assert backend_for(Options(**options)) == expected
 
 
 @pytest.mark.parametrize(

@@ -82,18 +82,18 @@ def logits(shared, cross_encoder, real_pairs):
 
 @pytest.mark.slow
 def test_the_logits_of_all_three_libraries_agree(logits):
-    wanted = logits["sentence-transformers"]
-    assert np.ptp(wanted) > 15
-    np.testing.assert_allclose(logits["transformers"], wanted, atol=1e-4)
-    difference = np.abs(logits["onnx"] - wanted)
+    expected = logits["sentence-transformers"]
+    assert np.ptp(expected) > 15
+    np.testing.assert_allclose(logits["transformers"], expected, atol=1e-4)
+    difference = np.abs(logits["onnx"] - expected)
     assert difference.max() < BOUND
     assert np.median(difference) < 0.2
 
 
 @pytest.mark.slow
 def test_the_default_reranker_ranks_like_the_cross_encoder(logits):
-    wanted, given = logits["sentence-transformers"], logits["onnx"]
-    gaps, same = wanted[:, :, None] - wanted[:, None, :], given[:, :, None] > given[:, None, :]
+    expected, actual = logits["sentence-transformers"], logits["onnx"]
+    gaps, same = expected[:, :, None] - expected[:, None, :], actual[:, :, None] > actual[:, None, :]
     assert same[gaps > 2 * BOUND].all()
     assert same[gaps > 0.5].mean() > 0.98
-    assert (given.argmax(axis=1) == wanted.argmax(axis=1)).mean() > 0.8
+    assert (actual.argmax(axis=1) == expected.argmax(axis=1)).mean() > 0.8

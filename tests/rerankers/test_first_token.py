@@ -38,16 +38,16 @@ def test_the_shortened_layer_gives_the_same_logits(kind, attention, inputs):
     model = classifier(kind, **FAMILY[kind])
     model.set_attn_implementation(attention)
     with torch.inference_mode():
-        wanted = model(**inputs).logits
+        expected = model(**inputs).logits
         rows = []
         model.base_model.register_forward_hook(lambda _, __, output: rows.append(output[0].shape[1]))
         assert shorten_last_layer(model, inputs)
         other = {name: ids.flip(0)[:, :7] for name, ids in inputs.items()}
         whole = classifier(kind, **FAMILY[kind])
-        torch.testing.assert_close(model(**inputs).logits, wanted, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(model(**other).logits, whole(**other).logits, rtol=1e-5, atol=1e-5)
     assert rows[-1] == 1  # hidden states of one token, not of nine
-    assert wanted.std() > 0.01
+    assert expected.std() > 0.01
 
 
 def test_a_model_whose_head_reads_all_tokens_is_not_changed(inputs):

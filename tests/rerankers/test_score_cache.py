@@ -68,8 +68,8 @@ def test_another_model_or_an_edited_text_is_scored_again(tmp_path):
 
 def test_another_maximum_length_is_scored_again(tmp_path, onnx_folder):
     folder, pair = onnx_folder(), ("who wrote hamlet", "the cat sat on a mat")
-    with CachedReranker(load_reranker(folder), tmp_path / "scores") as whole:
-        long = whole.predict([pair])
+    with CachedReranker(load_reranker(folder), tmp_path / "scores") as uncut:
+        long = uncut.predict([pair])
     with CachedReranker(load_reranker(folder, max_length=8), tmp_path / "scores") as cut:
         assert cut.predict([pair]) < long
         assert cut.misses == 1

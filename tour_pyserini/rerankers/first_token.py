@@ -32,9 +32,9 @@ def shorten_last_layer(model: Any, inputs: dict[str, Tensor]) -> bool:
     original = layers[-1]
     with torch.inference_mode():
         try:
-            wanted = model(**inputs).logits
+            expected = model(**inputs).logits
             layers[-1] = (DistilBertLayer if hasattr(original, "sa_layer_norm") else BertLayer)(original)
-            same = torch.allclose(model(**inputs).logits, wanted, rtol=TOLERANCE, atol=TOLERANCE)
+            same = torch.allclose(model(**inputs).logits, expected, rtol=TOLERANCE, atol=TOLERANCE)
         except Exception:  # another architecture: attributes, arguments or shapes that do not fit
             same = False
     if not same:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import ClassifierReranker
-from tour_pyserini.rerankers.graph_cache import cached_graph
+from tour_pyserini.rerankers.graph_cache import GraphError, cached_graph
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import POLICY, FastPairTokens
@@ -38,7 +38,10 @@ def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     if options.precision == "int8" and not quantised:
         settings["precision"] = quantisation_recipe()
         key = fingerprint("graph", files[:-1], **settings)
-        graph = cached_graph(key.removeprefix("graph:"), partial(quantise, graph))
+        try:
+            graph = cached_graph(key.removeprefix("graph:"), partial(quantise, graph))
+        except GraphError as error:
+            raise TourError(f"{error}; use the precision fp32 to run the graph as it is.") from error
     classifier = OnnxClassifier(graph, options)
     tokenizer = _tokenizer(folder / "tokenizer.json")
     return ClassifierReranker(

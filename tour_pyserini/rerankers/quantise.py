@@ -42,7 +42,7 @@ def quantise(graph: Path, path: Path) -> None:
                 op_types_to_quantize=["MatMul"],
             )
     except Exception as error:
-        raise GraphError(f"{graph} cannot be quantised ({first_line(error)}); use the precision fp32.") from error
+        raise GraphError(f"{graph} cannot be quantised ({first_line(error)})") from error
 
 
 def is_dynamically_quantised(graph: Path) -> bool:

@@ -155,7 +155,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _published_files(folder: Path) -> list[Path]:
-    """The files `*.ckpt`. If there are weights with the usual names too, `*.ckpt` are left over from training: none."""
+    """The files `*.ckpt`; none if there are weights with the usual names too (`*.ckpt` then come from training)."""
     return [] if is_checkpoint(folder) else sorted(folder.glob("*.ckpt"))
 
 
