@@ -1,3 +1,5 @@
+"""Building FAISS indexes, and the folders they are written to."""
+
 import fcntl
 
 import numpy as np
@@ -21,7 +23,7 @@ SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
         ({"kind": "tree"}, "there is no index kind 'tree'"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_and_without_vectors(options, message):
+def test_settings_that_do_not_fit_are_refused_before_and_during_building(options, message):
     with pytest.raises(TourError, match=message):
         check_fit(16, 8, **options)
     with pytest.raises(TourError, match=message):
@@ -31,13 +33,13 @@ def test_what_does_not_fit_is_refused_with_and_without_vectors(options, message)
 @pytest.mark.parametrize(
     "options", [{}, {"kind": "hnsw", "hnsw_m": 2, "ef_construction": 1}, {"kind": "pq", "pq_m": 4, "pq_nbits": 4}]
 )
-def test_what_fits_is_built(options):
+def test_settings_that_fit_build_an_index(options):
     check_fit(16, 8, **options)
     vectors = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
     assert build_index(vectors, **options, threads=1).ntotal == 16
 
 
-def test_a_folder_is_replaced_only_when_told(tmp_path):
+def test_a_folder_is_replaced_only_with_overwrite(tmp_path):
     folder = tmp_path / "index"
     for name, overwrite in (("first", False), ("second", True)):
         with atomic_folder(folder, overwrite=overwrite) as new:
@@ -50,7 +52,7 @@ def test_a_folder_is_replaced_only_when_told(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_an_empty_folder_behind_a_link_is_filled(tmp_path, overwrite):
+def test_an_empty_folder_behind_a_symbolic_link_is_filled(tmp_path, overwrite):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     with atomic_folder(tmp_path / "link", overwrite=overwrite) as new:
@@ -59,7 +61,7 @@ def test_an_empty_folder_behind_a_link_is_filled(tmp_path, overwrite):
     assert {path.name for path in tmp_path.iterdir()} == {"real", "link"}
 
 
-def test_a_folder_without_a_document_takes_other_settings(tmp_path):
+def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):
     folder = tmp_path / "p"
     PartialVectors(folder, SETTINGS).close()  # as a killed process leaves it
     (folder / "vectors").write_bytes(b"half a chunk")
@@ -74,7 +76,7 @@ def test_a_folder_without_a_document_takes_other_settings(tmp_path):
         assert partial.done == 2
 
 
-def test_a_folder_that_its_owner_removes_is_made_again(tmp_path, monkeypatch):
+def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path, monkeypatch):
     folder = tmp_path / "p"
     first = PartialVectors(folder, SETTINGS)
     lock = fcntl.flock
@@ -91,6 +93,6 @@ def test_a_folder_that_its_owner_removes_is_made_again(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
 
 
-def test_versions_of_packages():
+def test_versions_of_installed_and_missing_packages():
     assert version_of("numpy") == np.__version__
     assert version_of("no-such-package-at-all") is None

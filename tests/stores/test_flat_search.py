@@ -1,4 +1,4 @@
-"""A query's hits do not depend on what it is searched with, and are the right ones."""
+"""Hits of a flat index are exact and do not depend on the other queries of a batch."""
 
 import threading
 
@@ -14,28 +14,28 @@ from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.support.devices import faiss_threads
 
 
-def indexed(vectors):
+def flat_index(vectors):
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     return index
 
 
-def by_hand(vectors, query, k):
-    """Every inner product in double precision where that is exact; the larger id first among equals."""
+def expected_hits(vectors, query, k):
+    """Ids and inner products in double precision; of equal products, the larger id is first."""
     products = vectors.astype(np.float64) @ query.astype(np.float64)
     return np.lexsort((-np.arange(len(vectors)), -products))[:k], np.sort(products)[::-1][:k]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 40), st.integers(1, 90))
-def test_small_integers_with_many_ties(seed, documents, queries, k):
-    """Products of small integers are exact in every kernel, so order and ties can be told by hand."""
+def test_hits_with_many_ties_are_in_the_order_of_faiss(seed, documents, queries, k):
+    """Products of small integers are exact in every kernel, so the expected order is known."""
     random = np.random.default_rng(seed)
     vectors, asked = (random.integers(-2, 3, size=(n, 3)).astype(np.float32) for n in (documents, queries))
-    hits = FaissIndex(indexed(vectors)).search(asked, k)
+    hits = FaissIndex(flat_index(vectors)).search(asked, k)
     assert hits.ids.shape == (queries, min(k, documents))
     for row, query in enumerate(asked):
-        ids, products = by_hand(vectors, query, k)
+        ids, products = expected_hits(vectors, query, k)
         assert hits.ids[row].tolist() == ids.tolist()
         assert hits.similarities[row].tolist() == products.tolist()
 
@@ -45,21 +45,21 @@ def test_hits_do_not_depend_on_the_batch(k):
     random = np.random.default_rng(5)
     vectors, queries = unit(random, 4000, 384), unit(random, 400, 384)
     vectors[2000:2100] = vectors[:100]  # duplicates: ties to the last bit
-    vectors[3000:3100] = np.nextafter(vectors[:100], 1)  # and what differs by less than rounding
+    vectors[3000:3100] = np.nextafter(vectors[:100], 1)  # differences below the rounding error
     queries[:50] = vectors[:50]
-    index = FaissIndex(indexed(vectors))
+    index = FaissIndex(flat_index(vectors))
     together = index.search(queries, k)
-    for size in (1, 15, 16, 17, 333, 334):  # around the number that pays, and FAISS's own threshold
+    for size in (1, 15, 16, 17, 333, 334):  # around the thresholds of FlatSearch and of FAISS
         rows = random.permutation(400)[:size]
         hits = index.search(queries[rows], k, threads=2)
         assert np.array_equal(hits.ids, together.ids[rows])
         assert np.array_equal(hits.similarities.view(np.int32), together.similarities[rows].view(np.int32))
 
 
-def test_a_query_alone_gets_what_faiss_gives_it():
+def test_hits_are_those_of_faiss_for_a_single_query():
     random = np.random.default_rng(6)
     vectors, queries = unit(random, 3000, 64), unit(random, 40, 64)
-    index = indexed(vectors)
+    index = flat_index(vectors)
     hits = FaissIndex(index).search(queries, 200)
     for row in range(len(queries)):
         similarities, ids = index.search(queries[row : row + 1], 200)
@@ -67,26 +67,26 @@ def test_a_query_alone_gets_what_faiss_gives_it():
         assert similarities[0].tolist() == hits.similarities[row].tolist()
 
 
-def test_more_ties_than_slack_are_resolved():
+def test_more_ties_than_extra_hits_are_resolved():
     vectors = np.ones((500, 4), dtype=np.float32)
     vectors[250] = 2
-    hits = FaissIndex(indexed(vectors)).search(np.ones((20, 4), dtype=np.float32), 3)
+    hits = FaissIndex(flat_index(vectors)).search(np.ones((20, 4), dtype=np.float32), 3)
     assert hits.ids.tolist() == [[250, 499, 498]] * 20
 
 
-def test_an_index_that_grows_is_searched_as_it_is():
+def test_vectors_added_after_the_first_search_are_found():
     random = np.random.default_rng(7)
     vectors, queries = unit(random, 300, 16), unit(random, 20, 16)
-    index = indexed(vectors)
+    index = flat_index(vectors)
     searched = FaissIndex(index)
     searched.search(queries, 5)
-    index.add(100 * vectors)  # norms that the first bound did not know
+    index.add(100 * vectors)  # larger norms than at the first search
     hits = searched.search(queries, 5)
     assert np.array_equal(hits.ids, FaissIndex(index).search(queries, 5).ids)
     assert (hits.ids >= 300).all()
 
 
-def test_the_threshold_is_lowered_for_a_batch_and_restored(monkeypatch):
+def test_the_threshold_of_faiss_is_lowered_for_a_batch_and_restored(monkeypatch):
     seen = []
 
     class Spy(flat_search.FlatSearch):
@@ -94,7 +94,7 @@ def test_the_threshold_is_lowered_for_a_batch_and_restored(monkeypatch):
             seen.append(faiss.cvar.distance_compute_blas_threshold)
             return super()._similarities(vectors, ids)
 
-    index = indexed(unit(np.random.default_rng(8), 100, 8))
+    index = flat_index(unit(np.random.default_rng(8), 100, 8))
     searches = []
     monkeypatch.setattr(index, "search", lambda *a: searches.append(threshold()) or faiss.IndexFlatIP.search(index, *a))
     before = threshold()
@@ -113,9 +113,9 @@ def threshold():
     return faiss.cvar.distance_compute_blas_threshold
 
 
-def test_threads_that_search_at_once_leave_the_threshold_alone():
+def test_concurrent_searches_restore_the_threshold_of_faiss():
     random = np.random.default_rng(10)
-    index, queries, before = FaissIndex(indexed(unit(random, 2000, 32))), unit(random, 64, 32), threshold()
+    index, queries, before = FaissIndex(flat_index(unit(random, 2000, 32))), unit(random, 64, 32), threshold()
     expected, wrong = index.search(queries, 10).ids, []
 
     def work():
@@ -132,8 +132,8 @@ def test_threads_that_search_at_once_leave_the_threshold_alone():
     assert threshold() == before
 
 
-def test_the_number_of_threads_is_the_one_asked_for_and_only_during_the_search(monkeypatch):
-    index = FaissIndex(indexed(unit(np.random.default_rng(11), 50, 8)))
+def test_the_number_of_threads_is_set_only_during_the_search(monkeypatch):
+    index = FaissIndex(flat_index(unit(np.random.default_rng(11), 50, 8)))
     search, seen = flat_search.FlatSearch.search, []
 
     def watched(*args):

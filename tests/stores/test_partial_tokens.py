@@ -1,4 +1,4 @@
-"""Token vectors on their way to an index."""
+"""The folder of token vectors of a phrase index that is being built."""
 
 import os
 
@@ -18,7 +18,7 @@ def chunk(first, count):
     return rows, np.full((count, 2), first, dtype=np.float16)
 
 
-def begun(folder):
+def three_chunks(folder):
     with PartialTokens(folder, SETTINGS) as tokens:
         tokens.append(["a", "b"], *chunk(1, 3))
         tokens.append(["c"], *chunk(2, 0))  # an empty passage
@@ -26,8 +26,8 @@ def begun(folder):
     return folder
 
 
-def test_it_goes_on_where_it_was(tmp_path):
-    with PartialTokens(begun(tmp_path / "p"), SETTINGS) as tokens:
+def test_work_continues_after_the_last_chunk(tmp_path):
+    with PartialTokens(three_chunks(tmp_path / "p"), SETTINGS) as tokens:
         assert (tokens.done, tokens.count) == (4, 5)
         tokens.append(["e"], *chunk(4, 1))
         assert tokens.vectors()[:, 0].tolist() == [1, 1, 1, 3, 3, 4]
@@ -38,8 +38,8 @@ def test_it_goes_on_where_it_was(tmp_path):
     ("file", "lost", "done", "count"),
     [("chunks", 1, 3, 3), ("vectors", 1, 3, 3), ("rows", 1, 3, 3), ("docid", 1, 3, 3), ("vectors", 17, 0, 0)],
 )
-def test_what_is_not_whole_is_cut_off(tmp_path, file, lost, done, count):
-    path = begun(tmp_path / "p") / file
+def test_an_incomplete_chunk_is_removed(tmp_path, file, lost, done, count):
+    path = three_chunks(tmp_path / "p") / file
     os.truncate(path, path.stat().st_size - lost)
     with PartialTokens(tmp_path / "p", SETTINGS) as tokens:
         assert (tokens.done, tokens.count) == (done, count)
@@ -51,14 +51,17 @@ def test_what_is_not_whole_is_cut_off(tmp_path, file, lost, done, count):
 
 
 def test_other_settings_and_wrong_vectors_are_refused(tmp_path):
-    begun(tmp_path / "p")
+    three_chunks(tmp_path / "p")
     with pytest.raises(TourError, match="corpus was 'a', now 'b'"):
         PartialTokens(tmp_path / "p", {**SETTINGS, "corpus": "b"})
-    with PartialTokens(tmp_path / "p", SETTINGS) as tokens, pytest.raises(ValueError, match="are not the vectors of 1 tokens"):
+    with (
+        PartialTokens(tmp_path / "p", SETTINGS) as tokens,
+        pytest.raises(ValueError, match="are not the vectors of 1 tokens"),
+    ):
         tokens.append(["x"], *(chunk(0, 1)[0], np.zeros((1, 2), dtype=np.float32)))
 
 
-def test_left_without_a_document_it_leaves_no_trace(tmp_path):
+def test_a_folder_without_documents_is_removed(tmp_path):
     with PartialTokens(tmp_path / "p", SETTINGS):
         pass
     assert not list(tmp_path.iterdir())

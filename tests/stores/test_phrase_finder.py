@@ -1,4 +1,4 @@
-"""The finder against a brute-force oracle over every span."""
+"""The phrase finder gives the same lists as brute force over all spans."""
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ from tour_pyserini.stores.phrases.phrase_index_writing import build_token_index
 
 
 def make_index(words, vectors, roles, *, dtype="float32", **kind):
-    """An index of passages of that many rows; `words` has the word number of each row, passage by passage."""
+    """An index of several passages; `words` has, for each passage, the word number of each of its rows."""
     rows = np.zeros(len(vectors), dtype=ROW)
-    rows["passage"] = np.repeat(np.arange(len(words)), [len(each) for each in words])
+    rows["passage"] = np.repeat(np.arange(len(words)), [len(numbers) for numbers in words])
     rows["first"] = rows["last"] = np.concatenate(words)
     rows["roles"] = roles
     vectors = np.asarray(vectors, dtype=dtype)
@@ -28,15 +28,15 @@ def make_index(words, vectors, roles, *, dtype="float32", **kind):
 
 
 def oracle(index, query, max_words):
-    """All phrases that are the best with their start or with their end: {(start, end): score}, by plain loops."""
+    """All phrases that are the best with their start or with their end, as {(start, end): score}; plain loops."""
     start_query, end_query = query.reshape(2, -1).astype(np.float64)
     spans = {}
     for s, start in enumerate(index.rows):
         for e in range(s, len(index.rows)):
             end = index.rows[e]
             length = int(end["last"]) - int(start["first"]) + 1
-            able = start["roles"] & STARTS and end["roles"] & ENDS
-            if able and start["passage"] == end["passage"] and length <= max_words:
+            has_roles = start["roles"] & STARTS and end["roles"] & ENDS
+            if has_roles and start["passage"] == end["passage"] and length <= max_words:
                 spans[s, e] = float(index.vectors[s] @ start_query) + float(index.vectors[e] @ end_query)
     best = {}
     for side in (0, 1):
@@ -53,7 +53,7 @@ def ordered(spans):
 
 @st.composite
 def worlds(draw):
-    """Small numbers, so that inner products are exact and ties are common."""
+    """An index and queries of small integers: inner products are exact and ties are common."""
     words = []
     for _ in range(draw(st.integers(1, 5))):
         steps = draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
@@ -70,13 +70,13 @@ def worlds(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(worlds(), st.integers(1, 6), st.integers(1, 8), st.sampled_from([1, 2, 1024]), st.sampled_from([1, 3]))
-def test_a_flat_index_gives_the_list_of_the_oracle(world, max_words, k, fetch, completed):
+def test_a_flat_index_finds_the_same_phrases_as_brute_force(world, max_words, k, fetch, completed):
     index, queries = world
-    found = PhraseFinder(index, max_words=max_words, fetch=fetch)
+    finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
     before, finder_module.COMPLETED = finder_module.COMPLETED, completed
     try:
-        phrases, passages = found.find(queries, phrases=k), found.find(queries, passages=k)
-        both = found.find(queries, phrases=1, passages=k)
+        phrases, passages = finder.find(queries, phrases=k), finder.find(queries, passages=k)
+        both = finder.find(queries, phrases=1, passages=k)
     finally:
         finder_module.COMPLETED = before
     for row, query in enumerate(queries):
@@ -89,11 +89,11 @@ def test_a_flat_index_gives_the_list_of_the_oracle(world, max_words, k, fetch, c
             (passages, by_passage),
             (both, sorted({*ranking[:1], *by_passage}, key=ranking.index)),
         ]:
-            there = hits.ids[row] >= 0
-            got = list(zip(*(side.tolist() for side in start_and_end(hits.ids[row][there])), strict=True))
+            is_hit = hits.ids[row] >= 0
+            got = list(zip(*(side.tolist() for side in start_and_end(hits.ids[row][is_hit])), strict=True))
             assert got == expected
-            assert hits.similarities[row][there].tolist() == [spans[span] for span in expected]
-            assert (hits.similarities[row][~there] == -np.inf).all()
+            assert hits.similarities[row][is_hit].tolist() == [spans[span] for span in expected]
+            assert (hits.similarities[row][~is_hit] == -np.inf).all()
 
 
 def random_index(seed=0, passages=8, length=30, **kind):
@@ -107,29 +107,29 @@ def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched(monkeypatch):
     queries = np.random.default_rng(1).normal(size=(5, 32)).astype(np.float32)
     together = PhraseFinder(index).find(queries, phrases=7)
     alone = [PhraseFinder(index).find(queries[row : row + 1], phrases=7) for row in range(5)]
-    assert np.array_equal(together.ids, np.concatenate([one.ids for one in alone]))
+    assert np.array_equal(together.ids, np.concatenate([hits.ids for hits in alone]))
     assert np.array_equal(together.ids, PhraseFinder(index, fetch=3).find(queries, phrases=7).ids)
     for row in range(5):
         assert list(zip(*start_and_end(together.ids[row]), strict=True)) == ordered(oracle(index, queries[row], 10))[:7]
 
 
-def test_few_tokens_are_looked_at(monkeypatch):
-    """Exactness does not cost a look at every token: the bound stops the search."""
+def test_few_tokens_are_completed_for_an_exact_list(monkeypatch):
+    """The upper bound stops the search early: an exact list does not need all tokens."""
     index = random_index(passages=200)
-    looked = []
+    completed = []
     complete = finder_module.complete
-    monkeypatch.setattr(finder_module, "complete", lambda *a, **k: looked.append(len(a[2])) or complete(*a, **k))
-    query = index.vectors[[1000, 1003]].reshape(1, -1) * 3  # a phrase that stands out
+    monkeypatch.setattr(finder_module, "complete", lambda *a, **k: completed.append(len(a[2])) or complete(*a, **k))
+    query = index.vectors[[1000, 1003]].reshape(1, -1) * 3  # one phrase has a much higher score
     hits = PhraseFinder(index).find(query, phrases=1)
     assert [int(side[0]) for side in start_and_end(hits.ids[0])] == [1000, 1003]
-    assert looked == [64]
+    assert completed == [64]
 
 
-def test_vectors_of_phrases():
+def test_the_vector_of_a_phrase_joins_its_first_and_last_token():
     index = random_index(passages=2, length=5, dtype="float16")
-    found = PhraseFinder(index)
-    hits = found.find(np.ones((1, 32), dtype=np.float32), phrases=3)
-    vectors = found.vectors(hits.ids[0])
+    finder = PhraseFinder(index)
+    hits = finder.find(np.ones((1, 32), dtype=np.float32), phrases=3)
+    vectors = finder.vectors(hits.ids[0])
     start, end = start_and_end(hits.ids[0])
     assert vectors.dtype == np.float32
     assert np.array_equal(vectors, np.hstack([index.vectors[start], index.vectors[end]]).astype(np.float32))
@@ -137,28 +137,28 @@ def test_vectors_of_phrases():
 
 
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
-def test_inverted_files_find_what_stands_out(kind):
+def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
     index = random_index(passages=100, kind=kind, nlist=8, nprobe=4, pq_m=8, pq_nbits=4)
     exact = random_index(passages=100)
-    queries = np.stack([index.vectors[[at, at + 2]].reshape(-1) * 4 for at in range(5, 2900, 170)])
+    queries = np.stack([index.vectors[[i, i + 2]].reshape(-1) * 4 for i in range(5, 2900, 170)])
     got = PhraseFinder(index, fetch=50).find(queries, phrases=5)
     expected = PhraseFinder(exact).find(queries, phrases=5)
     assert (got.ids >= 0).all()
     assert (got.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9
-    # Scores come from the vectors, not from the codes.
+    # Scores are computed from the vectors, not from the compressed ones.
     same = got.ids[:, 0] == expected.ids[:, 0]
     assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
 
 
-def test_an_inverted_file_that_has_no_more_is_not_asked_again(monkeypatch, caplog):
+def test_an_inverted_file_without_more_tokens_is_searched_once(monkeypatch, caplog):
     index = random_index(passages=100, kind="ivf", nlist=50, nprobe=1)
-    asked = []
+    fetched = []
     search = finder_module.FaissIndex.search
     monkeypatch.setattr(
-        finder_module.FaissIndex, "search", lambda self, q, k, **more: asked.append(k) or search(self, q, k, **more)
+        finder_module.FaissIndex, "search", lambda self, q, k, **more: fetched.append(k) or search(self, q, k, **more)
     )
     hits = PhraseFinder(index, fetch=2000).find(np.ones((1, 32), dtype=np.float32), phrases=5000)
-    assert asked == [2000]
+    assert fetched == [2000]
     assert 0 < (hits.ids >= 0).sum() < 5000
 
 

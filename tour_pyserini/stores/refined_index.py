@@ -1,30 +1,30 @@
-"""A compressed index whose hits are put in order by exact vectors."""
+"""A compressed index whose hits are re-ordered by exact similarities."""
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits
-from tour_pyserini.core.pool import Vectors
 from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.index_vectors import VectorLookup
 
 POOL = 1000
-"""Hits of the compressed index that are looked at: what it finds is cheap, what it finds first is not reliable."""
+"""Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
 
 
 class RefinedIndex:
-    """An index with the interface of `FaissIndex`, for vectors that the index itself keeps only in part."""
+    """An index with the interface of `FaissIndex` that computes the similarities of hits from exact vectors."""
 
-    def __init__(self, index: FaissIndex, vectors: Vectors) -> None:
-        """Refine an index with a source of exact vectors [m, d] for positions [m]."""
+    def __init__(self, index: FaissIndex, vectors: VectorLookup) -> None:
+        """Refine an index with a function from positions [m] to exact vectors [m, d]."""
         self._index, self._vectors = index, vectors
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d] with exact similarities; see `FaissIndex.search`."""
-        found = self._index.search(queries, max(k, POOL), threads=threads)
-        similarities = np.full(found.ids.shape, -np.inf, dtype=np.float32)
-        # One query at a time: the vectors of a batch's hits would be a hundred megabytes.
-        for row, (query, ids) in enumerate(zip(queries, found.ids, strict=True)):
-            there = ids >= 0
-            similarities[row, there] = self._vectors(ids[there]) @ query.astype(np.float32)
+        hits = self._index.search(queries, max(k, POOL), threads=threads)
+        similarities = np.full(hits.ids.shape, -np.inf, dtype=np.float32)
+        # One query at a time: the vectors of all hits of a batch would take hundreds of megabytes.
+        for row, (query, ids) in enumerate(zip(queries, hits.ids, strict=True)):
+            is_hit = ids >= 0
+            similarities[row, is_hit] = self._vectors(ids[is_hit]) @ query.astype(np.float32)
         order = np.argsort(-similarities, axis=1, kind="stable")
-        ids = np.take_along_axis(found.ids, order, axis=1)
+        ids = np.take_along_axis(hits.ids, order, axis=1)
         return Hits(ids[:, :k], np.take_along_axis(similarities, order, axis=1)[:, :k])
