@@ -1,8 +1,8 @@
-"""Texts that break naive handling of words: for tests of offsets."""
+"""Unusual texts for tests of words and offsets."""
 
 from hypothesis import strategies as st
 
-# Emoji with joiners and modifiers, flags, accents that combine, scripts without blanks, broken characters.
+# Emoji with joiners and modifiers, flags, combining accents, scripts without spaces, incomplete characters.
 ODD = [
     "👩‍👩‍👧",
     "👍🏽",

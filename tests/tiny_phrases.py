@@ -1,13 +1,17 @@
-"""A small phrase encoder in DensePhrases' layout and a re-ranker, with random weights, and a corpus for them."""
+"""A small corpus, and a small phrase encoder and phrase re-ranker with random weights."""
 
 import json
 
 import torch
-from transformers import BertConfig, BertTokenizerFast
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+from tour_pyserini.encoders.phrases.phrase_model import PhraseModel
+from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
+from tour_pyserini.rerankers.phrase_input import PhraseInput
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *LETTERS.upper(), *"0123456789.,:;!?'()-é"]
-WORDS += [f"##{one}" for one in WORDS[5:]] + ["the", "prize", "first", "king", "river", "moon", "##ing", "##ed"]
+WORDS += [f"##{word}" for word in WORDS[5:]] + ["the", "prize", "first", "king", "river", "moon", "##ing", "##ed"]
 
 DOCUMENTS = [
     {"_id": "a", "title": "Nobel Prize", "text": "The first prize in physics went to Wilhelm Röntgen. It was 1901."},
@@ -39,10 +43,7 @@ def save_tokenizer(folder, *, lower=False):
 
 
 def save_encoder(folder, *, seed=0, **settings):
-    """A folder as `train phrase-encoder` writes one; without settings as DensePhrases publishes them."""
-    from tour_pyserini.encoders.phrases.phrase_model import PhraseModel
-    from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
-
+    """A folder as `train phrase-encoder` writes it; without settings, as the published ones of DensePhrases."""
     torch.manual_seed(seed)
     save_tokenizer(folder)
     PhraseModel(configuration()).save(folder)
@@ -52,11 +53,7 @@ def save_encoder(folder, *, seed=0, **settings):
 
 
 def save_reranker(folder):
-    """A re-ranker of phrases in single sentences."""
-    from transformers import BertForSequenceClassification
-
-    from tour_pyserini.rerankers.phrase_input import PhraseInput
-
+    """A re-ranker that reads a phrase in its sentence."""
     torch.manual_seed(1)
     save_tokenizer(folder)
     config = configuration()

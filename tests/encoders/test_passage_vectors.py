@@ -1,3 +1,5 @@
+"""Vectors of passages that are encoded during the search."""
+
 import numpy as np
 import pytest
 from worlds import HashReranker, World
@@ -8,7 +10,7 @@ from tour_pyserini.encoders.document_vectors import PassageVectors
 
 
 class Encoder:
-    """Knows each text's vector; a title, if it gets one, turns it around."""
+    """Returns the vector of each text; with titles, the negative vectors."""
 
     def __init__(self, world):
         self.world, self.calls = world, 0
@@ -34,20 +36,20 @@ def test_each_passage_is_encoded_once(world):
     assert vectors(np.array([], dtype=np.int64)).shape == (0, 8)
 
 
-def test_a_known_title_reaches_the_encoder_apart(world):
+def test_a_known_title_is_a_separate_argument_of_the_encoder(world):
     world.texts["d4"] = Passage("title", "passage d4")
     vectors = PassageVectors(Encoder(world), docids=world.docids, texts=world.texts, dimension=8)
     assert np.array_equal(vectors(np.array([4, 5])), np.stack([-world.vectors[4], world.vectors[5]]))
 
 
-def test_searcher_with_a_document_encoder_gives_the_same_result(world):
-    config = TourConfig(depth=5, learning_rate=0.5)
+def test_a_searcher_with_a_document_encoder_gives_the_same_result(world):
+    config = TourConfig(depth=5)
     plain = TourSearcher(world.searcher(), HashReranker(), world.texts, config)
     encoding = TourSearcher(world.searcher(), HashReranker(), world.texts, config, vectors=Encoder(world))
     assert plain.search("query 1", k=9) == encoding.search("query 1", k=9)
 
 
-def test_another_encoder_is_refused(world):
+def test_an_encoder_with_another_dimension_is_refused(world):
     vectors = PassageVectors(Encoder(world), docids=world.docids, texts=world.texts, dimension=12)
     with pytest.raises(TourError, match="12"):
         vectors(np.array([0]))

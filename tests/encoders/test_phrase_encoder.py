@@ -1,4 +1,4 @@
-"""Phrase encoders from folders: DensePhrases' layout, old and new, and our own."""
+"""Phrase encoders from folders: old and new checkpoints of DensePhrases, and those of this package."""
 
 import json
 
@@ -18,7 +18,7 @@ from tour_pyserini.errors import TourError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-PASSAGES = [Document(one["_id"], one["title"], one["text"]) for one in DOCUMENTS]
+PASSAGES = [Document(record["_id"], record["title"], record["text"]) for record in DOCUMENTS]
 LONG = Document("long", "A title", " ".join(f"word{i} the river" for i in range(60)))
 
 
@@ -43,7 +43,7 @@ def plain_hidden(folder, part, encoded):
         return model(**encoded).last_hidden_state[0].numpy()
 
 
-def test_questions_are_the_first_token_of_two_encoders(folder, encoder):
+def test_a_question_vector_joins_the_first_tokens_of_two_encoders(folder, encoder):
     encoded = encoder.tokenizer("Who won the first prize", return_tensors="pt")
     vector = encoder.encode("  Who won the first prize?")
     parts = [plain_hidden(folder, part, encoded)[0] for part in ("query_start_encoder", "query_end_encoder")]
@@ -54,7 +54,7 @@ def test_questions_are_the_first_token_of_two_encoders(folder, encoder):
     assert encoder.encode_batch([]).shape == (0, 32)
 
 
-def test_token_vectors_are_the_phrase_encoders_output_for_title_and_text(folder, encoder):
+def test_token_vectors_are_the_output_of_the_phrase_encoder_for_title_and_text(folder, encoder):
     title, text = PASSAGES[0].title, PASSAGES[0].text
     tokens = encoder.passages(PASSAGES, first=7, threshold=-np.inf)
     coded = encoder.tokenizer(title, text, return_offsets_mapping=True, return_tensors="pt")
@@ -63,13 +63,13 @@ def test_token_vectors_are_the_phrase_encoders_output_for_title_and_text(folder,
     second = [i for i, sequence in enumerate(coded.sequence_ids(0)) if sequence == 1]
     rows, vectors = tokens[0]
     first = next(i for i in second if text[slice(*offsets[i])] == "prize")
-    row = next(i for i, one in enumerate(rows) if text[one["begin"] : one["end"]] == "prize")
+    row = next(i for i, span in enumerate(rows) if text[span["begin"] : span["end"]] == "prize")
     assert vectors[row] == pytest.approx(hidden[first], abs=1e-5)
     assert set(rows["passage"].tolist()) == {7}
-    assert [len(each.rows) for each in tokens].index(0) == 2  # the empty passage
+    assert [len(passage.rows) for passage in tokens].index(0) == 2  # the empty passage
 
 
-def test_spans_are_those_of_the_original_text(encoder):
+def test_offsets_refer_to_the_original_text(encoder):
     for document, (rows, vectors) in zip(PASSAGES, encoder.passages(PASSAGES, threshold=-np.inf), strict=True):
         words = [document.text[row["begin"] : row["end"]] for row in rows]
         assert len(words) == len(vectors)
@@ -79,7 +79,7 @@ def test_spans_are_those_of_the_original_text(encoder):
     }
 
 
-def test_the_filter_decides_by_its_linear_layer(folder, encoder):
+def test_the_filter_keeps_tokens_with_logits_above_the_threshold(folder, encoder):
     state = load_file(folder / "model.safetensors")
     everything = encoder.passages(PASSAGES[:1], threshold=-np.inf)[0]
     logits = everything.vectors @ state["filter_linear.weight"].numpy().T + state["filter_linear.bias"].numpy()
@@ -91,32 +91,33 @@ def test_the_filter_decides_by_its_linear_layer(folder, encoder):
 
 
 @pytest.mark.parametrize(("max_length", "stride"), [(64, 16), (48, 0), (40, 20), (64, 7), (64, 31), (16, 8)])
-def test_long_passages_are_read_in_stretches_and_every_token_once(encoder, max_length, stride):
+def test_each_token_of_a_long_passage_is_taken_from_one_window(encoder, max_length, stride):
     settings = EncoderSettings(max_length=max_length, stride=stride)
-    passages = [(one.title, one.text) for one in (LONG, PASSAGES[1], LONG._replace(title="t " * 200))]
+    documents = (LONG, PASSAGES[1], LONG._replace(title="t " * 200))
+    passages = [(document.title, document.text) for document in documents]
     windows = windows_of(passages, encoder.tokenizer, settings)
     assert all(len(window.inputs["input_ids"]) <= max_length for window in windows)
-    for place, (_, text) in enumerate(passages):
-        offsets = np.concatenate([window.offsets for window in windows if window.passage == place])
+    for i, (_, text) in enumerate(passages):
+        offsets = np.concatenate([window.offsets for window in windows if window.passage == i])
         expected = encoder.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         assert offsets.tolist() == [list(pair) for pair in expected]
 
 
 @pytest.mark.parametrize("stride", [8, 16, 32])
-def test_stretches_share_as_much_as_the_settings_say(encoder, stride):
+def test_windows_share_as_many_tokens_as_the_stride(encoder, stride):
     windows = windows_of([("", "a " * 200)], encoder.tokenizer, EncoderSettings(max_length=64, stride=stride))
     lengths = [len(window.inputs["input_ids"]) - 3 for window in windows]  # [CLS] [SEP] ... [SEP]
     assert set(lengths[:-1]) == {61}
     assert sum(lengths) - 200 == stride * (len(windows) - 1)
 
 
-def test_a_title_of_many_bytes_is_cut_too():
-    """Bytes as tokens: three turtles are three characters and twelve tokens."""
+def test_a_short_title_with_many_bytes_is_truncated():
+    """With bytes as tokens, three turtles are three characters but twelve tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    backend = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
@@ -126,7 +127,7 @@ def test_a_title_of_many_bytes_is_cut_too():
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "princeton-nlp/densephrases-multi", "gpt2", "a/b.c"])
-def test_a_name_on_the_model_hub_has_an_owner_or_none(name, tmp_path, monkeypatch):
+def test_names_on_the_model_hub_are_downloaded(name, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: asked.append(name) or tmp_path)
     assert find_model(name) == tmp_path
@@ -136,7 +137,7 @@ def test_a_name_on_the_model_hub_has_an_owner_or_none(name, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     "name", ["models/a/b", "./a", "../a", ".a", "/nowhere/a", "models/", "a/", "~/a", "default", "a b", "here.txt"]
 )
-def test_what_looks_like_a_missing_folder_is_not_asked_for(name, tmp_path, monkeypatch):
+def test_a_missing_folder_is_not_downloaded(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.txt").touch()
     monkeypatch.setattr("huggingface_hub.snapshot_download", None)
@@ -144,7 +145,7 @@ def test_what_looks_like_a_missing_folder_is_not_asked_for(name, tmp_path, monke
         find_model(name)
 
 
-def test_old_names_and_old_files_load_alike(folder, encoder, tmp_path):
+def test_a_checkpoint_with_old_names_in_an_old_file_is_loaded(folder, encoder, tmp_path):
     state = load_file(folder / "model.safetensors")
     old = {"phrase_encoder": "bert_start", "query_start_encoder": "bert_q_start", "query_end_encoder": "bert_q_end"}
     renamed = {}
@@ -161,7 +162,7 @@ def test_old_names_and_old_files_load_alike(folder, encoder, tmp_path):
     assert other.fingerprint() == encoder.fingerprint()
 
 
-def test_query_encoders_alone_encode_questions(folder, encoder, tmp_path):
+def test_a_checkpoint_with_only_query_encoders_encodes_questions(folder, encoder, tmp_path):
     state = {name: value for name, value in load_file(folder / "model.safetensors").items() if name.startswith("query")}
     save_tokenizer(tmp_path)
     configuration().save_pretrained(tmp_path)
@@ -173,7 +174,7 @@ def test_query_encoders_alone_encode_questions(folder, encoder, tmp_path):
         other.passages(PASSAGES)
 
 
-def test_a_base_becomes_three_equal_encoders(tmp_path):
+def test_a_model_to_train_has_three_copies_of_the_base_model(tmp_path):
     torch.manual_seed(3)
     BertModel(configuration()).save_pretrained(tmp_path)
     model = model_from_base(tmp_path)
@@ -182,20 +183,20 @@ def test_a_base_becomes_three_equal_encoders(tmp_path):
         assert all(torch.equal(value, base[name]) for name, value in part.state_dict().items())
 
 
-def test_settings_come_from_the_folder(tmp_path):
+def test_settings_are_read_from_the_folder(tmp_path):
     assert read_encoder_settings(tmp_path) == EncoderSettings()
-    told = EncoderSettings(pooling="mean", lower_case=True, filter_threshold=float("-inf"))
-    told.save(tmp_path)
-    assert read_encoder_settings(tmp_path) == told
-    assert told.question(" Who wrote Hamlet ? ") == "who wrote hamlet"
+    settings = EncoderSettings(pooling="mean", lower_case=True, filter_threshold=float("-inf"))
+    settings.save(tmp_path)
+    assert read_encoder_settings(tmp_path) == settings
+    assert settings.question(" Who wrote Hamlet ? ") == "who wrote hamlet"
     assert EncoderSettings(strip_question_mark=False).question("Who??") == "Who??"
-    assert EncoderSettings().question("Who??") == "Who?"  # one mark, as in the published code
+    assert EncoderSettings().question("Who??") == "Who?"  # only one question mark is removed, as in the published code
     (tmp_path / "tour-phrase-encoder.json").write_text(json.dumps({"poling": "cls"}))
     with pytest.raises(TourError, match="does not describe a phrase encoder"):
         read_encoder_settings(tmp_path)
 
 
-def test_no_more_is_read_than_the_model_has_positions_for(encoder, caplog):
+def test_windows_are_not_longer_than_the_model_allows(encoder, caplog):
     assert (encoder.settings.max_length, encoder.settings.stride) == (128, 64)  # DensePhrases' own are 384 and 128
     rows, _ = encoder.passages([LONG], threshold=-np.inf)[0]
     assert LONG.text[rows["begin"][-1] : rows["end"][-1]] == "river"
@@ -214,12 +215,12 @@ def test_mean_pooling_ignores_padding(tmp_path):
     assert load_phrase_encoder(save_encoder(tmp_path / "other", seed=1)).fingerprint() != encoder.fingerprint()
 
 
-def test_what_is_no_phrase_encoder_is_refused(folder, tmp_path):
+def test_folders_without_a_complete_phrase_encoder_are_refused(folder, tmp_path):
     with pytest.raises(TourError, match="there is no model"):
         load_phrase_encoder(tmp_path / "nowhere")
     with pytest.raises(TourError, match="cannot run on the device 'nonsense'"):
         load_phrase_encoder(folder, device="nonsense")
-    with pytest.raises(TourError, match="is not a phrase encoder: config.json"):
+    with pytest.raises(TourError, match="is not a phrase encoder: config"):
         load_phrase_encoder(tmp_path)
     BertModel(configuration()).save_pretrained(tmp_path)
     save_tokenizer(tmp_path)
@@ -237,7 +238,7 @@ def test_what_is_no_phrase_encoder_is_refused(folder, tmp_path):
         load_phrase_encoder(tmp_path)
 
 
-def test_a_checkpoint_without_poolers_has_one_fingerprint(folder, tmp_path):
+def test_a_checkpoint_without_poolers_always_has_the_same_fingerprint(folder, tmp_path):
     import shutil
 
     from safetensors.torch import save_file
@@ -250,7 +251,7 @@ def test_a_checkpoint_without_poolers_has_one_fingerprint(folder, tmp_path):
     assert len({load_phrase_encoder(tmp_path / "encoder").fingerprint() for _ in range(2)}) == 1
 
 
-def test_a_configuration_in_half_precision_is_read_in_float32(folder, encoder, tmp_path):
+def test_a_checkpoint_configured_for_float16_is_loaded_in_float32(folder, encoder, tmp_path):
     import shutil
 
     shutil.copytree(folder, tmp_path / "encoder")
