@@ -13,7 +13,7 @@ from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import (
     all_answer_texts,
-    has_patterns,
+    answers_are_patterns,
     matcher_for,
     warn_about_unusable_answers,
 )
@@ -67,7 +67,7 @@ def test_only_the_given_questions_are_tried(regex):
     ],
 )
 def test_topics_with_regular_expressions_are_known_by_name(name, patterns):
-    assert has_patterns(name) is patterns
+    assert answers_are_patterns(name) is patterns
 
 
 def test_unusable_answers_are_logged(caplog):

@@ -17,7 +17,7 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     """A folder with a corpus, questions about it, and a base with random weights."""
     from transformers import BertModel
 

@@ -1,4 +1,4 @@
-"""The train command on a tiny base: it learns its passages by heart, resumes, and its encoder builds indexes."""
+"""Training of phrase encoders, on a tiny base: they learn their data, resume, and build indexes."""
 
 import json
 
@@ -12,25 +12,38 @@ from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
 from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
+from tour_pyserini.training.jobs import train_phrase_encoder
+from tour_pyserini.training.requests import PhraseEncoderRequest
+from tour_pyserini.training.train_settings import TrainSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def flags(place, output, *more):
-    data = [place / "questions.jsonl", place / "corpus.jsonl"]
+def flags(folder, output, *more):
+    data = [folder / "questions.jsonl", folder / "corpus.jsonl"]
     steps = ["--epochs", 40, "--batch-size", 2, "--learning-rate", 3e-3, "--validate-every", 20]
     steps += [] if "--query-side" in more else ["--max-length", 64]
-    words = ["phrase-encoder", "--base", place / "base", "--output", output, "--data", *data, "--validation", *data]
+    words = [
+        "phrase-encoder",
+        "--base",
+        folder / "base",
+        "--output",
+        output,
+        "--data",
+        *data,
+        "--validation",
+        *data,
+    ]
     return [str(word) for word in [*words, *steps, "--threads", 1, *more]]
 
 
 @pytest.fixture(scope="module")
-def trained(place):
-    train.main(flags(place, place / "encoder"))
-    return place / "encoder"
+def trained(folder):
+    train.main(flags(folder, folder / "encoder"))
+    return folder / "encoder"
 
 
-def test_it_learns_its_data_by_heart(trained):
+def test_a_phrase_encoder_learns_its_training_data(trained):
     record = json.loads((trained / "training.json").read_text())
     first, best = record["history"][0], max(record["history"], key=lambda entry: entry["EM"])
     assert first["EM"] < 0.3
@@ -39,23 +52,42 @@ def test_it_learns_its_data_by_heart(trained):
     assert load_phrase_encoder(trained).settings.filter_threshold > -50  # learnt, not left out
 
 
-def test_the_filter_keeps_answers_and_drops_others(trained, place, tmp_path):
+def test_the_filter_keeps_answers_and_drops_other_tokens(trained, folder, tmp_path):
     for name, more in [("all", ["--filter-threshold=-inf"]), ("few", [])]:
-        paths = ["--corpus", place / "corpus.jsonl", "--encoder", trained, "--index", tmp_path / name]
+        paths = ["--corpus", folder / "corpus.jsonl", "--encoder", trained, "--index", tmp_path / name]
         index.main([str(word) for word in ["--phrases", *paths, "--threads", 1, *more]])
     everything, few = (open_phrase_index(tmp_path / name) for name in ("all", "few"))
     assert len(few.rows) < 0.8 * len(everything.rows)
     encoder = load_phrase_encoder(trained)
     for opened in (everything, few):
-        searcher = PhraseSearcher(opened, encoder, open_texts(place / "corpus.jsonl"))
+        searcher = PhraseSearcher(opened, encoder, open_texts(folder / "corpus.jsonl"))
         assert searcher.search("who got the first prize")[0].text == "Wilhelm Röntgen"
 
 
-def test_an_interrupted_training_gives_the_same_encoder(place, tmp_path, monkeypatch):
+def test_a_job_called_from_python_does_what_the_command_does(folder, tmp_path):
+    train.main(flags(folder, tmp_path / "command", "--max-steps", 2, "--validate-every", 1))
+    data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
+    request = PhraseEncoderRequest(
+        base=str(folder / "base"),
+        output=tmp_path / "python",
+        data=data,
+        validation=data,
+        max_length=64,
+        settings=TrainSettings(epochs=40, max_steps=2, batch_size=2, learning_rate=3e-3, validate_every=1),
+    )
+    lines = []
+    record = train_phrase_encoder(request, report=lines.append)
+    assert [line.split(":")[0] for line in lines] == ["step 1", "step 2"]
+    assert record == json.loads((tmp_path / "python" / "training.json").read_text())
+    for name in ("model.safetensors", "training.json"):
+        assert (tmp_path / "python" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
+
+
+def test_an_interrupted_training_gives_the_same_encoder(folder, tmp_path, monkeypatch):
     from tour_pyserini.training.phrase_task import PhraseTask
 
     short = ["--max-steps", 6, "--save-every", 2, "--validate-every", 3]
-    train.main(flags(place, tmp_path / "whole", *short))
+    train.main(flags(folder, tmp_path / "whole", *short))
     loss, calls = PhraseTask.loss, []
 
     def loss_until_the_fifth(self, batch):
@@ -66,20 +98,29 @@ def test_an_interrupted_training_gives_the_same_encoder(place, tmp_path, monkeyp
 
     monkeypatch.setattr(PhraseTask, "loss", loss_until_the_fifth)
     with pytest.raises(KeyboardInterrupt):
-        train.main(flags(place, tmp_path / "cut", *short))
-    train.main(flags(place, tmp_path / "cut", *short))
+        train.main(flags(folder, tmp_path / "cut", *short))
+    train.main(flags(folder, tmp_path / "cut", *short))
     assert len(calls) == 5 + 2
     for name in ("model.safetensors", "training.json", "tour-phrase-encoder.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_query_side_fine_tuning_leaves_the_index_valid(place, trained, tmp_path):
-    train.main(flags(place, tmp_path / "short", "--max-steps", 12))
+def test_query_side_fine_tuning_leaves_the_index_valid(folder, trained, tmp_path):
+    train.main(flags(folder, tmp_path / "short", "--max-steps", 12))
     start = tmp_path / "short"
-    paths = ["--corpus", place / "corpus.jsonl", "--encoder", start, "--index", tmp_path / "index"]
+    paths = ["--corpus", folder / "corpus.jsonl", "--encoder", start, "--index", tmp_path / "index"]
     index.main([str(word) for word in ["--phrases", *paths, "--threads", 1, "--filter-threshold=-inf"]])
-    more = ["--query-side", tmp_path / "index", "--corpus", place / "corpus.jsonl", "--depth", 30, "--max-steps", 40]
-    arguments = flags(place, tmp_path / "tuned", *more)
+    more = [
+        "--query-side",
+        tmp_path / "index",
+        "--corpus",
+        folder / "corpus.jsonl",
+        "--depth",
+        30,
+        "--max-steps",
+        40,
+    ]
+    arguments = flags(folder, tmp_path / "tuned", *more)
     arguments[arguments.index("--base") + 1] = str(start)
     train.main(arguments)
     history = json.loads((tmp_path / "tuned" / "training.json").read_text())["history"]
@@ -94,21 +135,21 @@ def test_query_side_fine_tuning_leaves_the_index_valid(place, trained, tmp_path)
         train.main(arguments)
 
 
-def test_what_is_missing_is_named_before_work(place, tmp_path):
+def test_wrong_flags_are_refused_before_work(folder, tmp_path):
     with pytest.raises(TourError, match="--corpus is missing"):
-        train.main(flags(place, tmp_path / "x", "--query-side", "nowhere"))
-    with pytest.raises(TourError, match="is there already"):
-        train.main(flags(place, place))
+        train.main(flags(folder, tmp_path / "x", "--query-side", "nowhere"))
+    with pytest.raises(TourError, match="already exists"):
+        train.main(flags(folder, folder))
     for recall in (1.5, 0, "nan"):
-        with pytest.raises(TourError, match="--filter-recall must lie above 0"):
-            train.main(flags(place, tmp_path / "x", "--filter-recall", recall))
+        with pytest.raises(TourError, match="filter_recall must be above 0"):
+            train.main(flags(folder, tmp_path / "x", "--filter-recall", recall))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("given", [["--corpus", "x"], ["--depth", 5]])
-def test_flags_of_query_side_fine_tuning_are_for_it_alone(place, tmp_path, given):
-    with pytest.raises(TourError, match=f"{given[0]} is for --query-side alone"):
-        train.main(flags(place, tmp_path / "x", *given))
+def test_flags_of_query_side_fine_tuning_need_it(folder, tmp_path, given):
+    with pytest.raises(TourError, match=f"{given[0]} can be used only with --query-side"):
+        train.main(flags(folder, tmp_path / "x", *given))
 
 
 @pytest.mark.parametrize(
@@ -124,25 +165,25 @@ def test_flags_of_query_side_fine_tuning_are_for_it_alone(place, tmp_path, given
         ["--train-embeddings"],
     ],
 )
-def test_query_side_fine_tuning_refuses_what_the_base_decides(place, tmp_path, given):
-    more = ["--query-side", "nowhere", "--corpus", place / "corpus.jsonl", *given]
-    with pytest.raises(TourError, match=f"{given[0]} is not for --query-side"):
-        train.main(flags(place, tmp_path / "x", *more))
+def test_query_side_fine_tuning_refuses_flags_of_the_phrase_encoder(folder, tmp_path, given):
+    more = ["--query-side", "nowhere", "--corpus", folder / "corpus.jsonl", *given]
+    with pytest.raises(TourError, match=f"{given[0]} cannot be used with --query-side"):
+        train.main(flags(folder, tmp_path / "x", *more))
 
 
-def test_the_defaults_are_what_the_record_says(place, tmp_path):
-    words = [word for word in flags(place, tmp_path / "model", "--max-steps", 1) if word not in ("--max-length", "64")]
+def test_the_record_has_the_defaults(folder, tmp_path):
+    words = [word for word in flags(folder, tmp_path / "model", "--max-steps", 1) if word not in ("--max-length", "64")]
     train.main(words)
-    told = json.loads((tmp_path / "model" / "training.json").read_text())["settings"]
+    recorded = json.loads((tmp_path / "model" / "training.json").read_text())["settings"]
     expected = {"max_length": 256, "questions_per_passage": 4, "batch_weight": 1.0, "filter_weight": 1.0}
     expected |= {"filter_recall": 0.98, "lower_case": False, "train_embeddings": False}
-    assert {name: told[name] for name in expected} == expected
+    assert {name: recorded[name] for name in expected} == expected
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
-def test_a_device_that_is_not_there_is_named(place, tmp_path):
+def test_a_missing_device_is_refused(folder, tmp_path):
     with pytest.raises(TourError, match="the model cannot run on the device 'cuda:0'"):
-        train.main(flags(place, tmp_path / "x", "--device", "cuda:0"))
+        train.main(flags(folder, tmp_path / "x", "--device", "cuda:0"))
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""The loop: schedule, best model, and the same result after an interruption."""
+"""The training loop: schedule, best model, and the same result after an interruption."""
 
 import json
 
@@ -41,12 +41,12 @@ class Toy:
 SETTINGS = TrainSettings(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2)
 
 
-def run(tmp_path, name, task, settings=SETTINGS, told=None):
-    return run_training(lambda _: task, settings, told or {}, output=tmp_path / name)
+def run(tmp_path, name, task, settings=SETTINGS, recorded=None):
+    return run_training(lambda _: task, settings, recorded or {}, output=tmp_path / name)
 
 
-def test_it_learns_and_records_every_validation(tmp_path):
-    record = run(tmp_path, "model", Toy(), told={"data": "x"})
+def test_the_record_has_every_validation(tmp_path):
+    record = run(tmp_path, "model", Toy(), recorded={"data": "x"})
     assert [entry["step"] for entry in record["history"]] == [0, 4, 8, 12, 16, 20]
     assert record["history"][-1]["loss"] < record["history"][1]["loss"]
     assert record["settings"]["data"] == "x"
@@ -54,7 +54,7 @@ def test_it_learns_and_records_every_validation(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_the_best_is_kept_not_the_last(tmp_path):
+def test_the_best_model_is_kept_not_the_last(tmp_path):
     class Watched(Toy):
         def validate(self):
             seen.append([float(value.detach()) for value in self.model.parameters()])
@@ -62,13 +62,13 @@ def test_the_best_is_kept_not_the_last(tmp_path):
 
     seen = []
     record = run(tmp_path, "model", Watched([0.9, 0.1, 0.7, 0.7, 0.2, 0.3]))
-    assert record["best_step"] == 8  # the first of two equals; what was before training is not a candidate
+    assert record["best_step"] == 8  # the first of two equal ones; the model before training is not a candidate
     assert json.loads((tmp_path / "model" / "weights.json").read_text()) == seen[2]
     assert len({tuple(weights) for weights in seen}) == 6
 
 
-class Dictated(Toy):
-    """Its losses are given, one for each batch of an epoch; the gradient of the weight is 1 where there is one."""
+class GivenLosses(Toy):
+    """Has given losses, one for each batch of an epoch; the gradient of the weight is 1 where there is a loss."""
 
     def __init__(self, losses):
         super().__init__()
@@ -80,22 +80,22 @@ class Dictated(Toy):
         return None if value is None else value + self.model.weight.sum() - self.model.weight.sum().detach()
 
 
-def test_batches_that_teach_nothing_have_no_loss(tmp_path):
+def test_batches_without_a_loss_are_left_out_of_the_mean(tmp_path):
     for name, losses, mean in [("some", [None, 4.0, None, 2.0], 3.0), ("none", [None] * 4, None)]:
-        task = Dictated(losses)
+        task = GivenLosses(losses)
         record = run(tmp_path, name, task, TrainSettings(epochs=1))
         assert record["history"][1]["loss"] == mean
 
 
 def test_a_short_group_counts_as_much_as_a_full_one(tmp_path):
-    task = Dictated([1.0, 2.0, 3.0, 10.0])
+    task = GivenLosses([1.0, 2.0, 3.0, 10.0])
     record = run(tmp_path, "model", task, TrainSettings(epochs=1, accumulate=3))
     assert task.grads == pytest.approx([1 / 3, 2 / 3, 1, 1])
     assert record["history"][1]["loss"] == pytest.approx((2 + 10) / 2)
 
 
 @pytest.mark.parametrize("stop_at", [0, 2, 3, 4, 7, 19])
-def test_after_an_interruption_it_ends_where_it_would_have_ended(tmp_path, stop_at):
+def test_an_interrupted_training_ends_with_the_same_result(tmp_path, stop_at):
     whole = run(tmp_path, "whole", Toy())
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "cut", Toy(stop_at=stop_at))
@@ -110,7 +110,7 @@ def test_after_an_interruption_it_ends_where_it_would_have_ended(tmp_path, stop_
     assert {path.name for path in tmp_path.iterdir()} == {"whole", "cut"}
 
 
-def test_other_settings_do_not_go_on_and_two_do_not_work_at_once(tmp_path):
+def test_other_settings_and_a_second_process_are_refused(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "model", Toy(stop_at=6))
     with pytest.raises(TourError, match="seed was 42, now 1"):
@@ -120,14 +120,14 @@ def test_other_settings_do_not_go_on_and_two_do_not_work_at_once(tmp_path):
         def validate(self):
             run(tmp_path, "model", Toy())
 
-    with pytest.raises(TourError, match="another process is at work"):
+    with pytest.raises(TourError, match="another process is using"):
         run(tmp_path, "model", Nested())
     run(tmp_path, "model", Toy())
-    with pytest.raises(TourError, match="is there already"):
+    with pytest.raises(TourError, match="already exists"):
         run(tmp_path, "model", Toy())
 
 
-def test_the_rate_rises_and_falls():
+def test_the_learning_rate_rises_and_falls():
     settings = TrainSettings(learning_rate=1.0, warmup=0.2)
     assert [settings.rate(step, 10) for step in range(10)] == pytest.approx(
         [0.5, 1.0, *[(10 - s) / 8 for s in range(2, 10)]]
@@ -135,36 +135,36 @@ def test_the_rate_rises_and_falls():
     assert TrainSettings(learning_rate=1.0, warmup=0.0).rate(0, 1) == 1.0
 
 
-def test_a_loss_that_explodes_is_named(tmp_path):
+def test_an_infinite_loss_is_refused(tmp_path):
     class Exploding(Toy):
         def loss(self, batch):
             return super().loss(batch) * float("inf")
 
-    with pytest.raises(TourError, match="the loss is inf at step 0; lower --learning-rate"):
+    with pytest.raises(TourError, match="the loss is inf at step 0; lower the learning rate"):
         run(tmp_path, "model", Exploding())
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epochs": 0}, "--epochs must be"),
-        ({"seed": -1}, "--seed cannot"),
-        ({"warmup": 1.0}, "--warmup must lie"),
-        ({"dropout": 1.0}, "--dropout must lie"),
-        ({"precision": "int8"}, "--precision must be float32 or bfloat16"),
+        ({"epochs": 0}, "^epochs must be"),
+        ({"seed": -1}, "^seed must not be negative"),
+        ({"warmup": 1.0}, "^warmup must be at least 0 and below 1"),
+        ({"dropout": 1.0}, "^dropout must be at least 0 and below 1"),
+        ({"precision": "int8"}, "^precision must be float32 or bfloat16"),
     ],
 )
-def test_settings_are_checked(options, message):
+def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(TourError, match=message):
         TrainSettings(**options)
 
 
-def test_groups_of_similar_lengths_are_still_all_numbers_once():
-    lengths = [(place * 37) % 101 for place in range(50)]
+def test_groups_of_similar_lengths_have_every_number_once():
+    lengths = [(number * 37) % 101 for number in range(50)]
     groups = list(shuffled(50, 8, [1], lengths=lengths))
-    assert sorted(place for group in groups for place in group) == list(range(50))
-    padded = sum(max(lengths[place] for place in group) * len(group) for group in groups)
-    at_random = sum(max(lengths[place] for place in group) * len(group) for group in shuffled(50, 8, [1]))
+    assert sorted(number for group in groups for number in group) == list(range(50))
+    padded = sum(max(lengths[number] for number in group) * len(group) for group in groups)
+    at_random = sum(max(lengths[number] for number in group) * len(group) for group in shuffled(50, 8, [1]))
     assert padded < 0.8 * at_random
     assert groups == list(shuffled(50, 8, [1], lengths=lengths)) != list(shuffled(50, 8, [2], lengths=lengths))
 

@@ -1,4 +1,4 @@
-"""What the train command can be told."""
+"""Flags of the train command, and the training request that they describe."""
 
 import argparse
 import dataclasses
@@ -6,11 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.errors import TourError
+from tour_pyserini.training.requests import (
+    RERANKER_SETTINGS,
+    PhraseEncoderRequest,
+    PhraseRerankerRequest,
+    QueryEncoderRequest,
+    ReadingComprehensionRequest,
+    TrainingRequest,
+    own_fields,
+)
 from tour_pyserini.training.train_settings import TrainSettings
 
 ABOUT = """\
-Train the models of phrase retrieval. An interrupted training leaves OUTPUT.partial, and the same command goes on from
-there. The folder appears when it is complete, with training.json: settings, data by SHA-256, every validation."""
+Train the models of phrase retrieval. An interrupted training leaves OUTPUT.partial; run the same command again to
+continue it. OUTPUT is created when it is complete. Its file training.json has the settings, the SHA-256 of the data
+and the results of all validations."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.train phrase-encoder --base default --output models/phrases \\
@@ -20,20 +31,7 @@ EXAMPLES = """examples:
   python -m tour_pyserini.train phrase-reranker --base roberta-large --index indexes/phrases --corpus ...
 """
 
-# The flags of one way to train a phrase encoder alone, with their defaults.
-FROM_BASE: dict[str, Any] = {
-    "pooling": None,
-    "lower_case": False,
-    "max_length": 256,
-    "questions_per_passage": 4,
-    "batch_weight": 1.0,
-    "filter_weight": 1.0,
-    "filter_recall": 0.98,
-    "train_embeddings": False,
-}
-QUERY_SIDE: dict[str, Any] = {"corpus": None, "depth": 100}
-
-DATA = "questions as JSON lines, their corpus.jsonl, and qrels where lines have neither `gold` nor `context`"
+DATA = "questions as JSON lines, then their corpus.jsonl, then qrels if lines have neither `gold` nor `context`"
 
 
 def train_parser() -> argparse.ArgumentParser:
@@ -41,76 +39,132 @@ def train_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tour_pyserini.train", description=ABOUT, epilog=EXAMPLES, formatter_class=Help
     )
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    _phrase_encoder(kinds)
-    _phrase_reranker(kinds)
-    _reading_comprehension(kinds)
+    models = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    _add_phrase_encoder(models)
+    _add_phrase_reranker(models)
+    _add_reading_comprehension(models)
     return parser
 
 
-def _phrase_encoder(kinds: Any) -> None:
-    parser = _kind(kinds, "phrase-encoder", "token vectors of passages and [start; end] vectors of questions")
-    about = "What --base says where only its query encoders are trained (--query-side)."
-    add = parser.add_argument_group("phrase encoder", about).add_argument
-    add("--pooling", choices=["cls", "mean"], help="of questions (default: what the base declares, or cls)")
+def request_from(args: argparse.Namespace) -> TrainingRequest:
+    """The training request that the flags describe.
+
+    Raises:
+        TourError: if a value is out of range, or flags cannot be used together.
+    """
+    settings = {field.name: getattr(args, field.name) for field in dataclasses.fields(TrainSettings)}
+    shared: dict[str, Any] = {
+        "base": args.base,
+        "output": args.output,
+        "data": args.data,
+        "validation": args.validation or (),
+        "validation_share": args.validation_share,
+        "validation_questions": args.validation_questions,
+        "device": args.device,
+        "settings": TrainSettings(**settings),
+    }
+    if args.what == "phrase-encoder":
+        return _query_encoder_request(args, shared) if args.query_side else _phrase_encoder_request(args, shared)
+    if args.what == "phrase-reranker":
+        own = {name: getattr(args, name) for name in own_fields(PhraseRerankerRequest) if name != "title"}
+        return PhraseRerankerRequest(**shared, **own, title=not args.no_title)
+    return ReadingComprehensionRequest(**shared, max_length=args.max_length)
+
+
+def _phrase_encoder_request(args: argparse.Namespace, shared: dict[str, Any]) -> PhraseEncoderRequest:
+    for name in _given(args, QueryEncoderRequest):
+        raise TourError(f"--{name.replace('_', '-')} can be used only with --query-side.")
+    return PhraseEncoderRequest(**shared, **_given(args, PhraseEncoderRequest))
+
+
+def _query_encoder_request(args: argparse.Namespace, shared: dict[str, Any]) -> QueryEncoderRequest:
+    for name in _given(args, PhraseEncoderRequest):
+        flag = f"--{name.replace('_', '-')}"
+        raise TourError(f"{flag} cannot be used with --query-side: the phrase encoder in --base does not change.")
+    given = _given(args, QueryEncoderRequest)
+    if "corpus" not in given:
+        raise TourError("--corpus is missing: --query-side needs the corpus of the index.")
+    return QueryEncoderRequest(**shared, index=args.query_side, **given)
+
+
+def _given(args: argparse.Namespace, request: type[TrainingRequest]) -> dict[str, Any]:
+    """The fields of a request for which a flag was given."""
+    values = {name: getattr(args, name, None) for name in own_fields(request)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _add_phrase_encoder(models: Any) -> None:
+    parser = _add_model(models, "phrase-encoder", "token vectors of passages and [start; end] vectors of questions")
+    default = PhraseEncoderRequest
+    add = parser.add_argument_group("phrase encoder", "These flags cannot be used with --query-side.").add_argument
+    add("--pooling", choices=["cls", "mean"], help="pooling of questions (default: what the base declares, or cls)")
     add("--lower-case", action="store_true", default=None, help="put questions in lower case")
-    add("--max-length", type=positive, metavar="N", help="tokens of a passage that are read at once (default: 256)")
-    add("--questions-per-passage", type=positive, metavar="N", help="drawn anew in every epoch (default: 4)")
-    add("--batch-weight", type=float, metavar="X", help="of in-batch beside in-passage negatives (default: 1)")
-    add("--filter-weight", type=float, metavar="X", help="of the filter's loss (default: 1)")
-    recall = "answers' tokens that the filter is to keep (default: 0.98)"
+    length = f"tokens of a passage that are read at once (default: {default.max_length})"
+    add("--max-length", type=positive, metavar="N", help=length)
+    questions = f"most questions of a passage, drawn again in every epoch (default: {default.questions_per_passage})"
+    add("--questions-per-passage", type=positive, metavar="N", help=questions)
+    weight = f"weight of the loss with in-batch negatives; in-passage: 1 (default: {default.batch_weight:g})"
+    add("--batch-weight", type=float, metavar="X", help=weight)
+    weight = f"weight of the filter's loss (default: {default.filter_weight:g})"
+    add("--filter-weight", type=float, metavar="X", help=weight)
+    recall = f"share of the answers' tokens that the filter must keep (default: {default.filter_recall})"
     add("--filter-recall", type=float, metavar="X", help=recall)
     add("--train-embeddings", action="store_true", default=None, help="train the vectors of the vocabulary too")
     add = parser.add_argument_group("query-side fine-tuning").add_argument
-    add("--query-side", metavar="INDEX", help="train the query encoders of --base alone, on this phrase index")
+    add("--query-side", metavar="INDEX", help="train only the query encoders of --base, on this phrase index")
     add("--corpus", metavar="FILE", help="the corpus of the index")
-    add("--depth", type=positive, metavar="N", help="phrases retrieved for each question (default: 100)")
+    depth = f"phrases retrieved for each question (default: {QueryEncoderRequest.depth})"
+    add("--depth", type=positive, metavar="N", help=depth)
 
 
-def _phrase_reranker(kinds: Any) -> None:
-    parser = _kind(kinds, "phrase-reranker", "a cross-encoder that scores phrases in their contexts")
+def _add_phrase_reranker(models: Any) -> None:
+    parser = _add_model(models, "phrase-reranker", "a cross-encoder that scores phrases in their contexts")
+    default = PhraseRerankerRequest
     add = parser.add_argument_group("candidates").add_argument
     add("--index", required=True, metavar="DIR", help="the phrase index that candidates come from")
-    add("--corpus", required=True, metavar="FILE", help="its corpus")
-    add("--encoder", metavar="NAME", help="encoder of the questions (default: what built the index)")
-    add("--depth", type=positive, default=100, metavar="N", help="phrases retrieved for each question")
-    positive_help = "a phrase is right if its context contains an answer (the paper), or if the phrase is one"
-    add("--positive", choices=["context", "phrase"], default="context", help=positive_help)
+    add("--corpus", required=True, metavar="FILE", help="the corpus of the index")
+    add("--encoder", metavar="NAME", help="encoder of the questions (default: the one that built the index)")
+    add("--depth", type=positive, default=default.depth, metavar="N", help="phrases retrieved for each question")
+    right = "a phrase is right if its context contains an answer (the paper), or if the phrase is an answer"
+    add("--positive", choices=["context", "phrase"], default=default.positive, help=right)
     add = parser.add_argument_group("re-ranker").add_argument
-    contexts = "sentences around a phrase that are read"
-    add("--context", choices=["1", "3", "paragraph"], default="3", help=contexts)
-    add("--no-title", action="store_true", help="leave out the title")
-    losses = "over a right and a wrong phrase together (the paper), or each by itself (its published code)"
-    add("--loss", choices=["pairwise", "pointwise"], default="pairwise", help=losses)
-    add("--max-length", type=positive, default=256, metavar="N", help="tokens of a question and a context")
-    parser.set_defaults(epochs=20, batch_size=32, learning_rate=2e-5)  # the paper's
+    sentences = "sentences around a phrase that are read"
+    add("--context", choices=["1", "3", "paragraph"], default=default.context, help=sentences)
+    add("--no-title", action="store_true", help="do not read the title")
+    losses = "over a right and a wrong phrase together (the paper), or over each phrase alone (its published code)"
+    add("--loss", choices=["pairwise", "pointwise"], default=default.loss, help=losses)
+    length = "tokens of a question and a context"
+    add("--max-length", type=positive, default=default.max_length, metavar="N", help=length)
+    parser.set_defaults(**dataclasses.asdict(RERANKER_SETTINGS))
 
 
-def _reading_comprehension(kinds: Any) -> None:
-    parser = _kind(kinds, "reading-comprehension", "an extractive reader, to start a phrase re-ranker from")
-    parser.add_argument("--max-length", type=positive, default=384, metavar="N", help="tokens of question and passage")
+def _add_reading_comprehension(models: Any) -> None:
+    parser = _add_model(
+        models, "reading-comprehension", "an extractive reader, from which a phrase re-ranker can start"
+    )
+    default = ReadingComprehensionRequest.max_length
+    parser.add_argument(
+        "--max-length", type=positive, default=default, metavar="N", help="tokens of a question and a passage"
+    )
 
 
-def _kind(kinds: Any, name: str, about: str) -> argparse.ArgumentParser:
-    parser = kinds.add_parser(name, help=about, description=f"Train {about}.", formatter_class=Help)
+def _add_model(models: Any, name: str, about: str) -> argparse.ArgumentParser:
+    """Add the subcommand of a model, with the flags that all of them have."""
+    parser = models.add_parser(name, help=about, description=f"Train {about}.", formatter_class=Help)
     add = parser.add_argument_group("data").add_argument
     data = "questions with answers, in any format of topics" if name == "phrase-reranker" else DATA
-    add("--data", nargs="+", action="append", required=True, metavar="FILE", help=f"{data}; may be given again")
-    add("--validation", nargs="+", action="append", metavar="FILE", help="as --data, not trained on")
-    add(
-        "--validation-share",
-        type=float,
-        default=0.1,
-        metavar="X",
-        help="of the passages or questions, without --validation",
-    )
-    add("--validation-questions", type=positive, default=300, metavar="N", help="questions to validate on, at most")
+    add("--data", nargs="+", action="append", required=True, metavar="FILE", help=f"{data}; may be given several times")
+    add("--validation", nargs="+", action="append", metavar="FILE", help="like --data, for validation only")
+    share = "share of the passages (phrase-reranker: questions) that is held out if --validation is not given"
+    add("--validation-share", type=float, default=TrainingRequest.validation_share, metavar="X", help=share)
+    most = TrainingRequest.validation_questions
+    add("--validation-questions", type=positive, default=most, metavar="N", help="most questions to validate on")
     add = parser.add_argument_group("model").add_argument
-    named = "a folder, a name on the model hub, or `default`" if name == "phrase-encoder" else "a folder or a hub name"
-    add("--base", required=True, help=f"what to start from: {named}")
+    bases = "a folder, a name on the model hub, or `default`" if name == "phrase-encoder" else "a folder or a hub name"
+    add("--base", required=True, help=f"the model to start from: {bases}")
     add("--output", type=Path, required=True, metavar="DIR", help="the folder of the trained model")
-    add("--device", default="cpu", help="cpu, cuda:0, ...")
-    add("--threads", type=positive, metavar="N", help="at most this many (default: all processors)")
+    add("--device", default=TrainingRequest.device, help="cpu, cuda:0, ...")
+    add("--threads", type=positive, metavar="N", help="most threads (default: one for each processor)")
     group = parser.add_argument_group("training")
     for field in dataclasses.fields(TrainSettings):
         flag = "--" + field.name.replace("_", "-")
@@ -118,8 +172,3 @@ def _kind(kinds: Any, name: str, about: str) -> argparse.ArgumentParser:
             flag, type=type(field.default), default=field.default, metavar="X", help=field.metadata["help"]
         )
     return parser
-
-
-def settings_from(args: argparse.Namespace) -> TrainSettings:
-    """The training's settings that the flags describe."""
-    return TrainSettings(**{field.name: getattr(args, field.name) for field in dataclasses.fields(TrainSettings)})

@@ -80,11 +80,11 @@ class PatternMatcher:
         return {question for question in questions if any(p.search(text) for p in self._patterns[question])}
 
 
-def has_patterns(topics: str) -> bool:
+def answers_are_patterns(topics: str) -> bool:
     """Whether the name of a topics file, or of Pyserini's topics, says that its answers are regular expressions.
 
     Example:
-        >>> has_patterns("dpr-curated-test"), has_patterns("topics.nq.trec")
+        >>> answers_are_patterns("dpr-curated-test"), answers_are_patterns("topics.nq.trec")
         (True, False)
     """
     return _NAMES_OF_PATTERNS.fullmatch(PurePath(topics).name) is not None

@@ -57,6 +57,17 @@ MEASURES: Mapping[str, Callable[[str, Collection[str]], float]] = MappingProxyTy
 _NAME = re.compile(rf"({'|'.join(MEASURES)})@([1-9][0-9]*)")
 
 
+def answer_means(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+    """The means of exact match (`EM`) and `F1` over questions, for one predicted answer per question.
+
+    Example:
+        >>> answer_means(["The Beatles", "1902"], [["Beatles"], ["1901"]])
+        {'EM': 0.5, 'F1': 0.5}
+    """
+    pairs = list(zip(predicted, answers, strict=True))
+    return {name: float(np.mean([measure(*pair) for pair in pairs])) for name, measure in MEASURES.items()}
+
+
 def is_answer_measure(name: str) -> bool:
     """Whether a name is that of a measure of answers: EM@k or F1@k."""
     return _NAME.fullmatch(name) is not None

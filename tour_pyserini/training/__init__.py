@@ -1,1 +1,1 @@
-"""Training phrase encoders and phrase re-rankers."""
+"""Training of phrase encoders and phrase re-rankers."""

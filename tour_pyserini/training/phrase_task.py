@@ -1,4 +1,4 @@
-"""Training a phrase encoder: its passages, its losses and its batches."""
+"""The task that trains a phrase encoder: its passages, batches and losses."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -7,76 +7,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tour_pyserini.data.token_rows import ENDS, STARTS, token_rows
 from tour_pyserini.encoders.phrases.phrase_encoder import PhraseEncoder
 from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 from tour_pyserini.encoders.phrases.windows import Window, windows_of
+from tour_pyserini.training.losses import filter_loss, side_loss
 from tour_pyserini.training.phrase_validation import PhraseValidation
-from tour_pyserini.training.train_settings import TrainSettings, computing_in
-from tour_pyserini.training.trainer import shuffled
+from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.training.trainer import computing_in, shuffled
 from tour_pyserini.training.training_examples import Example, answer_spans
 
 
-def marginal(logits: Tensor, gold: Tensor, allowed: Tensor) -> Tensor:
-    """- log of the probability mass of the gold ones among those allowed; [q] for logits [q, n].
-
-    Args:
-        logits: [q, n].
-        gold: [q, n] true for what is right; at least one in each row.
-        allowed: [q, n] true for what competes; includes the gold ones.
-    """
-    low = torch.finfo(logits.dtype).min
-    return logits.masked_fill(~allowed, low).logsumexp(1) - logits.masked_fill(~gold, low).logsumexp(1)
-
-
-def side_loss(questions: Tensor, tokens: Tensor, *, own: Tensor, gold: Tensor, able: Tensor, known: Tensor) -> Tensor:
-    """In-passage and in-batch loss of one side (starts or ends) as [2]: means over the questions.
-
-    Args:
-        questions: [q, d].
-        tokens: [p, t, d] of the batch's passages.
-        own: [q] each question's passage.
-        gold: [q, p, t] true where an answer to the question begins (or ends) in its own passage.
-        able: [p, t] true for tokens that can begin (or end) phrases.
-        known: [q, p, t] true where an answer stands in whichever passage: in another one it is neither right nor wrong.
-    """
-    logits = torch.einsum("qd,ptd->qpt", questions, tokens)
-    rows = torch.arange(len(questions))
-    inside = marginal(logits[rows, own], gold[rows, own], able[own])
-    allowed = able.unsqueeze(0) & (~known | gold)
-    across = marginal(logits.flatten(1), gold.flatten(1), allowed.flatten(1))
-    return torch.stack([inside.mean(), across.mean()])
-
-
-def filter_loss(logits: Tensor, gold: Tensor, able: Tensor) -> Tensor:
-    """How badly a filter tells the tokens at which some answer begins or ends.
-
-    A right token weighs as much as all tokens of its passage together, since one is missed for good.
-
-    Args:
-        logits: [p, t] of one side.
-        gold: [p, t] true where some question's answer begins (or ends).
-        able: [p, t] true for tokens that can begin (or end) phrases.
-    """
-    weight = 1 + gold * (able.sum(1, keepdim=True) - 1)
-    losses = binary_cross_entropy_with_logits(
-        logits, gold.to(logits.dtype), weight=weight.to(logits.dtype), reduction="none"
-    )
-    return ((losses * able).sum(1) / able.sum(1).clamp(min=1)).mean()
-
-
 class TrainingPassage(NamedTuple):
-    """A stretch of a passage that holds answers.
+    """A window of a passage that contains answers.
 
     Attributes:
         inputs: the model's inputs by name.
-        begins: characters at which phrases may begin, and the token of each.
-        ends: characters at which phrases may end, and the token of each.
+        begins: offsets at which phrases may begin, to the token there.
+        ends: offsets at which phrases may end, to the token there.
         text: the passage's text.
-        questions: the questions whose answers are in this stretch, with these answers.
+        questions: the questions whose answers are in this window, with their answers.
     """
 
     inputs: Any
@@ -86,67 +37,68 @@ class TrainingPassage(NamedTuple):
     questions: list[tuple[str, Sequence[str]]]
 
     def gold(self, answers: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The tokens at which answers begin and those at which they end, as far as both are in this stretch."""
+        """The tokens at which answers begin and those at which they end, of answers that are whole in this window."""
         spans = [(b, e) for b, e in answer_spans(self.text, answers) if b in self.begins and e in self.ends]
         return sorted({self.begins[b] for b, _ in spans}), sorted({self.ends[e] for _, e in spans})
 
 
 def training_passages(examples: Sequence[Example], tokenizer: Any, settings: EncoderSettings) -> list[TrainingPassage]:
-    """The examples by passage: a passage is encoded once for all questions about it.
+    """The examples grouped by passage, so that a passage is encoded once for all questions about it.
 
-    Of a passage that is read in several stretches, each is a passage of its own; a stretch without an answer is left
-    out, and a question belongs to the first stretch that holds an answer. An answer cut by two stretches is in none.
+    A passage that is too long is read in several windows, and each is a training passage of its own. A window without
+    an answer is left out. A question belongs to the first window that contains an answer. An answer that is cut by the
+    edge of a window does not count for that window.
     """
     by_passage: dict[str, list[Example]] = {}
     for example in examples:
         by_passage.setdefault(example.docid, []).append(example)
     groups = list(by_passage.values())
     windows = windows_of([(group[0].title, group[0].text) for group in groups], tokenizer, settings)
-    found, placed = [], set()
+    passages, assigned = [], set()
     for window in windows:
         group = groups[window.passage]
-        passage = _passage(window, group[0].text)
-        for place, example in enumerate(group):
-            if (window.passage, place) not in placed and passage.gold(example.answers)[0]:
-                placed.add((window.passage, place))
+        passage = _training_passage(window, group[0].text)
+        for number, example in enumerate(group):
+            if (window.passage, number) not in assigned and passage.gold(example.answers)[0]:
+                assigned.add((window.passage, number))
                 passage.questions.append((example.question, example.answers))
         if passage.questions:
-            found.append(passage)
-    return found
+            passages.append(passage)
+    return passages
 
 
-def _passage(window: Window, text: str) -> TrainingPassage:
+def _training_passage(window: Window, text: str) -> TrainingPassage:
     rows, tokens = token_rows(text, window.offsets)
-    places, (first, last) = window.tokens[tokens], window.offsets[tokens].T
-    # At the edge of a stretch a word may be cut, and what is left of it neither begins nor ends it.
+    positions, (first, last) = window.tokens[tokens], window.offsets[tokens].T
+    # At the edge of a window a word may be cut; then its rest is neither the beginning nor the end of a word.
     inner = np.arange(len(rows))
     starts = np.flatnonzero((rows["roles"] & STARTS > 0) & ((first <= rows["begin"]) | (inner > 0)))
     ends = np.flatnonzero((rows["roles"] & ENDS > 0) & ((last >= rows["end"]) | (inner < len(rows) - 1)))
     return TrainingPassage(
         window.inputs,
-        dict(zip(rows["begin"][starts].tolist(), places[starts].tolist(), strict=True)),
-        dict(zip(rows["end"][ends].tolist(), places[ends].tolist(), strict=True)),
+        dict(zip(rows["begin"][starts].tolist(), positions[starts].tolist(), strict=True)),
+        dict(zip(rows["end"][ends].tolist(), positions[ends].tolist(), strict=True)),
         text,
         [],
     )
 
 
-class Weights(NamedTuple):
-    """How much the in-batch and the filter loss count beside the in-passage loss."""
+class LossWeights(NamedTuple):
+    """Weights of the in-batch loss and of the filter's loss; the in-passage loss has weight 1."""
 
     batch: float = 1.0
     filter: float = 1.0
 
 
 class Batch(NamedTuple):
-    """Passages, and of the questions about them: text, answers, and which passage."""
+    """Passages, and questions about them: text, answers, and the position of the passage."""
 
     passages: Sequence[TrainingPassage]
     questions: Sequence[tuple[str, Sequence[str], int]]
 
 
 class PhraseTask:
-    """A phrase encoder that learns where the answers to questions begin and end."""
+    """Trains a phrase encoder to find where the answers to questions begin and end."""
 
     def __init__(
         self,
@@ -155,24 +107,24 @@ class PhraseTask:
         validation: PhraseValidation,
         settings: TrainSettings,
         *,
-        weights: Weights = Weights(),  # noqa: B008 (a constant)
+        weights: LossWeights = LossWeights(),  # noqa: B008 (a constant)
         questions_per_passage: int = 4,
         freeze_embeddings: bool = True,
     ) -> None:
         """Prepare the data.
 
         Args:
-            encoder: is trained in place.
-            examples: what it learns from.
-            validation: what decides which model is the best.
-            settings: `batch_size` counts passages.
+            encoder: the encoder; it is trained in place.
+            examples: to train on.
+            validation: decides which model is the best.
+            settings: `batch_size` is the number of passages.
             weights: of the losses.
-            questions_per_passage: at most, drawn anew in every epoch.
+            questions_per_passage: most questions of a passage in an epoch; drawn again in every epoch.
             freeze_embeddings: whether the vectors of the vocabulary stay as they are, as in DensePhrases.
         """
         self.encoder, self.model = encoder, encoder.model
         self._validation, self._settings, self._weights = validation, settings, weights
-        self._each = questions_per_passage
+        self._questions_per_passage = questions_per_passage
         self.passages = training_passages(examples, encoder.tokenizer, encoder.settings)
         for name, parameter in self.model.named_parameters():
             if freeze_embeddings and "word_embeddings" in name:
@@ -180,13 +132,13 @@ class PhraseTask:
         self.batches = lru_cache(maxsize=2)(self._batches)
 
     def loss(self, batch: Batch) -> Any:
-        """The three losses of a batch, weighted."""
+        """The weighted sum of the in-passage, in-batch and filter losses, as a mean over starts and ends."""
         rows = self.encoder.question_rows([text for text, _, _ in batch.questions])
         with computing_in(self._settings.precision, self.model):
-            tokens, logits = self.model.tokens(self.encoder.tensors([one.inputs for one in batch.passages]))
+            tokens, logits = self.model.tokens(self.encoder.tensors([passage.inputs for passage in batch.passages]))
             vectors = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
-        tokens, logits, *vectors = (one.float() for one in (tokens, logits, *vectors))
-        own = torch.tensor([place for _, _, place in batch.questions])
+        tokens, logits, *vectors = (tensor.float() for tensor in (tokens, logits, *vectors))
+        own = torch.tensor([passage for _, _, passage in batch.questions])
         total = tokens.new_zeros(())
         for side, masks in enumerate(_masks(batch, tokens.shape[1])):
             able, answers, known, gold = (mask.to(tokens.device) for mask in masks)
@@ -200,20 +152,20 @@ class PhraseTask:
         return self._validation(self.encoder)
 
     def save(self, folder: Path) -> None:
-        """Write the encoder, with the filter's threshold that the last validation found."""
+        """Write the encoder, with the threshold of the filter that the last validation set."""
         self.encoder.save(folder)
 
     def _batches(self, epoch: int) -> Sequence[Batch]:
         random = np.random.default_rng([self._settings.seed, epoch, 1])
         batches = []
         lengths = [len(passage.inputs["input_ids"]) for passage in self.passages]
-        for places in shuffled(
+        for group in shuffled(
             len(lengths), self._settings.batch_size, [self._settings.seed, epoch, 0], lengths=lengths
         ):
-            passages = [self.passages[place] for place in places]
+            passages = [self.passages[position] for position in group]
             questions = []
             for number, passage in enumerate(passages):
-                for chosen in random.permutation(len(passage.questions))[: self._each]:
+                for chosen in random.permutation(len(passage.questions))[: self._questions_per_passage]:
                     questions.append((*passage.questions[chosen], number))
             batches.append(Batch(passages, questions))
         return batches
@@ -222,7 +174,8 @@ class PhraseTask:
 def _masks(batch: Batch, length: int) -> list[tuple[torch.Tensor, ...]]:
     """For starts and for ends: able [p, t], answers [p, t], known [q, p, t] and gold [q, p, t]; see `side_loss`.
 
-    `answers` is true where an answer to any question about the passage stands, drawn into this batch or not.
+    `answers` is true where an answer to any question about the passage begins (or ends), also to questions that are
+    not in this batch.
     """
     shape = (len(batch.questions), len(batch.passages), length)
     able, answering, known, gold = (np.zeros((2, *size), dtype=bool) for size in (shape[1:], shape[1:], shape, shape))

@@ -1,4 +1,4 @@
-"""Reading comprehension: a task that prepares a model to be a phrase re-ranker."""
+"""The task that trains an extractive reader, from which a phrase re-ranker can start."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,25 @@ import torch
 
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.token_rows import ENDS, STARTS, token_rows
+from tour_pyserini.evaluation.answer_measures import answer_means
 from tour_pyserini.rerankers.pair_tokens import INPUTS, SlowPairTokens
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row, padded
 from tour_pyserini.support.checkpoints import usable_length
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.training.phrase_task import marginal
-from tour_pyserini.training.phrase_validation import answer_means
-from tour_pyserini.training.train_settings import TrainSettings, computing_in
-from tour_pyserini.training.trainer import shuffled
+from tour_pyserini.training.losses import marginal_loss
+from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.training.trainer import computing_in, shuffled
 from tour_pyserini.training.training_examples import Example, answer_spans
+
+LONGEST_ANSWER = 30  # tokens of a predicted answer
+VALIDATED_AT_ONCE = 16  # examples
 
 
 class ReadingTokens(SlowPairTokens):
-    """Pairs cut as re-rankers cut them, with the characters of the passage where each token has its `begin` and `end`.
+    """Token rows of (question, passage) pairs, truncated as for re-rankers, with offsets in the passage.
 
-    Both are 0 for tokens that are not the passage's. The tokenizer is a fast one.
+    `begin` and `end` are a token's offsets; both are 0 for tokens outside the passage. It needs a fast tokenizer.
     """
 
     def _encode(self, pairs: list[Pair], way: str) -> Sequence[Row]:
@@ -35,19 +38,15 @@ class ReadingTokens(SlowPairTokens):
         coded = self._tokenizer(questions, passages, **cut, return_offsets_mapping=True)
         rows = []
         for number, offsets in enumerate(coded["offset_mapping"]):
-            ours = np.array([sequence == 1 for sequence in coded.sequence_ids(number)])
-            begin, end = np.where(ours[:, None], offsets, 0).T
+            in_passage = np.array([sequence == 1 for sequence in coded.sequence_ids(number)])
+            begin, end = np.where(in_passage[:, None], offsets, 0).T
             inputs = {name: coded[name][number] for name in INPUTS if name in coded}
             rows.append({**inputs, "begin": begin, "end": end})
         return rows
 
 
-LONGEST = 30  # tokens of a predicted answer
-VALIDATED_AT_ONCE = 16
-
-
 class ReadingTask:
-    """An extractive reader: question and passage in, the first and the last token of the answer out."""
+    """Trains an extractive reader: from a question and a passage it predicts the first and last token of the answer."""
 
     def __init__(
         self,
@@ -64,11 +63,11 @@ class ReadingTask:
 
         Args:
             model: a Hugging Face model for question answering, trained in place.
-            tokenizer: a fast one.
-            examples: to learn from.
-            validation: to choose the best model by.
-            settings: `batch_size` counts questions.
-            max_length: tokens of a question and a passage; answers beyond it teach nothing.
+            tokenizer: a fast tokenizer.
+            examples: to train on.
+            validation: decides which model is the best.
+            settings: `batch_size` is the number of questions.
+            max_length: tokens of a question and a passage; answers beyond it are not learnt.
             device: of the model.
         """
         self.model, self._tokenizer, self._device = on_device(model, device), tokenizer, device
@@ -79,29 +78,29 @@ class ReadingTask:
         self.batches = lru_cache(maxsize=2)(self._batches)
 
     def loss(self, batch: Sequence[Example]) -> Any:
-        """- log of the probability of an answer's first and of its last token, wherever it stands."""
+        """- log of the probability of the answers' first and last tokens; None if the batch has no answer."""
         logits, masks, _ = self._run(batch)
         useful = torch.from_numpy(masks["gold"].any(2).all(0))
         if not useful.any():
             return None
         sides = [
-            marginal(logits[side][useful], torch.from_numpy(masks["gold"][side])[useful], able[useful])
+            marginal_loss(logits[side][useful], torch.from_numpy(masks["gold"][side])[useful], able[useful])
             for side, able in enumerate(torch.from_numpy(masks["able"]))
         ]
         return torch.cat(sides).mean()
 
     def validate(self) -> Mapping[str, float]:
-        """Exact match and F1 of the likeliest answer in each passage."""
+        """Exact match and F1 of the most probable answer in each passage."""
         best = []
         with torch.inference_mode():
             for start in range(0, len(self._validation), VALIDATED_AT_ONCE):
                 batch = self._validation[start : start + VALIDATED_AT_ONCE]
                 logits, masks, offsets = self._run(batch)
                 for row, example in enumerate(batch):
-                    first, last = _likeliest(logits[:, row].numpy(), masks["able"][:, row])
-                    text = _shown(example)
+                    first, last = _best_span(logits[:, row].numpy(), masks["able"][:, row])
+                    text = _passage(example)
                     best.append(text[offsets[row, first, 0] : offsets[row, last, 1]])
-        return answer_means(best, [one.answers for one in self._validation])
+        return answer_means(best, [example.answers for example in self._validation])
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer."""
@@ -109,15 +108,20 @@ class ReadingTask:
         self._tokenizer.save_pretrained(folder)
 
     def _run(self, batch: Sequence[Example]) -> tuple[torch.Tensor, dict[str, np.ndarray], np.ndarray]:
-        """Logits [2, b, t]; where tokens can begin and end answers, and where they do, [2, b, t]; offsets [b, t, 2]."""
-        texts = [_shown(one) for one in batch]
-        pairs = [(one.question, text) for one, text in zip(batch, texts, strict=True)]
+        """Run the model on a batch.
+
+        Returns:
+            Logits [2, b, t] of starts and ends; masks [2, b, t] of tokens that can start or end an answer (`able`) and
+            that do (`gold`); and the tokens' offsets [b, t, 2].
+        """
+        texts = [_passage(example) for example in batch]
+        pairs = [(example.question, text) for example, text in zip(batch, texts, strict=True)]
         coded = padded(next(self._pairs.rows([pairs])), self._fill)
         offsets = np.stack([coded.pop("begin"), coded.pop("end")], axis=2)
         masks = {name: np.zeros((2, *offsets.shape[:2]), dtype=bool) for name in ("able", "gold")}
-        for row, (one, text) in enumerate(zip(batch, texts, strict=True)):
+        for row, (example, text) in enumerate(zip(batch, texts, strict=True)):
             rows, tokens = token_rows(text, offsets[row])
-            spans = answer_spans(text, one.answers)
+            spans = answer_spans(text, example.answers)
             for side, (edge, role) in enumerate((("begin", STARTS), ("end", ENDS))):
                 able = tokens[rows["roles"] & role > 0]
                 masks["able"][side, row, able] = True
@@ -130,16 +134,16 @@ class ReadingTask:
 
     def _batches(self, epoch: int) -> Sequence[Sequence[Example]]:
         order = shuffled(len(self._examples), self._settings.batch_size, [self._settings.seed, epoch])
-        return [[self._examples[place] for place in group] for group in order]
+        return [[self._examples[position] for position in group] for group in order]
 
 
-def _shown(example: Example) -> str:
+def _passage(example: Example) -> str:
     return Passage(example.title, example.text)
 
 
-def _likeliest(logits: np.ndarray, able: np.ndarray) -> tuple[int, int]:
-    """The first and last token of the best span."""
+def _best_span(logits: np.ndarray, able: np.ndarray) -> tuple[int, int]:
+    """The first and last token of the span with the largest sum of logits."""
     scores = np.add.outer(np.where(able[0], logits[0], -np.inf), np.where(able[1], logits[1], -np.inf))
-    allowed = np.triu(np.ones_like(scores, dtype=bool)) & ~np.triu(np.ones_like(scores, dtype=bool), LONGEST)
+    allowed = np.triu(np.ones_like(scores, dtype=bool)) & ~np.triu(np.ones_like(scores, dtype=bool), LONGEST_ANSWER)
     best = int(np.where(allowed, scores, -np.inf).argmax())
     return best // scores.shape[1], best % scores.shape[1]

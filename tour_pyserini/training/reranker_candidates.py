@@ -1,4 +1,4 @@
-"""What a phrase re-ranker learns from: the phrases that the retriever finds, and which of them are right."""
+"""Training data of a phrase re-ranker: the phrases that the retriever finds, and which of them are right."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ POSITIVES = ("context", "phrase")
 
 
 class Candidates(NamedTuple):
-    """A question, and where the right and the wrong phrases for it stand."""
+    """A question, with the right and the wrong phrases that were retrieved for it."""
 
     question: str
     right: Sequence[PhraseSpan]
@@ -29,59 +29,64 @@ class Candidates(NamedTuple):
 def find_candidates(
     questions: Sequence[Question],
     searcher: PhraseSearcher,
-    shown: PhraseInput,
+    phrase_input: PhraseInput,
     *,
     depth: int,
     positive: str,
     file: Path,
 ) -> list[Candidates]:
-    """The first `depth` phrases for each question, sorted out; questions that have not both kinds are left out.
+    """Retrieve phrases for each question, and separate the right ones from the wrong ones.
+
+    Questions that do not have both right and wrong phrases are left out.
 
     Args:
         questions: with their answers.
         searcher: the retriever.
-        shown: what the re-ranker will read.
-        depth: phrases of a question.
+        phrase_input: what the re-ranker will read of a phrase.
+        depth: phrases retrieved for each question.
         positive: a phrase is right if its `context` contains an answer, as in the paper, or if the `phrase` is one.
-        file: where they are kept as they are found; what it holds already is not searched again.
+        file: the phrases are saved here as they are found; questions that it already has are not searched again.
     """
     from tqdm import tqdm
 
-    judge = _judge(searcher, shown, positive)
-    with open(file, "a+b") as kept:
-        lines = whole_lines(kept)
-        kept.truncate(sum(map(len, lines)))
+    judge = _judge(searcher, phrase_input, positive)
+    with open(file, "a+b") as saved:
+        lines = whole_lines(saved)
+        saved.truncate(sum(map(len, lines)))
         with tqdm(total=len(questions), initial=len(lines), unit="question", desc="retrieving", disable=None) as bar:
             for start in range(len(lines), len(questions), AT_ONCE):
                 some = questions[start : start + AT_ONCE]
-                found = searcher.batch_search([one.text for one in some], [one.qid for one in some], depth)
+                hits = searcher.batch_search([q.text for q in some], [q.qid for q in some], depth)
                 for question in some:
-                    places = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in found[question.qid]]
-                    judged = [[*place, judge(place, question.answers)] for place in places]
+                    spans = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in hits[question.qid]]
+                    judged = [[*span, judge(span, question.answers)] for span in spans]
                     lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
-                write_through(kept, b"".join(lines[start:]))
+                write_through(saved, b"".join(lines[start:]))
                 bar.update(len(some))
-    result = [_sorted_out(question, json.loads(line)) for question, line in zip(questions, lines, strict=True)]
-    useful = [one for one in result if one.right and one.wrong]
+    result = [_candidates(question, json.loads(line)) for question, line in zip(questions, lines, strict=True)]
+    useful = [candidates for candidates in result if candidates.right and candidates.wrong]
     if not useful:
         raise TourError("no question has both right and wrong phrases among its candidates; check index and answers.")
     return useful
 
 
-def _judge(searcher: PhraseSearcher, shown: PhraseInput, positive: str) -> Callable[[PhraseSpan, Sequence[str]], bool]:
+def _judge(
+    searcher: PhraseSearcher, phrase_input: PhraseInput, positive: str
+) -> Callable[[PhraseSpan, Sequence[str]], bool]:
+    """A function that tells whether a phrase is right, given the answers."""
     if positive not in POSITIVES:
-        raise TourError(f"a phrase is right by its {' or its '.join(POSITIVES)}, not by its {positive!r}.")
+        raise TourError(f"positive must be {' or '.join(POSITIVES)}, not {positive!r}.")
 
-    def judge(place: PhraseSpan, answers: Sequence[str]) -> bool:
-        _, text = title_and_text(searcher.texts, place)
+    def judge(span: PhraseSpan, answers: Sequence[str]) -> bool:
+        _, text = title_and_text(searcher.texts, span)
         if positive == "phrase":
-            return exact_match(text[place.begin : place.end], answers) > 0
-        first, last = shown.stretch(text, place.begin, place.end)
+            return exact_match(text[span.begin : span.end], answers) > 0
+        first, last = phrase_input.context_span(text, span.begin, span.end)
         return bool(matcher_for([answers]).matches(text[first:last]))
 
     return judge
 
 
-def _sorted_out(question: Question, judged: list[tuple[str, int, int, bool]]) -> Candidates:
-    right, wrong = ([PhraseSpan(*one[:3]) for one in judged if one[3] is wanted] for wanted in (True, False))
+def _candidates(question: Question, judged: list[tuple[str, int, int, bool]]) -> Candidates:
+    right, wrong = ([PhraseSpan(*span[:3]) for span in judged if span[3] is kind] for kind in (True, False))
     return Candidates(question.text, right, wrong)

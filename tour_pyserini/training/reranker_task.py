@@ -1,4 +1,4 @@
-"""Training a phrase re-ranker: one right and one wrong phrase per question, drawn anew in every epoch."""
+"""The task that trains a phrase re-ranker: in every epoch, one right and one wrong phrase per question are drawn."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,23 @@ from tour_pyserini.support.batching import padded
 from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.training.reranker_candidates import Candidates
-from tour_pyserini.training.train_settings import TrainSettings, computing_in
-from tour_pyserini.training.trainer import shuffled
+from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.training.trainer import computing_in, shuffled
+
+LOSSES = {"pairwise": 1, "pointwise": 2}
+"""The losses, and how many logits a re-ranker has for each."""
+VALIDATED_AT_ONCE = 32  # questions
+
+Pair = tuple[str, PhraseSpan, PhraseSpan]
+"""A question, a right and a wrong phrase."""
 
 
 def marked_classifier(folder: Path, *, labels: int) -> tuple[Any, Any]:
     """The model and tokenizer in a folder, with one or two logits and with [S] and [E] as tokens.
 
-    A head that the checkpoint lacks, or has for another number of logits, begins with random weights; a mark that it
-    lacks begins near the mean of all tokens.
+    If the checkpoint has no head with this number of logits, the head starts with random weights. A mark that is not
+    yet a token starts near the mean of all token vectors.
     """
-    import torch
     from transformers import AutoModelForSequenceClassification
 
     tokenizer = read_tokenizer(folder)
@@ -53,19 +59,11 @@ def marked_classifier(folder: Path, *, labels: int) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-LOSSES = {"pairwise": 1, "pointwise": 2}
-"""The losses, and how many logits a re-ranker has for each."""
-VALIDATED_AT_ONCE = 32
-
-Pair = tuple[str, PhraseSpan, PhraseSpan]
-"""A question, a right and a wrong phrase."""
-
-
 class RerankerTask:
-    """A cross-encoder that learns to score right phrases above wrong ones.
+    """Trains a cross-encoder to score right phrases above wrong ones.
 
-    The pairwise loss is the paper's: the binary cross-entropy of P+ = exp(h+) / (exp(h+) + exp(h-)). The pointwise one
-    is that of its published code: two classes, every phrase by itself.
+    The pairwise loss is the paper's: the binary cross-entropy of P+ = exp(h+) / (exp(h+) + exp(h-)). The pointwise loss
+    is that of the paper's published code: each phrase alone is classified as right or wrong.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class RerankerTask:
         candidates: Sequence[Candidates],
         validation: Sequence[Candidates],
         texts: Mapping[str, str],
-        shown: PhraseInput,
+        phrase_input: PhraseInput,
         settings: TrainSettings,
         *,
         loss: str = "pairwise",
@@ -87,25 +85,25 @@ class RerankerTask:
         Args:
             model: a sequence classifier with the logits that the loss needs, trained in place.
             tokenizer: with the marks as tokens.
-            candidates: to learn from.
-            validation: to choose the best model by; one pair of each question.
+            candidates: to train on.
+            validation: decides which model is the best; one pair per question is drawn once.
             texts: docid to passage.
-            shown: what the re-ranker reads of a phrase.
-            settings: `batch_size` counts questions.
+            phrase_input: what the re-ranker reads of a phrase.
+            settings: `batch_size` is the number of questions.
             loss: `pairwise` or `pointwise`.
-            max_length: tokens of a question and what is shown of a phrase.
+            max_length: tokens of a question and the input of a phrase.
             device: of the model.
         """
         if loss not in LOSSES:
-            raise TourError(f"there is no loss {loss!r}; choose one of {', '.join(LOSSES)}.")
+            raise TourError(f"loss must be {' or '.join(LOSSES)}, not {loss!r}.")
         self.model, self._tokenizer, self._device = on_device(model, device), tokenizer, device
         length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, max_length)
-        self._candidates, self._texts, self._shown = candidates, texts, shown
+        self._candidates, self._texts, self._phrase_input = candidates, texts, phrase_input
         self._settings, self._pairwise, self._max_length = settings, loss == "pairwise", length
-        # As search cuts and pads them; a copy, because what is saved must not depend on how the last batch was cut.
+        # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
         self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=length)
         self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-        self._validation = _drawn(validation, [settings.seed])
+        self._validation = _draw_pairs(validation, [settings.seed])
         self.batches = lru_cache(maxsize=2)(self._batches)
 
     def loss(self, batch: Sequence[Pair]) -> Any:
@@ -113,7 +111,7 @@ class RerankerTask:
         return self._loss(self._logits(batch))
 
     def validate(self) -> Mapping[str, float]:
-        """How often a right phrase scores above a wrong one, or a phrase gets its class; and how likely that was."""
+        """Share of pairs whose right phrase scores higher (pointwise: of right classes), and mean log-likelihood."""
         right, losses = [], []
         with torch.inference_mode():
             for start in range(0, len(self._validation), VALIDATED_AT_ONCE):
@@ -125,23 +123,24 @@ class RerankerTask:
         return {"accuracy": accuracy, "log_likelihood": -sum(losses) / len(self._validation)}
 
     def save(self, folder: Path) -> None:
-        """Write the re-ranker, and beside it what it reads of a phrase."""
+        """Write the re-ranker, and the settings of its phrase input beside it."""
         self._tokenizer.model_max_length = self._max_length  # search reads as much as training did
         self.model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        self._shown.save(folder)
+        self._phrase_input.save(folder)
 
     def _logits(self, batch: Sequence[Pair]) -> torch.Tensor:
         """[2 b, labels]: the right phrases', then the wrong ones'."""
-        pairs = [(pair[0], self._passage(pair[side])) for side in (1, 2) for pair in batch]
+        pairs = [(question, self._passage(right)) for question, right, _ in batch]
+        pairs += [(question, self._passage(wrong)) for question, _, wrong in batch]
         rows = padded(next(self._pairs.rows([pairs])), self._fill, left=self._tokenizer.padding_side == "left")
         coded = {name: torch.from_numpy(ids).to(self._device) for name, ids in rows.items()}
         with computing_in(self._settings.precision, self.model):
             return self.model(**coded).logits.float()
 
-    def _passage(self, place: Any) -> str:
-        title, text = title_and_text(self._texts, place)
-        return self._shown(title, text, place.begin, place.end)
+    def _passage(self, span: PhraseSpan) -> str:
+        title, text = title_and_text(self._texts, span)
+        return self._phrase_input(title, text, span.begin, span.end)
 
     def _loss(self, logits: torch.Tensor) -> torch.Tensor:
         if self._pairwise:
@@ -159,16 +158,16 @@ class RerankerTask:
         return torch.tensor([1] * count + [0] * count, device=self._device)
 
     def _batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
-        pairs = _drawn(self._candidates, [self._settings.seed, epoch, 1])
+        pairs = _draw_pairs(self._candidates, [self._settings.seed, epoch, 1])
         order = shuffled(len(pairs), self._settings.batch_size, [self._settings.seed, epoch, 0])
-        return [[pairs[place] for place in group] for group in order]
+        return [[pairs[position] for position in group] for group in order]
 
 
-def _drawn(candidates: Sequence[Candidates], seed: Sequence[int]) -> list[Pair]:
-    """One right and one wrong phrase of each question."""
+def _draw_pairs(candidates: Sequence[Candidates], seed: Sequence[int]) -> list[Pair]:
+    """Draw one right and one wrong phrase for each question."""
     random = np.random.default_rng(list(seed))
 
-    def one_of(places: Sequence[PhraseSpan]) -> PhraseSpan:
-        return places[int(random.integers(len(places)))]
+    def draw(spans: Sequence[PhraseSpan]) -> PhraseSpan:
+        return spans[int(random.integers(len(spans)))]
 
-    return [(one.question, one_of(one.right), one_of(one.wrong)) for one in candidates]
+    return [(question, draw(right), draw(wrong)) for question, right, wrong in candidates]

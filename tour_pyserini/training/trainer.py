@@ -1,48 +1,67 @@
-"""The loop that trains: the same for every task, and the same after an interruption."""
+"""The training loop: the same for every task, and with the same result after an interruption."""
 
+import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+import torch
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.training.train_settings import TrainSettings
 from tour_pyserini.training.training_state import Checkpoints
 
-NEAR = 8  # groups whose members may be swapped for the sake of their lengths
+log = logging.getLogger(__name__)
+
+SORTED_TOGETHER = 8  # batches whose members may be swapped to have similar lengths
+
+Report = Callable[[str], object]
+"""Is called with a line of text after each validation."""
+
+
+def log_report(line: str) -> None:
+    """Log a line of text; the default `Report`."""
+    log.info("%s", line)
 
 
 class Task(Protocol):
-    """What is learnt."""
+    """A model and what it learns: batches, loss and validation."""
 
     model: Any
-    """A torch module; what does not require gradients stays as it is."""
+    """A torch module; parameters that do not require gradients stay as they are."""
 
     def batches(self, epoch: int) -> Sequence[Any]:
-        """The batches of an epoch, the same ones every time they are asked for."""
+        """The batches of an epoch; the same ones in every call."""
 
     def loss(self, batch: Any) -> Any:
-        """A scalar to be made smaller, or None where a batch has nothing to teach."""
+        """A scalar to be made smaller, or None if nothing can be learnt from the batch."""
 
     def validate(self) -> Mapping[str, float]:
-        """Measures on data that is not trained on; the first decides, the others break ties, higher is better."""
+        """Measures on validation data; the first decides, the others break ties, higher is better."""
 
     def save(self, folder: Path) -> None:
         """Write the model as it is now."""
 
 
-def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict[str, Any]:
+def train(
+    task: Task, settings: TrainSettings, checkpoints: Checkpoints, *, report: Report = log_report
+) -> dict[str, Any]:
     """Train, and keep the best model by validation among the checkpoints.
 
+    Args:
+        task: what is learnt.
+        settings: of the training.
+        checkpoints: the state of an interrupted training, if there is one; takes the new states.
+        report: is called with a line of text after each validation.
+
     Returns:
-        The record: every validation with its step and the mean loss since the last one, and which was the best.
+        The record: every validation with its step and the mean loss since the one before, and the best step.
     """
-    import torch
     from tqdm import tqdm
 
-    from tour_pyserini.training.train_settings import set_dropout
-
-    set_dropout(task.model, settings.dropout)
+    _set_dropout(task.model, settings.dropout)
     per_epoch = -(-len(task.batches(0)) // settings.accumulate)
     steps = min(settings.max_steps or sys.maxsize, settings.epochs * per_epoch)
     optimiser = _optimiser(task.model, settings)
@@ -55,7 +74,7 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
         state["history"].append({"step": 0, "loss": None, **task.validate()})
     with tqdm(total=steps, initial=state["step"], unit="step", desc="training", disable=None) as bar:
         for step in range(state["step"], steps):
-            # Everything random depends on the seed and the step: a resumed training draws what it would have drawn.
+            # All random numbers depend on the seed and the step, so that a resumed training draws the same ones.
             torch.manual_seed(settings.seed * 1_000_003 + step)
             loss = _step(task, optimiser, settings, step, steps, per_epoch)
             if loss is not None:
@@ -64,19 +83,17 @@ def train(task: Task, settings: TrainSettings, checkpoints: Checkpoints) -> dict
             bar.update()
             due = (step + 1) % (settings.validate_every or per_epoch) == 0 or step + 1 == steps
             if due:
-                _validate(task, checkpoints, state)
+                report(_validate(task, checkpoints, state))
             if due or (step + 1) % settings.save_every == 0:
                 checkpoints.save({**state, "model": _trained(task.model), "optimiser": optimiser.state_dict()})
     return {"steps": state["step"], "best_step": state["best_step"], "history": state["history"]}
 
 
 def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps: int, per_epoch: int) -> float | None:
-    """One update; the mean loss of its batches, or None where none of them had anything to teach."""
-    import torch
-
+    """One update; the mean loss of its batches, or None if nothing could be learnt from them."""
     batches = task.batches(step // per_epoch)
     first = (step % per_epoch) * settings.accumulate
-    group = batches[first : first + settings.accumulate]  # the last one of an epoch may be short
+    group = batches[first : first + settings.accumulate]  # the last group of an epoch may be short
     losses = []
     task.model.train()
     for batch in group:
@@ -84,7 +101,7 @@ def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps:
         if loss is None:
             continue
         if not torch.isfinite(loss):
-            raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower --learning-rate.")
+            raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower the learning rate.")
         (loss / len(group)).backward()
         losses.append(float(loss.detach()))
     torch.nn.utils.clip_grad_norm_(task.model.parameters(), settings.clip)
@@ -95,31 +112,30 @@ def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps:
     return sum(losses) / len(losses) if losses else None
 
 
-def _validate(task: Task, checkpoints: Checkpoints, state: dict[str, Any]) -> None:
+def _validate(task: Task, checkpoints: Checkpoints, state: dict[str, Any]) -> str:
+    """Validate, and keep the model if it is the best so far; the result as a line of text."""
     task.model.eval()
     measures = task.validate()
     total, count = state["losses"]
     state["losses"] = [0.0, 0]
     now = {"step": state["step"], "loss": total / count if count else None, **measures}
-    past = [entry for entry in state["history"] if entry["step"] == state["best_step"] and state["best"]]
-    if not past or _key(now) > _key(past[0]):
+    best = [entry for entry in state["history"] if entry["step"] == state["best_step"] and state["best"]]
+    if not best or _measures(now) > _measures(best[0]):
         state["best"], state["best_step"] = checkpoints.save_best(state["step"], task.save), state["step"]
     state["history"].append(now)
-    shown = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step" and value is not None)
-    sys.stderr.write(f"step {state['step']}: {shown}{' (best)' if state['best_step'] == state['step'] else ''}\n")
+    values = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step" and value is not None)
+    return f"step {state['step']}: {values}{' (best)' if state['best_step'] == state['step'] else ''}"
 
 
-def _key(entry: Mapping[str, Any]) -> tuple[float, ...]:
+def _measures(entry: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(value for name, value in entry.items() if name not in ("step", "loss"))
 
 
 def _optimiser(model: Any, settings: TrainSettings) -> Any:
-    import torch
-
-    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [one for one in learnt if one.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [one for one in learnt if one.ndim <= 1], "weight_decay": 0.0},
+        {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [parameter for parameter in trained if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate)
 
@@ -134,21 +150,39 @@ def _restore(model: Any, optimiser: Any, state: Mapping[str, Any]) -> None:
     optimiser.load_state_dict(state["optimiser"])
 
 
+def _set_dropout(model: torch.nn.Module, share: float) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = share
+
+
+def computing_in(precision: str, model: torch.nn.Module) -> Any:
+    """Compute matrix products in `bfloat16` if this is the precision and the model is being trained.
+
+    This is about twice as fast where the processor supports it. Weights stay float32, and validation uses float32, as
+    search does.
+    """
+    device = next(model.parameters()).device.type
+    return torch.autocast(device, dtype=torch.bfloat16, enabled=model.training and precision == "bfloat16")
+
+
 def shuffled(
     count: int, size: int, seed: Sequence[int], *, lengths: Sequence[int] | None = None
 ) -> Iterator[list[int]]:
     """The numbers below `count` in random order, in groups of `size`.
 
-    Where they have lengths, groups that stand near each other swap members until each has similar ones: less padding.
+    Args:
+        count: how many numbers.
+        size: of a group; the last one may be smaller.
+        seed: of the order.
+        lengths: the length of what each number stands for; if given, groups have similar lengths, for less padding.
     """
-    import numpy as np
-
     random = np.random.default_rng(list(seed))
     order = random.permutation(count)
     if lengths is None:
         return (order[start : start + size].tolist() for start in range(0, count, size))
-    near = size * NEAR
-    stretches = [order[start : start + near] for start in range(0, count, near)]
-    order = np.concatenate([one[np.argsort(np.asarray(lengths)[one], kind="stable")] for one in stretches])
+    together = size * SORTED_TOGETHER
+    parts = [order[start : start + together] for start in range(0, count, together)]
+    order = np.concatenate([part[np.argsort(np.asarray(lengths)[part], kind="stable")] for part in parts])
     groups = [order[start : start + size].tolist() for start in range(0, count, size)]
-    return (groups[place] for place in random.permutation(len(groups)))
+    return (groups[number] for number in random.permutation(len(groups)))

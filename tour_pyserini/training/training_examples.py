@@ -1,4 +1,4 @@
-"""Questions with their answers and the passages that hold them."""
+"""Training examples: questions with answers, and passages that contain an answer."""
 
 import logging
 import os
@@ -18,6 +18,7 @@ from tour_pyserini.data.topic import checked_answers
 from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import sha256
+from tour_pyserini.training.requests import Source
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ CONTEXT_FIELDS = ("context", "passage")
 
 
 class Example(NamedTuple):
-    """A question, its answers, and a passage that holds one of them; `docid` tells passages apart."""
+    """A question, its answers, and a passage that contains one of them; each passage has its own `docid`."""
 
     question: str
     answers: Sequence[str]
@@ -39,36 +40,38 @@ def read_examples(
     corpus: str | os.PathLike[str] | None = None,
     qrels: str | os.PathLike[str] | None = None,
 ) -> list[Example]:
-    """Read training data; questions whose answers do not stand in their passage are passed over.
+    """Read training data; questions without an answer in their passage are left out.
 
     Args:
-        questions: JSON lines with a `question` (or `text`), `answers`, and where the answer is: a `context` with an
-            optional `title`, or `gold`, the id of a passage of the corpus, or judged relevant in the qrels.
+        questions: JSON lines with a `question` (or `text`) and `answers`. The passage of a question is its `context`,
+            with an optional `title`; or the document of the corpus whose id is `gold`; or the documents that are
+            judged relevant in the qrels.
         corpus: a BEIR corpus.jsonl.
         qrels: judgements, TREC's or BEIR's.
 
     Raises:
-        TourError: if a line cannot be used, or none can.
+        TourError: if a line has a wrong format, or if no question has an answer in its passage.
     """
     texts = BeirTexts(corpus) if corpus is not None else None
     relevant: dict[str, list[str]] = {}
     for qrel in read_qrels(qrels) if qrels is not None else ():
         if qrel.relevance > 0:
             relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    found, passed = [], 0
+    examples, left_out = [], 0
     for line in read_lines(questions):
         record = json_object(line)
         question, answers = _question(line, record)
         for docid, title, text in _passages(line, record, texts, relevant):
             if answer_spans(text, answers):
-                found.append(Example(question, answers, docid, title, text))
+                examples.append(Example(question, answers, docid, title, text))
             else:
-                passed += 1
-    if not found:
-        raise TourError(f"{questions} has no question whose answer stands in its passage; check corpus and qrels.")
-    if passed:
-        log.info("%s: %d of %d questions have no answer in their passage", questions, passed, passed + len(found))
-    return found
+                left_out += 1
+    if not examples:
+        raise TourError(f"{questions} has no question with an answer in its passage; check corpus and qrels.")
+    if left_out:
+        total = left_out + len(examples)
+        log.info("%s: %d of %d questions have no answer in their passage", questions, left_out, total)
+    return examples
 
 
 def _question(line: Line, record: dict[str, Any]) -> tuple[str, list[str]]:
@@ -95,69 +98,70 @@ def _passages(
         yield f"{texts.path}:{docid}", title, text
 
 
-Source = Sequence[str]
-"""Questions, and where they need them a corpus and qrels."""
-
-
 def read_sources(sources: Sequence[Source]) -> list[Example]:
-    """The examples of several files."""
+    """Read the examples of several sources: each has the arguments of `read_examples`."""
     for source in sources:
         if not 1 <= len(source) <= 3:
-            raise TourError(f"{len(source)} files came for one source of data; give questions, a corpus and qrels.")
+            raise TourError(f"a source of data has {len(source)} files; give questions, a corpus and qrels, or fewer.")
     return [example for source in sources for example in read_examples(*source)]
 
 
-def split(examples: Sequence[Example], *, share: float, most: int, seed: int) -> tuple[list[Example], list[Example]]:
-    """Training and validation examples: a share of the passages, and all questions about them, are held out.
+def split_by_passage(
+    examples: Sequence[Example], *, share: float, most: int, seed: int
+) -> tuple[list[Example], list[Example]]:
+    """Split into training and validation examples: a share of the passages, with all their questions, is held out.
 
     Args:
         examples: to be split.
         share: of the passages.
-        most: validation questions at most; those beyond are not trained on either.
-        seed: of the choice.
+        most: most validation questions; the others about held-out passages are not trained on either.
+        seed: of the random choice.
     """
     if not 0 < share < 1:
-        raise TourError(f"--validation-share must lie between 0 and 1, not {share}.")
+        raise TourError(f"the validation share must be above 0 and below 1, not {share}.")
     passages = list(dict.fromkeys(example.docid for example in examples))
     held = max(1, round(share * len(passages)))
     if held == len(passages):
-        raise TourError("one passage cannot be both trained on and held out; give more data, or --validation.")
+        raise TourError("there is only one passage, so none can be held out; give more data, or validation data.")
     order = np.random.default_rng([seed, 17]).permutation(len(passages))
-    out = {passages[place] for place in order[:held]}
-    return [one for one in examples if one.docid not in out], [one for one in examples if one.docid in out][:most]
+    held_out = {passages[position] for position in order[:held]}
+    return (
+        [example for example in examples if example.docid not in held_out],
+        [example for example in examples if example.docid in held_out][:most],
+    )
 
 
-def described(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """The files by name and content, for the record; what is no file, such as Pyserini's topics, by name alone."""
-    return [{path: sha256(path) if Path(path).is_file() else None for path in source} for source in sources]
+def source_checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The checksum (SHA-256) of each file, by path; None for a name that is not a file, such as Pyserini's topics."""
+    return [{str(path): sha256(path) if Path(path).is_file() else None for path in source} for source in sources]
 
 
 def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
-    """Where answers stand in a text, word by word and without regard to case: (begin, end) in characters, in order.
+    """Where answers are in a text: (begin, end) offsets, in order; whole words are compared, case ignored.
 
     Example:
         >>> answer_spans("Linda Davis sang; LINDA  DAVIS won.", ["linda davis"])
         [(0, 11), (18, 30)]
     """
-    words, plain, places = _words_of(text)
-    found = set()
+    offsets, words, positions = _words_of(text)
+    spans = set()
     for answer in answers:
         wanted = [_plain(answer[begin:end]) for begin, end in word_offsets(answer).tolist()]
-        for place in places.get(wanted[0], []) if wanted else []:
-            if plain[place : place + len(wanted)] == wanted:
-                found.add((words[place][0], words[place + len(wanted) - 1][1]))
-    return sorted(found)
+        for first in positions.get(wanted[0], []) if wanted else []:
+            if words[first : first + len(wanted)] == wanted:
+                spans.add((offsets[first][0], offsets[first + len(wanted) - 1][1]))
+    return sorted(spans)
 
 
-@lru_cache(maxsize=4096)  # a training asks for many answers in the same texts
+@lru_cache(maxsize=4096)  # training looks for many answers in the same texts
 def _words_of(text: str) -> tuple[list[list[int]], list[str], dict[str, list[int]]]:
-    """Where the words stand, what they are without case, and the places of each."""
-    words = word_offsets(text).tolist()
-    plain = [_plain(text[begin:end]) for begin, end in words]
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(plain):
-        places.setdefault(word, []).append(place)
-    return words, plain, places
+    """Offsets of the words, the words without case, and the positions of each word."""
+    offsets = word_offsets(text).tolist()
+    words = [_plain(text[begin:end]) for begin, end in offsets]
+    positions: dict[str, list[int]] = {}
+    for position, word in enumerate(words):
+        positions.setdefault(word, []).append(position)
+    return offsets, words, positions
 
 
 def _plain(word: str) -> str:

@@ -1,4 +1,4 @@
-"""A training's state on the disk, from which it goes on after an interruption."""
+"""The state of an unfinished training on disk, from which it continues after an interruption."""
 
 import json
 import shutil
@@ -15,8 +15,9 @@ from tour_pyserini.support.resumable import open_locked, refuse_other_settings
 class Checkpoints:
     """The folder of an unfinished training: its settings, its last state, and the best model so far.
 
-    Opened again with the same settings it has the last state and all else that was put there; with others it refuses.
-    While it is open no other process can open it. Left with nothing worth keeping, it leaves no trace.
+    Opened again with the same settings, it has the last state and all other files that were put there; opened with
+    other settings, it raises a TourError. While it is open, no other process can open it. If it is closed before
+    anything was saved, it is deleted.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -32,7 +33,7 @@ class Checkpoints:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self._lock.closed and not self._begun():
+        if not self._lock.closed and not self._has_progress():
             self.discard()
         self._lock.close()
 
@@ -41,7 +42,7 @@ class Checkpoints:
         return self.folder / "state.pt"
 
     def load(self) -> dict[str, Any] | None:
-        """The last state, or None at the beginning."""
+        """The last state, or None if nothing was saved yet."""
         import torch
 
         if not self._state.exists():
@@ -49,10 +50,10 @@ class Checkpoints:
         try:
             return torch.load(self._state, weights_only=True)
         except Exception as error:
-            raise TourError(f"{self._state} cannot be read; delete the folder {self.folder} to start again.") from error
+            raise TourError(f"cannot read {self._state}; delete the folder {self.folder} to start again.") from error
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Keep a state; `state["best"]` names the folder of the best model, and other ones are removed."""
+        """Save a state; `state["best"]` names the folder of the best model, and those of other models are deleted."""
         import torch
 
         with atomic_replace(self._state) as partial:
@@ -62,31 +63,32 @@ class Checkpoints:
                 shutil.rmtree(folder)
 
     def save_best(self, step: int, save: Callable[[Path], None]) -> str:
-        """Have a model saved as the best so far; the name to put into the next state."""
-        place = self.folder / f"best-{step}"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        save(place)
-        return place.name
+        """Save a model as the best so far; returns the name of its folder, for the next state."""
+        folder = self.folder / f"best-{step}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        save(folder)
+        return folder.name
 
     def discard(self) -> None:
-        """Remove the folder."""
-        gone = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
-        self.folder.rename(gone)
-        shutil.rmtree(gone)
+        """Delete the folder."""
+        # Renamed first, so that a partly deleted folder is never taken for an unfinished training.
+        doomed = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
+        self.folder.rename(doomed)
+        shutil.rmtree(doomed)
         self._lock.close()
 
-    def _begun(self) -> bool:
+    def _has_progress(self) -> bool:
         return any(path.name not in ("lock", "settings.json") for path in self.folder.iterdir())
 
     def _check(self, now: Mapping[str, Any]) -> None:
         path = self.folder / "settings.json"
-        if not self._begun():
+        if not self._has_progress():
             with atomic_write(path) as file:
                 json.dump(now, file, indent=2)
             return
         try:
             before = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
+            raise TourError(f"cannot read {path}; delete the folder {self.folder} to start again.") from None
         refuse_other_settings(self.folder, before, now)

@@ -1,4 +1,4 @@
-"""Questions, answers and passages for training."""
+"""Training examples: reading, splitting, and where answers are."""
 
 import json
 
@@ -10,7 +10,13 @@ from tour_pyserini.data.text_spans import word_offsets
 from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 from tour_pyserini.errors import TourError
 from tour_pyserini.training.phrase_task import training_passages
-from tour_pyserini.training.training_examples import answer_spans, described, read_examples, read_sources, split
+from tour_pyserini.training.training_examples import (
+    answer_spans,
+    read_examples,
+    read_sources,
+    source_checksums,
+    split_by_passage,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,25 +29,25 @@ from tour_pyserini.training.training_examples import answer_spans, described, re
         ("", ["a"], []),
     ],
 )
-def test_answers_in_a_text(text, answers, found):
+def test_answer_spans_by_hand(text, answers, found):
     assert [text[begin:end] for begin, end in answer_spans(text, answers)] == found
 
 
 @given(st.text(max_size=30), st.data())
-def test_every_stretch_of_words_is_found_where_it_is(text, data):
+def test_every_sequence_of_words_is_found_where_it_is(text, data):
     words = word_offsets(text).tolist()
     if words:
         first = data.draw(st.integers(0, len(words) - 1))
         last = data.draw(st.integers(first, len(words) - 1))
         span = (words[first][0], words[last][1])
-        # Cut out of its text, a stretch may join into other words where a mark stood alone; then there is no answer.
+        # Cut out of its text, a sequence may be split into other words (a lone combining mark); then it is no answer.
         if len(word_offsets(text[slice(*span)])) == last - first + 1:
             assert span in answer_spans(text, [text[slice(*span)]])
 
 
-def test_sources(place, tmp_path):
-    examples = read_examples(place / "questions.jsonl", place / "corpus.jsonl")
-    assert len(examples) == 7  # Atlantis is nowhere
+def test_examples_from_gold_ids_contexts_and_qrels(folder, tmp_path):
+    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
+    assert len(examples) == 7  # Atlantis is in no passage
     assert examples[0].title == "Nobel Prize"
     assert examples[0].docid.endswith("corpus.jsonl:a")
     lines = [
@@ -50,15 +56,18 @@ def test_sources(place, tmp_path):
     ]
     (tmp_path / "other.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nx\tb\t1\nx\ta\t0\n")
-    examples = read_examples(tmp_path / "other.jsonl", place / "corpus.jsonl", tmp_path / "qrels.tsv")
+    examples = read_examples(tmp_path / "other.jsonl", folder / "corpus.jsonl", tmp_path / "qrels.tsv")
     assert [(one.question, one.title) for one in examples] == [("which river", "Rivers"), ("what", "Colours")]
-    assert len(read_sources([[str(place / "questions.jsonl"), str(place / "corpus.jsonl")]] * 2)) == 14
+    assert len(read_sources([[str(folder / "questions.jsonl"), str(folder / "corpus.jsonl")]] * 2)) == 14
 
 
-def test_data_is_described_by_content_where_it_is_a_file(tmp_path):
+def test_files_have_checksums_and_other_names_have_none(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4's example
-    assert described([["dpr-nq-dev"], [str(tmp_path / "a")]]) == [{"dpr-nq-dev": None}, {str(tmp_path / "a"): digest}]
+    assert source_checksums([["dpr-nq-dev"], [str(tmp_path / "a")]]) == [
+        {"dpr-nq-dev": None},
+        {str(tmp_path / "a"): digest},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,32 +76,32 @@ def test_data_is_described_by_content_where_it_is_a_file(tmp_path):
         ({"question": "who", "answers": ["x"]}, "line 1 has no `context`"),
         ({"question": " ", "answers": ["x"], "context": "x"}, "line 1 has no question"),
         ({"question": "who", "answers": [1], "context": "x"}, "list of strings as its answers"),
-        ({"question": "who", "answers": ["x"], "context": "y"}, "no question whose answer stands in its passage"),
+        ({"question": "who", "answers": ["x"], "context": "y"}, "no question with an answer in its passage"),
     ],
 )
-def test_bad_data_is_named(tmp_path, line, message):
+def test_a_line_that_cannot_be_used_is_refused(tmp_path, line, message):
     (tmp_path / "bad.jsonl").write_text(json.dumps(line))
     with pytest.raises(TourError, match=message):
         read_examples(tmp_path / "bad.jsonl")
 
 
-def test_the_split_holds_out_whole_passages(place):
-    examples = read_examples(place / "questions.jsonl", place / "corpus.jsonl")
-    kept, held = split(examples, share=0.3, most=100, seed=1)
+def test_the_split_holds_out_whole_passages(folder):
+    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
+    kept, held = split_by_passage(examples, share=0.3, most=100, seed=1)
     assert not {one.docid for one in kept} & {one.docid for one in held}
     assert len(kept) + len(held) == len(examples)
-    assert split(examples, share=0.3, most=100, seed=1) == (kept, held)
-    assert len(split(examples, share=0.3, most=1, seed=1)[1]) == 1
-    with pytest.raises(TourError, match="one passage cannot be both"):
-        split(examples[:1], share=0.3, most=1, seed=1)
+    assert split_by_passage(examples, share=0.3, most=100, seed=1) == (kept, held)
+    assert len(split_by_passage(examples, share=0.3, most=1, seed=1)[1]) == 1
+    with pytest.raises(TourError, match="there is only one passage"):
+        split_by_passage(examples[:1], share=0.3, most=1, seed=1)
 
 
-@pytest.mark.parametrize(("max_length", "questions"), [(64, 7), (24, 5)])  # two answers stand where stretches meet
-def test_passages_know_where_their_answers_are(place, max_length, questions):
+@pytest.mark.parametrize(("max_length", "questions"), [(64, 7), (24, 5)])  # two answers are cut by the edges of windows
+def test_training_passages_know_the_tokens_of_their_answers(folder, max_length, questions):
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(place / "base")
-    examples = read_examples(place / "questions.jsonl", place / "corpus.jsonl")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "base")
+    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
     settings = EncoderSettings(max_length=max_length, stride=4)
     passages = training_passages(examples, tokenizer, settings)
     assert sum(len(passage.questions) for passage in passages) == questions

@@ -1,4 +1,4 @@
-"""Real models on real passages, a step at a time."""
+"""Training of a real model on real passages, for a few steps."""
 
 import json
 

@@ -1,22 +1,22 @@
-"""Losses against their definitions."""
+"""Losses agree with their definitions."""
 
 import numpy as np
 import pytest
 import torch
 
-from tour_pyserini.training.phrase_task import filter_loss, marginal, side_loss
+from tour_pyserini.training.losses import filter_loss, marginal_loss, side_loss
 
 
-def test_marginal_by_hand():
+def test_marginal_loss_by_hand():
     logits = torch.log(torch.tensor([[1.0, 2.0, 5.0, 7.0]]))
     gold = torch.tensor([[True, False, True, False]])
     allowed = torch.tensor([[True, True, True, False]])
-    assert marginal(logits, gold, allowed).exp().tolist() == pytest.approx([8 / 6])
-    assert marginal(logits, gold, torch.ones_like(gold)).exp().tolist() == pytest.approx([15 / 6])
+    assert marginal_loss(logits, gold, allowed).exp().tolist() == pytest.approx([8 / 6])
+    assert marginal_loss(logits, gold, torch.ones_like(gold)).exp().tolist() == pytest.approx([15 / 6])
 
 
-def test_sides_by_hand():
-    """Two passages of three tokens in one dimension, two questions; all by plain loops."""
+def test_side_loss_by_hand():
+    """Two passages of three tokens in one dimension, and two questions."""
     tokens = torch.tensor([[[0.5], [1.0], [2.0]], [[-1.0], [3.0], [0.2]]])
     questions = torch.tensor([[1.0], [-2.0]])
     able = torch.tensor([[True, True, True], [True, True, False]])
@@ -33,7 +33,7 @@ def test_sides_by_hand():
     assert float(across) == pytest.approx((first + second) / 2)
 
 
-def test_the_filter_weighs_what_is_rare():
+def test_the_filter_loss_weighs_right_tokens_more():
     able = torch.tensor([[True, True, True, False]])
     gold = torch.tensor([[False, True, False, False]])
     logits = torch.tensor([[0.0, 0.0, 0.0, 99.0]])
