@@ -6,7 +6,7 @@ from pathlib import Path
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import has_patterns
+from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
 from tour_pyserini.evaluation.comparison import measured, measured_run
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
@@ -30,7 +30,7 @@ class Measure:
         self.scorer = Scorer(of_runs, read_qrels(qrels))
         self.with_answers = None
         if len(of_runs) < len(measures):
-            questions, regex = read_questions(topics), has_patterns(topics)
+            questions, regex = read_questions(topics), answers_are_patterns(topics)
             self.with_answers = ScorerWithAnswers(self.scorer, measures, questions, regex=regex)
 
     def __call__(self, row: MeasuredRun, record: Record | None) -> MeasuredRun:
