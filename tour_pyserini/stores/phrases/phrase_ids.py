@@ -1,4 +1,4 @@
-"""Names of phrases: from a phrase's number in the index to its docid and offsets."""
+"""Names of phrases: from the id of a phrase in the index to its docid and offsets."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Self
@@ -30,7 +30,7 @@ class PhraseSpan(NamedTuple):
 
 
 class PhraseNames:
-    """The names of the phrases of an index, by phrase number; used where a searcher has a sequence of docids."""
+    """The names of the phrases of an index, by phrase id; a searcher uses it like a sequence of docids."""
 
     def __init__(self, index: PhraseIndex) -> None:
         self._index = index

@@ -20,7 +20,10 @@ def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str])
     """
     file = corpus_file(Path(corpus))
     if file is not None and sha256(file) != read_settings(folder)["corpus_sha256"]:
-        raise TourError(f"{folder} was made from another corpus than {corpus}; give that corpus, or build it again.")
+        raise TourError(
+            f"the index {folder} was made from another corpus than {corpus}; "
+            "give the corpus of the index, or build the index again."
+        )
 
 
 def fits(folder: str | os.PathLike[str], encoder: Any) -> bool:
