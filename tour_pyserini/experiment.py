@@ -16,7 +16,7 @@ from tour_pyserini.experiments.locations import Places, variables
 from tour_pyserini.experiments.measuring import Measures, Rows, measure, measures_of
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.report import tables_of, write_figures, write_tables
-from tour_pyserini.experiments.running import dry, make_runs, steps
+from tour_pyserini.experiments.running import commands, make_runs, steps
 
 FAILED = 1
 
@@ -49,7 +49,7 @@ def _done(args: argparse.Namespace, path: Path, experiment: Experiment, chosen: 
     if not (args.report or args.write_expected):
         planned = list(steps(experiment, chosen, places, args.condition, write=not args.dry_run))
         if args.dry_run:
-            sys.stdout.write("".join(f"{command}\n" for command in dry(experiment, planned, places)))
+            sys.stdout.write("".join(f"{command}\n" for command in commands(experiment, planned, places)))
             return 0
         made = make_runs(experiment, planned, places)
         sys.stderr.write(f"{made} runs made, {len(planned) - made} were there\n")

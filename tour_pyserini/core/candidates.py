@@ -22,7 +22,7 @@ class Hits(NamedTuple):
     similarities: Floats
 
     def without(self, rows: Flags) -> "Hits":
-        """The same with no hit for the queries that are true in `rows` [n]."""
+        """The same hits, with none for the queries that are true in `rows` [n]."""
         return Hits(np.where(rows[:, None], -1, self.ids), np.where(rows[:, None], -np.inf, self.similarities))
 
 
@@ -33,14 +33,14 @@ class Candidates(NamedTuple):
         ids: [n, k] positions in the index, -1 where a query has fewer than k candidates.
         vectors: [n, k, d] candidate vectors C, zero where there is no candidate.
         similarities: [n, k] scaled similarities z, minus infinity where there is no candidate.
-        scores: [n, k] re-ranker logits s, minus infinity where there is no candidate.
-        scale: the factor in z, which puts similarities on the scale of the scores.
+        labels: [n, k] re-ranker scores s; minus infinity where there is no candidate, NaN where one has no label.
+        scale: the factor in z, which puts similarities on the scale of labels.
     """
 
     ids: Ids
     vectors: Floats
     similarities: Floats
-    scores: Floats
+    labels: Floats
     scale: float = 1.0
 
     @property
@@ -50,4 +50,4 @@ class Candidates(NamedTuple):
 
     def only(self, rows: Flags) -> "Candidates":
         """The candidates of the queries that are true in `rows` [n]."""
-        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.scores[rows], self.scale)
+        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.labels[rows], self.scale)

@@ -1,152 +1,175 @@
 """Everything that decides what TouR computes, as one immutable value."""
 
 import dataclasses
-import math
+import logging
 import re
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Self
+from typing import Any
 
+from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.methods import METHODS, Method, method_named
+from tour_pyserini.core.settings import AT_LEAST_1, NOT_NEGATIVE, SHARE, Settings, as_text, setting
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.files import atomic_write
 
+log = logging.getLogger(__name__)
 
-def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"help": help, "choices": choices})
+DEFAULT_METHOD = "anchored"
 
 
 @dataclass(frozen=True, kw_only=True)
+class SharedSettings(Settings):
+    """What every method has. A method may have defaults of its own for these: `Method.shared_defaults`."""
+
+    depth: int = setting(10, "candidates retrieved and labelled in each round (k)", rule=AT_LEAST_1)
+    iterations: int = setting(3, "most updates of a query (T)", rule=NOT_NEGATIVE)
+    budget: int = setting(
+        0,
+        "most labels of a query; 0: as many as depth and iterations allow. Methods that keep their labels run rounds "
+        "until it is spent",
+        rule=NOT_NEGATIVE,
+    )
+    score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
+    early_stopping: bool = setting(True, "stop a query once its first candidate agrees with the labels")
+    similarity_scale: float = setting(
+        20.0,
+        "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
+        rule=NOT_NEGATIVE,
+    )
+    calibrate: str = setting(
+        "method",
+        "find the scale of similarities on the first candidates; method: where the method keeps its labels",
+        choices=("method", "always", "never"),
+    )
+    final_list: str = setting(
+        "last", "rank the last retrieval, or the union of all labelled candidates", choices=("last", "union")
+    )
+    aggregation: str = setting(
+        "linear",
+        "final score from raw scores (paper), or from probabilities (published code)",
+        choices=("linear", "softmax"),
+    )
+
+
+_SHARED = tuple(item.name for item in dataclasses.fields(SharedSettings))
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class TourConfig:
-    """The settings of one run; the paper's symbols are in each field's help.
+    """The method and all settings of one run.
 
-    A value prints as text that parses back, and saves as a TOML file that loads back:
+    Settings that every method shares and settings of the method itself are given and read by name. A setting that the
+    method does not have is refused. A config prints as text that parses back, and saves as a TOML file that loads back:
 
-        >>> config = TourConfig(method="soft", depth=20)
+        >>> config = TourConfig(method="soft", depth=20, learning_rate=0.1)
+        >>> config.depth, config.learning_rate
+        (20, 0.1)
         >>> TourConfig.parse(str(config)) == config
         True
         >>> TourConfig.parse("preset=paper-passages-dpr iterations=2").learning_rate
         0.2
 
-    The plain constructor gives the preset `default`.
+    Attributes:
+        method: the method's name.
+        shared: the settings that every method has.
+        own: the settings of the method itself.
     """
 
-    method: str = _option(
-        "anchored",
-        "update rule: anchored, anchored-soft, anchored-hard; hard or soft (TouR), top, interpolation; rerank, dense, "
-        "rocchio, average, rocchio-rerank, average-rerank; refit, regression, graph",
-    )
-    depth: int = _option(10, "candidates retrieved and labelled in each iteration (k)")
-    iterations: int = _option(3, "most updates of a query (T)")
-    budget: int = _option(
-        0, "most labels of a query; 0: as many as depth and iterations come to. Anchored rounds go on until it is spent"
-    )
-    anchor: float = _option(3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)")
-    least_gain: float = _option(
-        0.2,
-        "anchored: stop when the next candidates are expected to hold less than this share of the relevance that "
-        "the first ten have; 0: never",
-    )
-    learning_rate: float = _option(0.2, "step size before its linear decay (eta)")
-    momentum: float = _option(0.0, "momentum of gradient descent; the paper's is 0.99")
-    weight_decay: float = _option(0.01, "weight decay of gradient descent (lambda_decay)")
-    p: float = _option(0.5, "mass of re-ranker probability that the pseudo-positives hold")
-    tau: float = _option(2.0, "temperature of the re-ranker's probabilities (tau); the paper's is 0.5")
-    score_weight: float = _option(0.5, "share of the re-ranker's score in the final score (lambda)")
-    early_stopping: bool = _option(True, "leave a query alone once its first hit agrees with the labels")
-    similarity_scale: float = _option(
-        20.0,
-        "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
-    )
-    calibrate: str = _option(
-        "method",
-        "find the scale of similarities on the first candidates; method: where the method keeps its labels",
-        ("method", "always", "never"),
-    )
-    final_list: str = _option(
-        "last", "rank the last retrieval, or the union of all labelled candidates", ("last", "union")
-    )
-    positives: int = _option(3, "pseudo-positives of the methods top and rocchio (k')")
-    rocchio_alpha: float = _option(0.9, "Rocchio: weight of the query")
-    rocchio_beta: float = _option(0.1, "Rocchio: weight of the mean of the first k' candidates")
-    rocchio_gamma: float = _option(0.1, "Rocchio: weight of the mean of the other candidates")
-    interpolation_beta: float = _option(0.3, "interpolation: weight of the mean of the pseudo-positives")
-    gradient_clip: float = _option(math.inf, "largest gradient norm; the published code uses 1")
-    aggregation: str = _option(
-        "linear",
-        "final score from raw scores (paper), or from probabilities (published code)",
-        ("linear", "softmax"),
-    )
-    stopping: str = _option(
-        "method",
-        "stop on the method's own test (paper), or on the nucleus always (published code)",
-        ("method", "nucleus"),
-    )
+    method: str
+    shared: SharedSettings
+    own: Settings
 
-    def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            object.__setattr__(self, item.name, _as_type(item, getattr(self, item.name)))
-        from tour_pyserini.core.methods import METHODS
+    def __init__(self, method: str = DEFAULT_METHOD, **settings: Any) -> None:
+        """Choose a method and some of its settings; the others have the method's defaults."""
+        chosen = method_named(str(method))
+        own = [item.name for item in dataclasses.fields(chosen.Settings)]
+        for name in settings:
+            if name not in _SHARED and name not in own:
+                raise TourError(_refusal(str(method), name, [*_SHARED, *own]))
+        shared = {**chosen.shared_defaults, **{name: settings[name] for name in _SHARED if name in settings}}
+        object.__setattr__(self, "method", str(method))
+        object.__setattr__(self, "shared", SharedSettings(**shared))
+        object.__setattr__(self, "own", chosen.Settings(**{name: settings[name] for name in own if name in settings}))
 
-        _require(self.method in METHODS, f"method {self.method!r} is unknown: choose one of {', '.join(METHODS)}")
-        _require(self.depth >= 1, f"depth must be at least 1, not {self.depth}")
-        _require(self.iterations >= 0, f"iterations cannot be negative: {self.iterations}")
-        _require(self.budget >= 0, f"budget cannot be negative: {self.budget}")
-        _require(self.anchor > 0, f"anchor must be above 0, not {self.anchor}")
-        _require(self.least_gain >= 0, f"least_gain cannot be negative: {self.least_gain}")
-        _require(self.learning_rate >= 0, f"learning_rate cannot be negative: {self.learning_rate}")
-        _require(0 <= self.momentum < 1, f"momentum must lie in [0, 1), not {self.momentum}")
-        _require(self.weight_decay >= 0, f"weight_decay cannot be negative: {self.weight_decay}")
-        _require(0 < self.p <= 1, f"p must lie in (0, 1], not {self.p}")
-        _require(self.tau > 0, f"tau must be above 0, not {self.tau}")
-        _require(0 <= self.score_weight <= 1, f"score_weight must lie in [0, 1], not {self.score_weight}")
-        _require(self.similarity_scale >= 0, f"similarity_scale cannot be negative: {self.similarity_scale}")
-        _require(self.positives >= 1, f"positives must be at least 1, not {self.positives}")
-        _require(self.gradient_clip > 0, f"gradient_clip must be above 0, not {self.gradient_clip}")
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("shared", "own", "method"):  # an object being copied or unpickled
+            raise AttributeError(name)
+        for part in (self.shared, self.own):
+            if name in {item.name for item in dataclasses.fields(part)}:
+                return getattr(part, name)
+        raise AttributeError(f"the method {self.method} has no setting {name!r}")
+
+    @property
+    def method_class(self) -> type[Method]:
+        """The method itself."""
+        return method_named(self.method)
 
     @property
     def calibrates(self) -> bool:
         """Whether the scale of similarities is found on the first candidates."""
-        from tour_pyserini.core.methods import METHODS
-
-        return self.calibrate == "always" or (self.calibrate == "method" and METHODS[self.method].keeps)
+        calibrate = self.shared.calibrate
+        return calibrate == "always" or (calibrate == "method" and self.method_class.keeps_labels)
 
     @property
     def rounds(self) -> int:
-        """Most updates: the iterations or, for a method that buys new labels in each, what the budget allows."""
-        from tour_pyserini.core.methods import METHODS
-
-        return -(-self.budget // self.depth) if self.budget and METHODS[self.method].keeps else self.iterations
+        """Most updates: the iterations or, for a method that keeps its labels, as many as the budget allows."""
+        if not self.method_class.updates_query:
+            return 0
+        shared = self.shared
+        if shared.budget and self.method_class.keeps_labels:
+            return -(-shared.budget // shared.depth)
+        return shared.iterations
 
     @property
     def most_labels(self) -> int:
         """Labels that a query may have in all."""
-        from tour_pyserini.core.methods import METHODS
+        shared = self.shared
+        return shared.budget or shared.depth * (shared.iterations + (not self.method_class.keeps_labels))
 
-        return self.budget or self.depth * (self.iterations + (not METHODS[self.method].keeps))
+    def new_method(self, queries: Floats) -> Method:
+        """The method, ready for the encoder's vectors [n, d]."""
+        return self.method_class(self.own, queries, rounds=self.rounds)
 
-    def replace(self, **changes: Any) -> Self:
-        """The same settings but for the named ones."""
-        _known(changes)
-        return dataclasses.replace(self, **changes)
+    def replace(self, **changes: Any) -> "TourConfig":
+        """The same settings with some changed.
+
+        With another method, settings that differ from the old method's defaults are kept where the new one has them;
+        the others take the new method's defaults.
+        """
+        method = str(changes.pop("method", self.method))
+        if method == self.method:
+            return TourConfig(method, **{**self.settings(), **changes})
+        names = {*_SHARED, *(item.name for item in dataclasses.fields(method_named(method).Settings))}
+        default = TourConfig(self.method).settings()
+        kept = {name: value for name, value in self.settings().items() if name in names and value != default[name]}
+        return TourConfig(method, **{**kept, **changes})
+
+    def settings(self) -> dict[str, Any]:
+        """All settings by name, the shared ones first."""
+        return {**dataclasses.asdict(self.shared), **dataclasses.asdict(self.own)}
 
     @classmethod
     def preset(cls, name: str) -> "TourConfig":
-        """The settings known by `name`; see `tour_pyserini.core.presets`."""
-        from tour_pyserini.core.presets import PRESETS
-
-        _require(name in PRESETS, f"preset {name!r} is unknown: choose one of {', '.join(PRESETS)}")
+        """The settings known by `name`: a preset, or a method's name for that method's defaults."""
+        if name not in PRESETS:
+            raise TourError(f"preset {name!r} is unknown: choose one of {', '.join(PRESETS)}.")
         return PRESETS[name]
 
     @classmethod
     def parse(cls, text: str) -> "TourConfig":
         """Read `name=value` pairs, separated by blanks or commas, over a `preset=NAME` or the default."""
-        values = {}
+        values: dict[str, Any] = {}
         for word in filter(None, re.split(r"[\s,]+", text)):
             name, equals, value = word.partition("=")
-            _require(bool(equals), f"{word!r} is not of the form name=value")
-            _require(name not in values, f"{name} is given twice")
+            if not equals:
+                raise TourError(f"{word!r} is not of the form name=value.")
+            if name in values:
+                raise TourError(f"{name} is given twice.")
             values[name] = value
-        return cls._over_preset(values)
+        return cls._from_values(values)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "TourConfig":
@@ -154,7 +177,7 @@ class TourConfig:
         try:
             with open(path, "rb") as file:
                 values = tomllib.load(file)
-            return cls._over_preset(values)
+            return cls._from_values(values)
         except OSError as error:
             raise TourError(f"cannot read the settings file {path}: {error.strerror}.") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -164,54 +187,79 @@ class TourConfig:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a TOML file that `load` reads."""
-        from tour_pyserini.support.files import written_whole
-
-        with written_whole(path) as file:
-            for name, value in dataclasses.asdict(self).items():
-                file.write(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {_text(value)}\n")
+        with atomic_write(path) as file:
+            for name, value in {"method": self.method, **self.settings()}.items():
+                file.write(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {as_text(value)}\n")
 
     def __str__(self) -> str:
-        return " ".join(f"{name}={_text(value)}" for name, value in dataclasses.asdict(self).items())
+        return " ".join(
+            f"{name}={as_text(value)}" for name, value in {"method": self.method, **self.settings()}.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"TourConfig.parse({str(self)!r})"
 
     @classmethod
-    def _over_preset(cls, values: dict[str, Any]) -> "TourConfig":
-        return cls.preset(str(values.pop("preset", "default"))).replace(**values)
+    def _from_values(cls, values: Mapping[str, Any]) -> "TourConfig":
+        values = dict(values)
+        preset = values.pop("preset", None)
+        method = str(values.get("method", DEFAULT_METHOD if preset is None else cls.preset(str(preset)).method))
+        values = {**_without_settings_of_others(method, values), "method": method}
+        return cls(**values) if preset is None else cls.preset(str(preset)).replace(**values)
 
 
-def _as_type(item: dataclasses.Field[Any], value: Any) -> Any:
-    """`value` as the field's type; text is parsed, anything else must fit."""
-    kind: type = type(item.default)
-    try:
-        if kind is bool:
-            result = {"true": True, "false": False}[str(value).lower()]
-        elif kind is int and isinstance(value, float) and not value.is_integer():
-            raise ValueError(value)
-        else:
-            result = kind(value)
-    except (KeyError, ValueError, TypeError):
-        raise TourError(f"{item.name} must be {_NAMES[kind]}, not {value!r}.") from None
-    if kind is float and not (
-        math.isfinite(result) or (item.name in ("gradient_clip", "anchor") and result == math.inf)
-    ):
-        raise TourError(f"{item.name} must be a finite number, not {value!r}.")
-    choices = item.metadata["choices"]
-    _require(not choices or result in choices, f"{item.name} must be one of {', '.join(choices)}, not {value!r}")
-    return result
+def settings_by_name() -> dict[str, tuple[dataclasses.Field[Any], list[str]]]:
+    """Every setting of every method: its field, and the methods that have it (none listed for a shared one)."""
+    found: dict[str, tuple[dataclasses.Field[Any], list[str]]] = {
+        item.name: (item, []) for item in dataclasses.fields(SharedSettings)
+    }
+    for name, method in METHODS.items():
+        for item in dataclasses.fields(method.Settings):
+            found.setdefault(item.name, (item, []))[1].append(name)
+    return found
 
 
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+def _refusal(method: str, name: str, known: list[str]) -> str:
+    others = settings_by_name().get(name, (None, []))[1]
+    if others:
+        return f"the method {method} has no setting {name!r}, which is for {', '.join(others)}."
+    return f"{name!r} is not a setting of the method {method}: its settings are {', '.join(known)}."
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _without_settings_of_others(method: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The values without what files of version 0.1 held for other methods.
+
+    Those files list the settings of all methods, whatever the method. Such a file is recognised by holding them all.
+    """
+    every = settings_by_name()
+    if not values.keys() >= _VERSION_0_1:
+        return values
+    own = {name for name, (_, methods) in every.items() if not methods or method in methods}
+    return {name: value for name, value in values.items() if name in own or name not in every}
 
 
-def _known(names: dict[str, Any]) -> None:
-    fields = [item.name for item in dataclasses.fields(TourConfig)]
-    for name in names:
-        _require(name in fields, f"{name!r} is not a setting: the settings are {', '.join(fields)}")
+# fmt: off
+_VERSION_0_1 = {
+    "method", "depth", "iterations", "budget", "anchor", "least_gain", "learning_rate", "momentum", "weight_decay", "p",
+    "tau", "score_weight", "early_stopping", "similarity_scale", "calibrate", "final_list", "positives",
+    "rocchio_alpha", "rocchio_beta", "rocchio_gamma", "interpolation_beta", "gradient_clip", "aggregation", "stopping",
+}
+# fmt: on
 
 
-def _require(condition: bool, problem: str) -> None:
-    if not condition:
-        raise TourError(f"{problem}.")
+def _presets() -> Iterator[tuple[str, TourConfig]]:
+    yield "default", TourConfig()
+    # What all columns of the paper's hyper-parameter table share.
+    paper = TourConfig("hard", momentum=0.99, weight_decay=0.01, p=0.5, tau=0.5, similarity_scale=1.0)
+    odqa = paper.replace(learning_rate=1.2, iterations=3, depth=10, score_weight=0.1)
+    yield "paper-odqa-phrases", odqa
+    yield "paper-passages-phrases", paper.replace(learning_rate=1.2, iterations=1, depth=100, score_weight=1.0)
+    yield "paper-passages-dpr", paper.replace(learning_rate=0.2, iterations=1, depth=100, score_weight=1.0)
+    # Where the published code departs from the paper's text.
+    yield "official", odqa.replace(weight_decay=0.1, gradient_clip=1.0, aggregation="softmax", stopping="nucleus")
+    # Baselines and peers: the method with its own defaults.
+    for name in ("dense", "rerank", "rocchio", "average", "rocchio-rerank", "average-rerank", "refit", "graph"):
+        yield name, TourConfig(name)
+
+
+PRESETS: Mapping[str, TourConfig] = dict(_presets())

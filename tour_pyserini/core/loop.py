@@ -1,6 +1,7 @@
-"""TouR's loop (Section 3): retrieve, label, stop?, update, again - for all queries together."""
+"""TouR's loop (Section 3): retrieve, label, stop?, update, for all queries together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -8,25 +9,34 @@ import numpy as np
 from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.methods import METHODS
-from tour_pyserini.core.pool import Pool, Score, Vectors
+from tour_pyserini.core.ledger import Ledger, Score, Vectors
 
 Search = Callable[[Ids, Floats], Hits]
+"""Hits [a, m] for the vectors [a, d] of the queries in rows [a]."""
 
 
-class Step(NamedTuple):
-    """What happened to the active queries in one iteration.
+class StopReason(StrEnum):
+    """Why a query stopped."""
+
+    AGREEMENT = "agreement"
+    NOTHING_TO_GAIN = "nothing left worth a label"
+    BUDGET = "budget"
+    ROUNDS = "rounds"
+    NO_CANDIDATES = "no candidates"
+
+
+class Round(NamedTuple):
+    """What happened to the active queries in one round.
 
     Attributes:
         t: how many updates the queries had seen.
         rows: [n] which queries of the batch these are.
         queries: [n, d] their vectors q_t.
         hits: [n, m] their retrieval.
-        candidates: what the update learns from, labelled.
+        candidates: what the update learns from, with labels.
         target: [n, k] the distribution T.
         step_size: eta_t of the update that follows; None where there is none or the rule has no steps.
-        stopped: [n] true for the queries that leave now because they agree with the labels, or need no more.
-        last: whether this was the last iteration for all of them.
+        stops: [n] why each query stops now; None for those that go on.
     """
 
     t: int
@@ -36,8 +46,7 @@ class Step(NamedTuple):
     candidates: Candidates
     target: Floats
     step_size: float | None
-    stopped: Flags
-    last: bool
+    stops: Sequence[StopReason | None]
 
 
 class Outcome(NamedTuple):
@@ -48,14 +57,16 @@ class Outcome(NamedTuple):
         queries: [n, d] the optimised vectors.
         hits: [n, m] each query's last retrieval.
         updates: [n] how often each was updated.
-        pool: all labels bought, and their vectors, with the scale of similarities.
+        ledger: all labels bought, with the candidates' vectors.
+        scale: the factor that puts similarities on the scale of labels.
     """
 
     start: Floats
     queries: Floats
     hits: Hits
     updates: Ids
-    pool: Pool
+    ledger: Ledger
+    scale: float
 
 
 def optimise(
@@ -66,50 +77,89 @@ def optimise(
     vectors: Vectors,
     score: Score,
     calibration: Calibration | None = None,
-    observe: Callable[[Step], None] | None = None,
+    observe: Callable[[Round], None] | None = None,
 ) -> Outcome:
     """Optimise the query vectors at test time.
 
     Args:
         queries: [n, d] the encoder's vectors q_0; float32 or float64, and the result is of the same kind.
         config: the method and its settings.
-        search: hits [a, m], m >= depth where the index has as many, for the vectors [a, d] of the rows [a].
+        search: hits [a, m] for the vectors [a, d] of the rows [a]; m >= depth where the index has as many.
         vectors: vectors [p, d] of the candidates [p].
-        score: re-ranker logits [p] of p pairs: rows [p] and candidates [p].
-        calibration: what earlier queries say of the scale of similarities, for a method that fits it; it learns from
-            these, too.
-        observe: called after each iteration, for traces and progress.
+        score: re-ranker scores [p] of p pairs: rows [p] and candidates [p].
+        calibration: finds the scale of similarities where the settings ask for it.
+        observe: called after each round, for traces and progress.
     """
-    method = METHODS[config.method](config, queries)
-    iterations = config.rounds if method.updates else 0
-    scale = (calibration or Calibration()) if config.calibrates else config.similarity_scale
-    pool = Pool(score=score, vectors=vectors if iterations else None, scale=scale)
-    query = queries.copy()
-    updates = np.zeros(len(query), dtype=np.int64)
+    rounds = config.rounds
+    method = config.new_method(queries)
+    ledger = Ledger(score=score, vectors=vectors if rounds else None)
+    calibration = (calibration or Calibration()) if config.calibrates else None
+    scale, labelled_before = calibration.scale if calibration else config.similarity_scale, False
+    query, updates = queries.copy(), np.zeros(len(queries), dtype=np.int64)
+
     active = np.arange(len(query))
     hits = search(active, query)
     final = Hits(hits.ids.copy(), hits.similarities.copy())
-    for t in range(iterations + 1):
-        last = t == iterations
-        buys = method.buys(last=last)
-        if last and not buys and observe is None:
+    for t in range(rounds + 1):
+        last, may_stop = t == rounds, config.early_stopping and t < rounds
+        labels_round = method.labels_round(last=last)
+        if last and not labels_round and observe is None:
             break
-        stopping = config.early_stopping and not last
-        budget = config.most_labels if buys else None
-        offered = pool.offer(active, hits, config.depth, new=method.keeps, budget=budget)
-        enough = method.settled(active, offered) & stopping
-        pool.meet(active, offered.without(enough | (method.keeps and last)), label=buys)
-        candidates = pool.candidates(active, query[active], None if method.keeps else offered)
+
+        # Label: the candidates of this round, but for queries that expect nothing from more labels.
+        budget = config.most_labels if labels_round else None
+        offered = ledger.choose(active, hits, config.depth, new_only=method.keeps_labels, budget=budget)
+        enough = method.nothing_to_gain(active, offered) & may_stop
+        entered = offered.without(enough | (last and method.keeps_labels))
+        ledger.enter(active, entered)
+        if labels_round:
+            labels = ledger.buy(active, entered)
+            if calibration and not labelled_before:
+                scale = calibration.add(entered.similarities, labels, entered.ids >= 0).scale
+            labelled_before = True
+        candidates = ledger.candidates(active, query[active], None if method.keeps_labels else offered, scale=scale)
         target = method.target(candidates)
-        stopped = enough | (method.agrees(candidates) & stopping)
+
+        # Stop?
+        agrees = method.agrees(candidates) & may_stop
+        stopped = enough | agrees | last
         if observe:
+            spent = (ledger.spent(active) >= config.budget) & (config.budget > 0)
+            stops = _reasons(enough, agrees, last=last, empty=offered.ids.max(axis=1) < 0, spent=spent)
             step_size = None if last else method.step_size(t)
-            observe(Step(t, active, query[active], hits, candidates, target, step_size, stopped, last))
-        if last or stopped.all():
+            observe(Round(t, active, query[active], hits, candidates, target, step_size, stops))
+        if stopped.all():
             break
+
+        # Update, and retrieve again.
         active, candidates, target = active[~stopped], candidates.only(~stopped), target[~stopped]
         query[active] = method.update(active, query[active], candidates, target, t)
         updates[active] += 1
         hits = search(active, query[active])
         final.ids[active], final.similarities[active] = hits
-    return Outcome(queries, query, final, updates, pool)
+    return Outcome(queries, query, final, updates, ledger, scale)
+
+
+def _reasons(enough: Flags, agrees: Flags, *, last: bool, empty: Flags, spent: Flags) -> list[StopReason | None]:
+    """Why each query stops, [n]; None where it goes on.
+
+    Args:
+        enough: [n] the method expects nothing from more labels.
+        agrees: [n] the first candidate agrees with the labels.
+        last: whether all rounds are over.
+        empty: [n] there was no candidate to label.
+        spent: [n] the budget is spent.
+    """
+    reasons: list[StopReason | None] = []
+    for i in range(len(enough)):
+        if agrees[i]:
+            reasons.append(StopReason.AGREEMENT)
+        elif not (enough[i] or last):
+            reasons.append(None)
+        elif spent[i] and (last or empty[i]):
+            reasons.append(StopReason.BUDGET)
+        elif empty[i]:
+            reasons.append(StopReason.NO_CANDIDATES)
+        else:
+            reasons.append(StopReason.NOTHING_TO_GAIN if enough[i] else StopReason.ROUNDS)
+    return reasons

@@ -5,8 +5,7 @@ import importlib.metadata
 import json
 import os
 import platform
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ def predictions_path(run: str | os.PathLike[str]) -> Path:
 def write_record(
     run: str | os.PathLike[str],
     *,
-    arguments: Mapping[str, Any],
+    command: Sequence[str],
     config: Any,
     files: Mapping[str, str | os.PathLike[str] | None],
     models: Mapping[str, str | None],
@@ -49,7 +48,7 @@ def write_record(
 
     Args:
         run: the run file.
-        arguments: the command's arguments by name.
+        command: words that make the same run again: `python -m tour_pyserini.` and the first, then the others.
         config: the settings that were used.
         files: paths of the inputs by role; the name of a prebuilt index is recorded as a name.
         models: fingerprints by role.
@@ -58,8 +57,7 @@ def write_record(
     """
     record = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": [Path(sys.argv[0]).stem, *sys.argv[1:]],
-        "arguments": {name: str(value) for name, value in arguments.items() if value is not None},
+        "command": list(command),
         "config": str(config),
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}},
         "files": {role: _identity(path) for role, path in files.items() if path is not None},

@@ -1,6 +1,5 @@
-"""The indexes of an experiment: built, or checked where they are there."""
+"""The indexes of an experiment: built, or checked where they exist."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -8,23 +7,23 @@ from typing import Any
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.archive import digests
+from tour_pyserini.pipeline.index_request import IndexRequest
+from tour_pyserini.pipeline.indexing import build_index
 from tour_pyserini.stores.phrases.phrase_index import read_settings
 
 
-def make_index(folder: Path, argv: list[str]) -> None:
-    """Build an index, or see that the one which is there is the one that the words describe."""
-    from tour_pyserini.cli.index_flags import index_arguments
-    from tour_pyserini.index import main as build
-
-    args = index_arguments(argv)
-    if not (folder / (PHRASE_INDEX if args.phrases else PASSAGE_INDEX)).is_file():
-        build(argv)
+def make_index(request: IndexRequest) -> None:
+    """Build an index, or check that the existing one is the one that the request describes."""
+    folder = Path(request.index)
+    if not (folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)).is_file():
+        build_index(request, progress=True)
         return
-    made = read_settings(folder) if args.phrases else _passage_settings(folder)
-    if made["corpus_sha256"] != digests({"corpus": Path(args.corpus)})["corpus"]:
-        raise TourError(f"{folder} was built from another corpus than {args.corpus}; remove it, or give --indexes DIR.")
-    wanted = _phrase_wishes(args) if args.phrases else _passage_wishes(args)
-    for name, value in wanted.items():
+    made = read_settings(folder) if request.phrases else _passage_settings(folder)
+    if made["corpus_sha256"] != digests({"corpus": Path(request.corpus)})["corpus"]:
+        raise TourError(
+            f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
+        )
+    for name, value in _expected_settings(request).items():
         if made[name] != value:
             what = "kind of index" if name == "index" else name
             raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")
@@ -35,21 +34,19 @@ def _passage_settings(folder: Path) -> dict[str, Any]:
     return {**made["settings"], "index": made["index"]}
 
 
-def _passage_wishes(args: argparse.Namespace) -> dict[str, Any]:
-    from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
-    from tour_pyserini.index import index_kind
+def _expected_settings(request: IndexRequest) -> dict[str, Any]:
+    """The settings that the request's index must have."""
+    # torch and Pyserini take seconds to start.
+    if request.phrases:
+        from tour_pyserini.pipeline.phrase_indexing import phrase_index_encoder, phrase_settings
 
-    given = ("pooling", "l2_norm", "max_length")
-    wanted = {"encoder_fingerprint": encoder_fingerprint(args.encoder), "prefix": args.prefix}
-    wanted |= {name: getattr(args, name) for name in given if getattr(args, name) is not None}
-    return {**wanted, "index": index_kind(args)}
+        settings = phrase_settings(request, request.open_corpus(), phrase_index_encoder(request))
+        # The folder of the encoder, and how many passages were encoded at once, change nothing.
+        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
+    else:
+        from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
 
-
-def _phrase_wishes(args: argparse.Namespace) -> dict[str, Any]:
-    from tour_pyserini.pipeline.index_inputs import open_corpus
-    from tour_pyserini.pipeline.phrase_indexing import phrase_index_encoder, phrase_index_kind, phrase_index_settings
-
-    settings = phrase_index_settings(args, open_corpus(args.corpus), phrase_index_encoder(args))
-    # Where the encoder's folder lies, and how many passages were encoded at once, change nothing.
-    wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
-    return {**wanted, "index": phrase_index_kind(args)}
+        wanted = {"encoder_fingerprint": encoder_fingerprint(request.encoder), "prefix": request.prefix}
+        given = {name: getattr(request, name) for name in ("pooling", "l2_norm", "max_length")}
+        wanted |= {name: value for name, value in given.items() if value is not None}
+    return {**wanted, "index": request.faiss_kind()}

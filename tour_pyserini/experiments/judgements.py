@@ -7,6 +7,7 @@ from tour_pyserini.data.qrels_file import read_qrels, write_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Experiment, cells, conditions_of, expanded
 from tour_pyserini.experiments.locations import Places
+from tour_pyserini.pipeline.judging import JudgeRequest, judge
 
 
 def searched_qrels(experiment: Experiment, name: str, places: Places, *, write: bool = True) -> Path | None:
@@ -63,10 +64,7 @@ def _by_answers(experiment: Experiment, name: str, places: Places) -> Path | Non
 
 
 def _judge(experiment: Experiment, name: str, places: Places, runs: Sequence[Path] = ()) -> Path:
-    from tour_pyserini.answers import main as judge
-
     collection, output = experiment.collections[name], places.qrels(name)
     topics, corpus = (expanded(text, places.variables) for text in (collection.topics, collection.corpus))
-    retrieved = ["--runs", *map(str, runs)] if runs else []
-    judge(["--topics", topics, "--corpus", corpus, "--output", str(output), *retrieved])
+    judge(JudgeRequest(topics=topics, corpus=corpus, output=str(output), runs=runs), progress=True)
     return output

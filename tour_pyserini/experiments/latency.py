@@ -1,6 +1,5 @@
 """Seconds per query as they would be without kept scores."""
 
-import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -8,15 +7,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.runs import read_run
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.encoders.queries import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of, expanded
 from tour_pyserini.experiments.locations import Places
 from tour_pyserini.experiments.planning import plan_search
+from tour_pyserini.pipeline.opener import Opener
+from tour_pyserini.pipeline.phrase_searching import phrase_input, phrase_searcher
+from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.pipeline.searching import reranker_options
+from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import written_whole
+from tour_pyserini.support.files import atomic_write
 
 TOPICS, HITS, WARM_UP = 8, 10, 10
 
@@ -71,35 +79,29 @@ def time_labels(experiment: Experiment, cell: Cell, places: Places) -> LabelTime
     Raises:
         TourError: if the cell has no run whose hits could be scored.
     """
-    from tour_pyserini.cli.search_flags import reranker_options
-    from tour_pyserini.rerankers import load_reranker
-
-    args = _arguments(experiment, cell, places)
+    request = _search_request(experiment, cell, places)
     queries, hits = _hits(experiment, cell, places)
-    pairs = _phrase_pairs(args, queries) if is_phrase_index(args.index) else _passage_pairs(args, queries, hits)
-    reranker: Any = load_reranker(args.reranker, **reranker_options(args))
+    phrases = is_phrase_index(request.index)
+    pairs = _phrase_pairs(request, queries) if phrases else _passage_pairs(request, queries, hits)
+    reranker: Any = load_reranker(request.reranker, **reranker_options(request))
     reranker.predict(pairs[:WARM_UP])
     started = time.perf_counter()
     reranker.predict(pairs)
     measured = LabelTime(len(pairs), time.perf_counter() - started)
-    with written_whole(_path(cell, places)) as file:
+    with atomic_write(_path(cell, places)) as file:
         file.write(json.dumps({"pairs": measured.pairs, "seconds": round(measured.seconds, 3)}) + "\n")
     return measured
 
 
-def _arguments(experiment: Experiment, cell: Cell, places: Places) -> argparse.Namespace:
-    """The arguments of a search in the cell."""
-    from tour_pyserini.cli.search_flags import search_parser
-
-    condition = next(iter(conditions_of(experiment, cell).values()))
-    search = plan_search(experiment, cell, condition, places, output=places.runs / "none", qrels=None)
-    return search_parser().parse_args(search.argv)
+def _search_request(experiment: Experiment, cell: Cell, places: Places) -> SearchRequest:
+    """A search in the cell."""
+    name, condition = next(iter(conditions_of(experiment, cell).items()))
+    planned = plan_search(experiment, cell, condition, places, output=places.runs / "none", qrels=None)
+    return planned.request(name)
 
 
 def _hits(experiment: Experiment, cell: Cell, places: Places) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Some queries of a run by id, and the docids it found for them."""
-    from tour_pyserini.data.topics import read_topics
-
     runs = [places.run(cell, name) for name in conditions_of(experiment, cell)]
     run = next((run for run in runs if run.is_file()), None)
     if run is None:
@@ -113,23 +115,17 @@ def _hits(experiment: Experiment, cell: Cell, places: Places) -> tuple[dict[str,
     return {qid: queries[qid] for qid in every}, {qid: hits[qid][:HITS] for qid in every}
 
 
-def _passage_pairs(args: argparse.Namespace, queries: Mapping[str, str], hits: Mapping[str, list[str]]) -> list[Pair]:
-    from tour_pyserini.data.texts import open_texts
-
-    texts = open_texts(args.corpus)
+def _passage_pairs(request: SearchRequest, queries: Mapping[str, str], hits: Mapping[str, list[str]]) -> list[Pair]:
+    texts = open_texts(str(request.corpus))
     return [(queries[qid], texts[docid]) for qid, docids in hits.items() for docid in docids]
 
 
-def _phrase_pairs(args: argparse.Namespace, queries: Mapping[str, str]) -> list[Pair]:
-    from tour_pyserini.encoders.queries import encode_queries
-    from tour_pyserini.pipeline.phrase_searching import anew, phrase_input, retriever
-    from tour_pyserini.stores.phrases.phrase_ids import Place, title_and_text
-
-    searcher, shown = retriever(args, anew), phrase_input(args)
+def _phrase_pairs(request: SearchRequest, queries: Mapping[str, str]) -> list[Pair]:
+    searcher, shown = phrase_searcher(request, Opener()), phrase_input(request)
     vectors = encode_queries(searcher.query_encoder, list(queries.values()), list(queries), searcher.dimension)
     found = searcher.batch_search(vectors, list(queries), HITS)
-    places = [(qid, Place(hit.docid, hit.begin, hit.end)) for qid, hits in found.items() for hit in hits]
-    return [(queries[qid], shown(*title_and_text(searcher.texts, at), at.begin, at.end)) for qid, at in places]
+    spans = [(qid, PhraseSpan(hit.docid, hit.begin, hit.end)) for qid, hits in found.items() for hit in hits]
+    return [(queries[qid], shown(*title_and_text(searcher.texts, span), span.begin, span.end)) for qid, span in spans]
 
 
 def _path(cell: Cell, places: Places) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tour_pyserini.demo.collection import CORPUS
+from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.experiments.definition import Cell, Experiment
 
 

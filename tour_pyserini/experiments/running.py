@@ -12,8 +12,9 @@ from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of
 from tour_pyserini.experiments.indexes import make_index
 from tour_pyserini.experiments.judgements import searched_qrels
 from tour_pyserini.experiments.locations import Places
-from tour_pyserini.experiments.planning import Search, index_argv, plan_search, settings_of, shown
-from tour_pyserini.experiments.session import EncodedOnce, Session
+from tour_pyserini.experiments.planning import PlannedIndex, PlannedSearch, plan_index, plan_search
+from tour_pyserini.pipeline.opener import Opener
+from tour_pyserini.pipeline.searching import search
 
 
 class Step(NamedTuple):
@@ -21,7 +22,7 @@ class Step(NamedTuple):
 
     cell: Cell
     condition: str
-    search: Search
+    search: PlannedSearch
     output: Path
 
 
@@ -40,51 +41,44 @@ def steps(
         for name, condition in conditions_of(experiment, cell, conditions).items():
             output = places.run(cell, name)
             plain, qrels = output.with_suffix(""), judged[cell.collection]
-            search = plan_search(experiment, cell, condition, places, output=plain, qrels=qrels)
-            yield Step(cell, name, search, output)
+            planned = plan_search(experiment, cell, condition, places, output=plain, qrels=qrels)
+            yield Step(cell, name, planned, output)
 
 
-def dry(experiment: Experiment, planned: Sequence[Step], places: Places) -> Iterator[str]:
-    """The commands as they are typed, indexes first."""
-    for _, argv in _indexes(experiment, planned, places):
-        yield shown("index", argv)
+def commands(experiment: Experiment, planned: Sequence[Step], places: Places) -> Iterator[str]:
+    """The equivalent command lines, indexes first."""
+    for index in _indexes(experiment, planned, places):
+        yield index.command()
     for step in planned:
-        yield shown("search", step.search.argv)
+        yield step.search.command()
 
 
 def make_runs(experiment: Experiment, planned: Sequence[Step], places: Places) -> int:
-    """Make the runs that are not there with these settings and inputs, and what indexes they need.
+    """Make the runs that do not exist with these settings and inputs, and the indexes that they need.
 
     Returns:
         How many runs were made.
     """
-    from tour_pyserini import search
-
     answers = answers_needed(experiment.measures)
-    # All settings are read before the first search: a mistake in the last condition should not show tomorrow.
-    settings = [settings_of(step.search, step.condition) for step in planned]
+    # All settings are read before the first search, so that a mistake in the last condition is reported at once.
+    requests = [step.search.request(step.condition) for step in planned]
     missing = [
-        step for step, config in zip(planned, settings, strict=True) if not _is_there(step, config, places, answers)
+        (step, request)
+        for step, request in zip(planned, requests, strict=True)
+        if not _is_there(step, request.config, places, answers)
     ]
-    for folder, argv in _indexes(experiment, missing, places):
-        make_index(folder, argv)
-    session, cell = _session(), None
-    for done, step in enumerate(missing):
+    for index in _indexes(experiment, [step for step, _ in missing], places):
+        make_index(index.request())
+    opener, cell = Opener(keep_query_vectors=True), None
+    for done, (step, request) in enumerate(missing):
         if cell is not None and cell[:2] != step.cell[:2]:
-            session = _session()  # what another encoder or corpus needs no more
+            opener = Opener(keep_query_vectors=True)  # the next collection or encoder needs nothing of this one
         cell = step.cell
         sys.stderr.write(f"[{done + 1}/{len(missing)}] {step.output.name}\n")
-        plain = step.output.with_suffix("")
-        search.main(step.search.argv, once=session.once)
-        pack(plain, step.output, settings=step.search.settings, inputs=step.search.inputs, answers=answers)
+        summary = search(request, opener=opener, progress=True)
+        sys.stderr.write(f"{summary.output}: {summary.costs}\n")
+        pack(summary.output, step.output, settings=step.search.settings, inputs=step.search.inputs, answers=answers)
     return len(missing)
-
-
-def _session() -> Session:
-    from tour_pyserini.encoders.encoder_loading import load_query_encoder
-    from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
-
-    return Session({load_query_encoder: EncodedOnce, load_phrase_encoder: EncodedOnce})
 
 
 def _is_there(step: Step, config: TourConfig, places: Places, answers: int) -> bool:
@@ -95,14 +89,13 @@ def _is_there(step: Step, config: TourConfig, places: Places, answers: int) -> b
     return is_current(record, settings=step.search.settings, config=config, inputs=step.search.inputs, answers=answers)
 
 
-def _indexes(experiment: Experiment, planned: Sequence[Step], places: Places) -> Iterator[tuple[Path, list[str]]]:
-    """The folder and the words of the index command, for each index that the runs need."""
+def _indexes(experiment: Experiment, planned: Sequence[Step], places: Places) -> Iterator[PlannedIndex]:
+    """Each index that the runs need, once."""
     seen: set[Path] = set()
     for step in planned:
         for kind in (experiment.indexes[step.cell.kind].vectors, step.cell.kind):
-            if kind is None or (argv := index_argv(experiment, step.cell, places, kind)) is None:
+            if kind is None or (index := plan_index(experiment, step.cell, places, kind)) is None:
                 continue
-            folder = places.index_folder(experiment, step.cell, kind)
-            if folder not in seen:
-                seen.add(folder)
-                yield folder, argv
+            if index.folder not in seen:
+                seen.add(index.folder)
+                yield index

@@ -8,11 +8,10 @@ import numpy as np
 from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.methods import METHODS
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import checked
+from tour_pyserini.rerankers.reranker import checked_scores
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()
@@ -45,11 +44,11 @@ class TourPrf(DenseVectorPrf):
         super().__init__()
         config = config or TourConfig()
         self.config = config.replace(iterations=1, budget=0)
-        method = METHODS[config.method]
-        if method.labels and texts is None:
+        method = config.method_class
+        if method.needs_labels and texts is None:
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else {}
-        self._reranker = load_reranker(reranker) if method.labels else None
+        self._reranker = load_reranker(reranker) if method.needs_labels else None
         self._topics = topics or {}
         self._calibration = Calibration()
 
@@ -63,18 +62,17 @@ class TourPrf(DenseVectorPrf):
         if not prf_candidates:
             return vector[0]
         vectors = np.array([[hit.vectors for hit in prf_candidates]], dtype=np.float32)
-        scores = np.zeros((1, len(prf_candidates)))
+        labels = np.zeros((1, len(prf_candidates)))
         if self._reranker and query:
-            scores[0] = checked(self._reranker, [(query, self._texts[hit.docid]) for hit in prf_candidates])
+            labels[0] = checked_scores(self._reranker, [(query, self._texts[hit.docid]) for hit in prf_candidates])
         # A hit's score may be anything by now; its similarity is its vector's with the query's.
         similarities = np.einsum("nkd,nd->nk", vectors, vector)
         ids = np.arange(len(prf_candidates))[None]
-        method = METHODS[self.config.method](self.config, vector)
+        method = self.config.new_method(vector)
         scale = self.config.similarity_scale
         if self.config.calibrates:
-            self._calibration.add(similarities, scores, ids >= 0)
-            scale = self._calibration.scale
-        candidates = Candidates(ids, vectors, scale * similarities, scores, scale)
+            scale = self._calibration.add(similarities, labels, ids >= 0).scale
+        candidates = Candidates(ids, vectors, scale * similarities, labels, scale)
         if self.config.early_stopping and method.agrees(candidates)[0]:
             return vector[0]
         return method.update(np.zeros(1, dtype=np.int64), vector, candidates, method.target(candidates), 0)[0]

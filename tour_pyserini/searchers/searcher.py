@@ -9,9 +9,8 @@ import numpy as np
 from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.loop import Outcome, Step, optimise
-from tour_pyserini.core.methods import METHODS
-from tour_pyserini.core.pool import Vectors
+from tour_pyserini.core.ledger import Vectors
+from tour_pyserini.core.loop import Outcome, Round, optimise
 from tour_pyserini.core.ranking import Ranking, rank
 from tour_pyserini.data.documents import UnknownDocument
 from tour_pyserini.data.texts import open_texts
@@ -19,7 +18,7 @@ from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import checked
+from tour_pyserini.rerankers.reranker import checked_scores
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.index_vectors import IndexVectors
@@ -34,21 +33,14 @@ from pyserini.search.faiss import DenseSearchResult, FaissSearcher, PrfDenseSear
 
 log = logging.getLogger(__name__)
 
-Observer = Callable[[Step, Sequence[str]], None]
-
-
-def _finite(vectors: Floats, q_ids: list[str]) -> Floats:
-    """The vectors [n, d], if no update led out of the world of numbers."""
-    lost = ~np.isfinite(vectors).all(axis=1)
-    if lost.any():
-        raise TourError(f"the vector of query {q_ids[int(lost.argmax())]!r} diverged; lower learning_rate or momentum.")
-    return vectors
+Observer = Callable[[Round, Sequence[str]], None]
+"""Called after each round of a batch with what happened and the query ids of the batch."""
 
 
 class TourSearcher(FaissSearcher):
     """A FaissSearcher whose queries are optimised at test time.
 
-    It wraps a FaissSearcher and has its methods, signatures and results, so it can stand wherever one can. A query
+    It wraps a FaissSearcher and has its methods, signatures and results, so it can be used wherever one can. A query
     given as a vector has no text to label and is searched as it is.
 
     Attributes:
@@ -81,7 +73,7 @@ class TourSearcher(FaissSearcher):
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
             remove_query: never retrieve the document whose docid is the query's id.
-            observe: called with every iteration of every batch and the batch's query ids.
+            observe: called after each round of a batch, with the query ids of the batch.
         """
         # FaissSearcher's own constructor would open an index; every attribute of the wrapped one is used instead.
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
@@ -91,35 +83,35 @@ class TourSearcher(FaissSearcher):
         self.searcher = searcher
         self.config = config or TourConfig()
         self.costs = Costs()
-        method = METHODS[self.config.method]
-        self._labels = method.labels
-        if method.labels and texts is None:
+        method = self.config.method_class
+        if method.needs_labels and texts is None:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else None
-        self._reranker = load_reranker(reranker) if method.labels else None
+        self._reranker = load_reranker(reranker) if method.needs_labels else None
         index = FaissIndex(searcher.index)
-        updates = method.updates and self.config.rounds > 0
-        self._vectors = self._open_vectors(vectors) if updates else None
-        # Only exact vectors that are there already make an index better: passages are not encoded for that.
-        refined = method.keeps and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
+        self._vectors = self._open_vectors(vectors) if self.config.rounds else None
+        # Hits of a compressed index are put in exact order if exact vectors are stored; no passage is encoded for it.
+        refined = (
+            method.keeps_labels and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
+        )
         self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
-        self._places = {docid: place for place, docid in enumerate(searcher.docids)} if remove_query else {}
+        self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query else {}
         self._observe = observe
         self._calibration = Calibration()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "searcher":  # not there yet: an object being copied or unpickled
+        if name == "searcher":  # an object being copied or unpickled has no attribute yet
             raise AttributeError(name)
         return getattr(self.searcher, name)
 
     @property
-    def _least(self) -> int:
-        """Hits that a search has to give: a rule that buys new labels each time has to see beyond those it has."""
-        return self.config.most_labels if METHODS[self.config.method].keeps else self.config.depth
+    def _least_hits(self) -> int:
+        """Hits that every search must return: a method that keeps its labels looks for candidates beyond those."""
+        return self.config.most_labels if self.config.method_class.keeps_labels else self.config.depth
 
     @property
     def similarity_scale(self) -> float:
-        """The factor that puts similarities on the scale of the scores: the configuration's, or as found so far."""
+        """The factor that puts similarities on the scale of labels: the config's, or the one found so far."""
         return self._calibration.scale if self.config.calibrates else self.config.similarity_scale
 
     def search(
@@ -165,7 +157,7 @@ class TourSearcher(FaissSearcher):
         if len(queries) != len(q_ids):
             raise TourError(f"{len(queries)} queries came with {len(q_ids)} ids; give one id per query.")
         if len(set(q_ids)) != len(q_ids):
-            twice = next(id_ for place, id_ in enumerate(q_ids) if id_ in q_ids[:place])
+            twice = next(id_ for i, id_ in enumerate(q_ids) if id_ in q_ids[:i])
             raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
         if k < 1:
             raise TourError(f"the number of hits must be at least 1, not {k}.")
@@ -193,22 +185,22 @@ class TourSearcher(FaissSearcher):
             config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
         with self.costs.stage("encode"):
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
-        own = np.array([self._places.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
+        own = np.array([self._positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
         outcome = optimise(
             encoded,
             config,
             search=lambda rows, vectors: self._search(
-                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least), own[rows], threads
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
             ),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
             calibration=self._calibration,
-            observe=(lambda step: self._observe(step, q_ids)) if self._observe else None,  # type: ignore[misc]
+            observe=(lambda round_: self._observe(round_, q_ids)) if self._observe else None,  # type: ignore[misc]
         )
         self.costs.queries += len(q_ids)
         self.costs.updates += int(outcome.updates.sum())
-        self.costs.pairs += outcome.pool.pairs
-        self.costs.reused += outcome.pool.requests - outcome.pool.pairs
+        self.costs.pairs += outcome.ledger.bought
+        self.costs.reused += outcome.ledger.requested - outcome.ledger.bought
         return outcome
 
     def _open_vectors(self, spec: Any) -> Vectors:
@@ -225,7 +217,7 @@ class TourSearcher(FaissSearcher):
             if not (own >= 0).any():
                 return self._index.search(vectors, k, threads=threads)
             hits = self._index.search(vectors, k + 1, threads=threads)
-            # A stable sort on "is the query's own" moves those to the end, where the extra column is cut off.
+            # A stable sort on "is the query's own document" moves it to the end, where the extra column is cut off.
             order = np.argsort(hits.ids == own[:, None], axis=1, kind="stable")
             ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
             similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
@@ -243,7 +235,7 @@ class TourSearcher(FaissSearcher):
             pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
         before = getattr(self._reranker, "misses", None)
         with self.costs.stage("label"):
-            scores = checked(self._reranker, pairs)
+            scores = checked_scores(self._reranker, pairs)
         self.costs.scored += len(pairs) if before is None else self._reranker.misses - before  # type: ignore[attr-defined]
         return scores
 
@@ -274,3 +266,13 @@ class TourSearcher(FaissSearcher):
 
     def _docid(self, id_: int) -> str:
         return self.searcher.docids[id_]
+
+
+def _finite(vectors: Floats, q_ids: list[str]) -> Floats:
+    """The vectors [n, d], checked for NaN and infinity."""
+    diverged = ~np.isfinite(vectors).all(axis=1)
+    if diverged.any():
+        raise TourError(
+            f"the vector of query {q_ids[int(diverged.argmax())]!r} diverged; lower learning_rate or momentum."
+        )
+    return vectors

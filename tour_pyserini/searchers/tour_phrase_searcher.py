@@ -7,7 +7,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.pool import Vectors
+from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.phrase_searcher import UNITS, PhraseHit, PhraseSearcher
@@ -47,7 +47,7 @@ class TourPhraseSearcher(TourSearcher):
             config: the method and its settings.
             unit: what a candidate is: a `phrase`, or a `passage`, by its best phrase.
             shown: what the re-ranker reads of a phrase; left out, what its folder says, else the default.
-            observe: called with every iteration of every batch and the batch's query ids.
+            observe: called after each round of a batch, with the query ids of the batch.
             predict: called with each query's id and its phrases, best first.
         """
         if unit not in UNITS:
@@ -81,7 +81,7 @@ class TourPhraseSearcher(TourSearcher):
 
     def _run(self, queries: Any, q_ids: list[str], k: int, threads: int) -> tuple[Floats, dict[str, list[PhraseHit]]]:
         # Room for the k best phrases and as many passages below them.
-        vectors, found = super().batch_run(queries, q_ids, 2 * max(k, self._least), threads)
+        vectors, found = super().batch_run(queries, q_ids, 2 * max(k, self._least_hits), threads)
         return vectors, {q_id: [self._hit(hit) for hit in hits] for q_id, hits in found.items()}
 
     def _hit(self, hit: Any) -> PhraseHit:
@@ -91,7 +91,7 @@ class TourPhraseSearcher(TourSearcher):
 
     def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
         with self.costs.stage("search"):
-            passages = max(k // 2, self._least)
+            passages = max(k // 2, self._least_hits)
             phrases = passages if self._unit == "phrase" else 0
             return self.searcher.finder.find(
                 np.asarray(vectors, dtype=np.float32), phrases=phrases, passages=passages, threads=threads

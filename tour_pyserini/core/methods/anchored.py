@@ -1,75 +1,93 @@
-"""The default: the query re-solved from the encoder's vector and all labels bought so far."""
+"""The default method: the query re-solved from the encoder's vector and all labels bought so far."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
-from tour_pyserini.core.fusion import intercept
-from tour_pyserini.core.labels import softmax
-from tour_pyserini.core.methods.base import Method
+from tour_pyserini.core.distributions import softmax
+from tour_pyserini.core.methods.method import Method
+from tour_pyserini.core.mixing import intercept
 from tour_pyserini.core.posterior import Posterior, posterior
-
-if TYPE_CHECKING:
-    from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.settings import NOT_NEGATIVE, POSITIVE, Settings, setting
 
 TOP = 10
-"""The part of the list whose relevance the next labels are compared with."""
+"""How many of the best labels the expected gain is compared with."""
 
 WORSE = 1.1
-"""How much larger errors have to become before an update is taken back."""
+"""How much larger leave-one-out errors must become before an update is undone."""
+
+SHOWN_TEMPERATURE = 2.0
+"""Temperature of the target that traces show; the regression itself fits the labels and has no target."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnchoredSettings(Settings):
+    """How firmly the query is held, and when labels are no longer worth their price."""
+
+    anchor: float = setting(
+        3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)", rule=POSITIVE, infinite=True
+    )
+    least_gain: float = setting(
+        0.2,
+        "anchored: stop when the next candidates are expected to hold less than this share of the relevance that "
+        "the first ten have; 0: never",
+        rule=NOT_NEGATIVE,
+    )
 
 
 class Anchored(Method):
     """The posterior mean of a Bayesian linear model of the re-ranker, whose prior is the encoder (docs/method.md).
 
-    No step size and no momentum: each round solves for the query anew, from q_0. A query whose labels are predicted
-    clearly worse by the new vector than by q_0, each label by the others, stays at q_0.
+    No step size and no momentum: each round solves for the query again, from q_0. A query goes back to q_0 if the new
+    vector predicts its labels clearly worse than q_0 does, each label from the others.
     """
 
-    keeps = True
+    Settings = AnchoredSettings
+    keeps_labels = True
 
-    def __init__(self, config: "TourConfig", queries: Floats) -> None:
-        super().__init__(config, queries)
-        self._intercept, self._spread, self._found = (np.zeros(len(queries)) for _ in range(3))
+    def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
+        super().__init__(settings, queries, rounds=rounds)
+        self._intercept, self._spread, self._relevance = (np.zeros(len(queries)) for _ in range(3))
         self._scale = 1.0
 
     def target(self, candidates: Candidates) -> Floats:
-        """softmax(s / tau): the labels as a distribution, for traces; the rule itself fits the scores."""
-        return softmax(candidates.scores.astype(np.float64) / self.config.tau)
+        """The labels as a distribution, softmax(s / 2): for traces only."""
+        return softmax(candidates.labels.astype(np.float64) / SHOWN_TEMPERATURE)
 
-    def settled(self, rows: Ids, offered: Hits) -> Flags:
-        """What is offered is expected to hold less than `least_gain` of the relevance that the first ten have.
+    def nothing_to_gain(self, rows: Ids, offered: Hits) -> Flags:
+        """The offered candidates are expected to hold less than `least_gain` of the relevance of the best ten.
 
-        Scores are log-odds of relevance. One that is predicted as m, with the spread that leaving labels out shows, is
-        relevant with the probability E[sigmoid(N(m, spread^2))], about sigmoid(m / sqrt(1 + pi spread^2 / 8)).
+        Labels are log-odds of relevance. A candidate whose predicted label is m, with the leave-one-out spread as its
+        error, is relevant with probability E[sigmoid(N(m, spread^2))], about sigmoid(m / sqrt(1 + pi spread^2 / 8)).
         """
         predicted = self._intercept[rows, None] + self._scale * offered.similarities
         damped = predicted / np.sqrt(1 + np.pi * self._spread[rows, None] ** 2 / 8)
         expected = np.where(offered.ids >= 0, _sigmoid(damped), 0).sum(axis=1)
-        return expected < self.config.least_gain * self._found[rows]
+        return expected < self.settings.least_gain * self._relevance[rows]
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The posterior mean given all labels; q_0 where that predicts them clearly worse."""
-        start, scores, mask = self.start[rows], candidates.scores, candidates.mask
+        start, labels, mask = self.start[rows], candidates.labels, candidates.mask
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
         similarities = candidates.scale * np.einsum("nkd,nd->nk", candidates.vectors, solved)
         self._scale = candidates.scale
-        self._intercept[rows] = intercept(scores, similarities, mask)[:, 0]
+        self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
         self._spread[rows] = np.where(worse, fit.prior_spreads, fit.spreads)
-        self._found[rows] = np.sort(np.where(mask, _sigmoid(scores), 0), axis=1)[:, -TOP:].sum(axis=1)
+        self._relevance[rows] = np.sort(np.where(mask, _sigmoid(labels), 0), axis=1)[:, -TOP:].sum(axis=1)
         return solved
 
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
         return posterior(
             start,
             candidates.vectors,
-            candidates.scores,
+            candidates.labels,
             candidates.mask,
             slope=candidates.scale,
-            anchor=self.config.anchor,
+            anchor=self.settings.anchor,
         )
 
 

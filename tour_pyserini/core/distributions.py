@@ -1,6 +1,6 @@
-"""Pseudo-labels: distributions over a query's k candidates, in log space.
+"""Distributions over a query's k candidates, computed in log space.
 
-The paper's clamp-free form: a candidate of vanishing probability keeps the gradient it should have.
+No probability is clamped, so a candidate whose probability is almost 0 keeps its full gradient.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ def log_softmax(logits: Floats) -> Floats:
     """Logarithm of the softmax over the last axis; minus infinity stays minus infinity.
 
     Args:
-        logits: [..., k]; a row of nothing but minus infinity stays one.
+        logits: [..., k]; a row that is minus infinity everywhere stays so.
     """
     largest = logits.max(axis=-1, keepdims=True)
     shifted = logits - np.where(np.isfinite(largest), largest, 0)
@@ -46,7 +46,7 @@ def nucleus(scores: Floats, *, tau: float, p: float) -> Flags:
 
 
 def marginal(similarities: Floats, members: Flags) -> Floats:
-    """P restricted to `members` and normalised again: the target whose gradient is that of Eq. 8.
+    """P restricted to `members` and normalised: the target whose gradient is that of Eq. 8.
 
     -log sum_H P has the gradient C^T (P - T) with T = P restricted to H.
     """

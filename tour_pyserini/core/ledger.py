@@ -1,0 +1,150 @@
+"""The ledger: the candidates that each query has met, with their vectors and the labels bought for them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Candidates, Floats, Hits, Ids
+
+Score = Callable[[Ids, Ids], Floats]
+"""Re-ranker scores [m] of m pairs, given as query rows [m] and candidate ids [m]."""
+Vectors = Callable[[Ids], Floats]
+"""Candidate vectors [m, d] for ids [m]."""
+
+
+class Labelled(NamedTuple):
+    """Everything labelled for one query, in the order in which it was met.
+
+    Attributes:
+        ids: [m] the candidates.
+        labels: [m] their labels.
+        vectors: [m, d] their vectors; None where no query is ever updated.
+    """
+
+    ids: Ids
+    labels: Floats
+    vectors: Floats | None
+
+
+class Ledger:
+    """Labels each (query, candidate) pair once and fetches its vector once, however often the loop meets it.
+
+    Attributes:
+        bought: labels bought so far.
+        requested: labels asked for so far; `requested - bought` were in the ledger already.
+    """
+
+    def __init__(self, *, score: Score, vectors: Vectors | None) -> None:
+        """Start an empty ledger; `vectors` is None when no query is ever updated."""
+        self.bought = self.requested = 0
+        self._score, self._vectors = score, vectors
+        self._entries: dict[tuple[int, int], int] = {}  # (row, id) to its position in the two arrays below
+        self._labels: Floats = np.empty(0)  # NaN: met, but not labelled
+        self._stack: Floats | None = None
+        self._met: dict[int, list[int]] = {}
+        self._spent: dict[int, int] = {}
+
+    def spent(self, rows: Ids) -> Ids:
+        """[n] labels bought for the queries in `rows` [n]."""
+        return np.array([self._spent.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+
+    def choose(self, rows: Ids, hits: Hits, depth: int, *, new_only: bool, budget: int | None) -> Hits:
+        """The candidates of a round: at most `depth` of each query's hits [n, m], best first.
+
+        Args:
+            rows: [n] which queries of the batch these are.
+            hits: their retrieval.
+            depth: most candidates of a query.
+            new_only: leave out what the query has met before.
+            budget: most labels that a query may have; unlabelled candidates beyond it are left out. None: no limit,
+                because nothing is labelled.
+        """
+        ids = np.full((len(rows), depth), -1, dtype=np.int64)
+        similarities = np.full(ids.shape, -np.inf, dtype=hits.similarities.dtype)
+        for i, row in enumerate(rows.tolist()):
+            left, count = None if budget is None else budget - self._spent.get(row, 0), 0
+            for id_, similarity in zip(hits.ids[i].tolist(), hits.similarities[i].tolist(), strict=True):
+                if count == depth or id_ < 0:
+                    break
+                entry = self._entries.get((row, id_))
+                if entry is not None and new_only:
+                    continue
+                if left is not None and (entry is None or np.isnan(self._labels[entry])):
+                    if not left:
+                        continue
+                    left -= 1
+                ids[i, count], similarities[i, count] = id_, similarity
+                count += 1
+        return Hits(ids, similarities)
+
+    def enter(self, rows: Ids, hits: Hits) -> None:
+        """Fetch the vectors of the hits [n, k] of the queries in `rows` [n], unless they are in the ledger."""
+        pairs = dict.fromkeys(_pairs(rows, hits))
+        fresh = [pair for pair in pairs if pair not in self._entries]
+        if not fresh:
+            return
+        if self._vectors is not None:
+            vectors = self._vectors(np.array([id_ for _, id_ in fresh], dtype=np.int64))
+            self._stack = vectors if self._stack is None else np.concatenate([self._stack, vectors])
+        self._labels = np.concatenate([self._labels, np.full(len(fresh), np.nan)])
+        for row, id_ in fresh:
+            self._entries[row, id_] = len(self._entries)
+            self._met.setdefault(row, []).append(id_)
+
+    def buy(self, rows: Ids, hits: Hits) -> Floats:
+        """Label the entered hits [n, k] of the queries in `rows` [n], unless they are labelled.
+
+        Returns:
+            [n, k] their labels, 0 where there is no hit.
+        """
+        mask = hits.ids >= 0
+        pairs = _pairs(rows, hits)
+        entries = np.array([self._entries[pair] for pair in pairs], dtype=np.int64)
+        _, first = np.unique(entries, return_index=True)
+        fresh = np.sort(first[np.isnan(self._labels[entries[first]])])
+        self.requested += len(entries)
+        self.bought += len(fresh)
+        if len(fresh):
+            bought = np.array(pairs, dtype=np.int64)[fresh]
+            self._labels[entries[fresh]] = self._score(bought[:, 0], bought[:, 1])
+            for row in bought[:, 0].tolist():
+                self._spent[row] = self._spent.get(row, 0) + 1
+        labels = np.zeros(mask.shape)
+        labels[mask] = self._labels[entries]
+        return labels
+
+    def candidates(self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: float) -> Candidates:
+        """The hits [n, k] of the queries [n, d] in `rows` [n] with what is known of them; None: all that they met."""
+        known = [self._met.get(row, []) for row in rows.tolist()] if hits is None else hits.ids.tolist()
+        ids = np.full((len(rows), max(1, *map(len, known))), -1, dtype=np.int64)
+        entries = ids.copy()
+        for i, (row, met) in enumerate(zip(rows.tolist(), known, strict=True)):
+            ids[i, : len(met)] = met
+            entries[i, : len(met)] = [self._entries.get((row, id_), -1) for id_ in met]
+        mask = ids >= 0
+        labels = np.where(mask, self._labels[entries] if len(self._labels) else -np.inf, -np.inf)
+        if self._stack is not None:
+            vectors = np.where(mask[..., None], self._stack[entries], 0)
+            similarities = np.einsum("nkd,nd->nk", vectors, queries)
+        else:
+            vectors = np.zeros((*ids.shape, queries.shape[1] if self._vectors else 0), dtype=queries.dtype)
+            similarities = np.zeros(ids.shape) if hits is None else hits.similarities
+        return Candidates(ids, vectors, np.where(mask, scale * similarities, -np.inf), labels, scale)
+
+    def labelled(self, row: int) -> Labelled:
+        """Everything labelled for the query in `row`."""
+        met = [(id_, self._entries[row, id_]) for id_ in self._met.get(row, [])]
+        met = [(id_, entry) for id_, entry in met if not np.isnan(self._labels[entry])]
+        entries = [entry for _, entry in met]
+        return Labelled(
+            np.array([id_ for id_, _ in met], dtype=np.int64),
+            self._labels[entries],
+            None if self._stack is None else self._stack[entries],
+        )
+
+
+def _pairs(rows: Ids, hits: Hits) -> list[tuple[int, int]]:
+    """(row, id) of every hit."""
+    mask = hits.ids >= 0
+    return list(zip(np.repeat(rows, mask.sum(axis=1)).tolist(), hits.ids[mask].tolist(), strict=True))

@@ -1,0 +1,85 @@
+"""What the loop asks of a method (an update rule)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
+from tour_pyserini.core.settings import Settings
+
+NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
+
+
+class Method(ABC):
+    """An update rule q_{t+1} = g(q_t, C_{1:k}), with what it remembers of n queries between updates.
+
+    A subclass says which settings it reads and what it needs from the loop, and computes `target` and `update`.
+
+    Attributes:
+        Settings: the class of its own settings.
+        shared_defaults: defaults of the settings that all methods share, where this method's differ.
+        needs_labels: whether the rule, or the final list, needs labels.
+        updates_query: whether the query vector changes at all.
+        keeps_labels: true: the rule learns from everything labelled so far, and labels are bought for new candidates
+            only. False: it learns from the first k candidates of the last retrieval.
+    """
+
+    Settings: ClassVar[type[Settings]] = Settings
+    shared_defaults: ClassVar[Mapping[str, Any]] = NO_DEFAULTS
+    needs_labels: ClassVar[bool] = True
+    updates_query: ClassVar[bool] = True
+    keeps_labels: ClassVar[bool] = False
+
+    def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
+        """Begin with the encoder's vectors.
+
+        Args:
+            settings: the method's own settings, an instance of its `Settings`.
+            queries: [n, d] the encoder's vectors q_0.
+            rounds: most updates of a query (T).
+        """
+        self.settings = settings
+        self.start = queries
+        self.rounds = rounds
+
+    @abstractmethod
+    def target(self, candidates: Candidates) -> Floats:
+        """The distribution T, [a, k], that the rule moves the queries towards."""
+
+    @abstractmethod
+    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
+        """The next vectors [a, d] of the queries in `rows` [a], whose vectors are `query` [a, d]."""
+
+    def labels_round(self, *, last: bool) -> bool:
+        """Whether this round's candidates are labelled. Labels of the last round come too late for a new update."""
+        return self.needs_labels and not (last and self.keeps_labels)
+
+    def nothing_to_gain(self, rows: Ids, offered: Hits) -> Flags:
+        """[a] true where labels of the offered candidates are not expected to change the list."""
+        return np.zeros(len(rows), dtype=bool)
+
+    def agrees(self, candidates: Candidates) -> Flags:
+        """[a] true where the first candidate already agrees with the labels, so that the query can stop."""
+        return np.zeros(len(candidates.ids), dtype=bool)
+
+    def step_size(self, t: int) -> float | None:
+        """The step size of the update after retrieval t = 0, 1, ...; None for a rule without steps."""
+        return None
+
+
+def first_candidates(candidates: Candidates, count: int) -> Flags:
+    """[a, k] true for the first `count` candidates of each query."""
+    return candidates.mask & (np.arange(candidates.ids.shape[1]) < count)
+
+
+def uniform(members: Flags) -> Floats:
+    """The uniform distribution over each query's members, [n, k]; zero where there is none."""
+    return members / np.maximum(members.sum(axis=-1, keepdims=True), 1)
+
+
+def mean_of(vectors: Floats, members: Flags) -> Floats:
+    """The mean of each query's member vectors, [n, d]; zero where there is none."""
+    return np.einsum("nk,nkd->nd", uniform(members).astype(vectors.dtype), vectors)

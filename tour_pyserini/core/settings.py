@@ -1,0 +1,90 @@
+"""Settings as immutable values: typed, checked, printed as text that parses back."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tour_pyserini.errors import TourError
+
+
+class Rule(NamedTuple):
+    """What a value must satisfy, and the words that say so."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+AT_LEAST_1 = Rule("must be at least 1", lambda value: value >= 1)
+NOT_NEGATIVE = Rule("cannot be negative", lambda value: value >= 0)
+POSITIVE = Rule("must be above 0", lambda value: value > 0)
+SHARE = Rule("must lie in [0, 1]", lambda value: 0 <= value <= 1)
+BELOW_1 = Rule("must lie in [0, 1)", lambda value: 0 <= value < 1)
+MASS = Rule("must lie in (0, 1]", lambda value: 0 < value <= 1)
+
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+
+
+def setting(
+    default: Any, help: str, *, rule: Rule | None = None, choices: tuple[str, ...] = (), infinite: bool = False
+) -> Any:
+    """A field of a `Settings` class.
+
+    Args:
+        default: its value if not given; its type is the setting's type (bool, int, float or str).
+        help: one line for `--help`.
+        rule: what a value must satisfy.
+        choices: the values that a word may have.
+        infinite: whether infinity is allowed.
+    """
+    return field(default=default, metadata={"help": help, "rule": rule, "choices": choices, "infinite": infinite})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base of all settings: values given as text are converted, and every value is checked.
+
+    Example:
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class StepSettings(Settings):
+        ...     step: float = setting(0.5, "step size", rule=POSITIVE)
+        >>> StepSettings(step="0.25")
+        StepSettings(step=0.25)
+    """
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            object.__setattr__(self, item.name, checked_value(item, getattr(self, item.name)))
+
+
+def checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
+    """`value` as the field's type.
+
+    Raises:
+        TourError: if it has another type, or breaks the field's rule.
+    """
+    kind: type = type(item.default)
+    try:
+        if kind is bool:
+            result: Any = {"true": True, "false": False}[str(value).lower()]
+        elif kind is int and isinstance(value, float) and not value.is_integer():
+            raise ValueError(value)
+        else:
+            result = kind(value)
+    except (KeyError, ValueError, TypeError, OverflowError):
+        raise TourError(f"{item.name} must be {_TYPE_NAMES[kind]}, not {value!r}.") from None
+    options: Mapping[str, Any] = item.metadata
+    if kind is float and not (math.isfinite(result) or (options["infinite"] and result == math.inf)):
+        raise TourError(f"{item.name} must be a finite number, not {value!r}.")
+    if options["choices"] and result not in options["choices"]:
+        raise TourError(f"{item.name} must be one of {', '.join(options['choices'])}, not {value!r}.")
+    rule: Rule | None = options["rule"]
+    if rule is not None and not rule.holds(result):
+        raise TourError(f"{item.name} {rule.words}, not {value}.")
+    return result
+
+
+def as_text(value: object) -> str:
+    """A setting's value as text that `checked_value` reads: `true` for True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,65 @@
+"""Index the embedded collection, search it in six ways, measure, and show one query path.
+
+Runs are written to runs/, judgements to qrels/.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.qrels_file import read_qrels, write_qrels
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.evaluation.comparison import compare
+from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_query, read_paths
+from tour_pyserini.evaluation.tables import FORMATS, means_table
+from tour_pyserini.pipeline.opener import Opener
+from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.pipeline.searching import search
+
+METHODS = ("dense", "rerank", "rocchio", "hard", "soft", "anchored")
+QRELS = "qrels/demo.trec"
+TRACE, PICTURE = "runs/demo.anchored.trace.jsonl", "runs/demo.path.png"
+MEASURES = ("nDCG@10", "Success@1", "R@10", "R@100")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    argparse.ArgumentParser(prog="python -m tour_pyserini.demo", description=__doc__, formatter_class=Help).parse_args(
+        argv
+    )
+    write_qrels(read_qrels(demo_collection.QRELS), QRELS)
+    opener, runs = Opener(), []
+    for method in METHODS:
+        request = SearchRequest(
+            topics="demo",
+            config=TourConfig(method),
+            output=f"runs/demo.{method}.trec",
+            hits=100,
+            trace=TRACE if method == "anchored" else None,
+        )
+        summary = search(request, opener=opener, progress=True)
+        sys.stderr.write(f"{summary.output}: {summary.costs}\n")
+        runs.append(summary.output)
+    sys.stdout.write("\n" + FORMATS["text"](means_table(compare(QRELS, runs, MEASURES))) + "\n")
+    _show_query_path()
+
+
+def _show_query_path() -> None:
+    relevant: dict[str, set[str]] = {}
+    for judgement in read_qrels(QRELS):
+        relevant.setdefault(judgement.query_id, set()).add(judgement.doc_id)
+    paths = read_paths(TRACE)
+    qid = most_improved_query(paths, relevant)
+    query = read_topics(demo_collection.QUERIES).topics[qid]["title"]
+    text = as_text(paths[qid], query, open_texts(demo_collection.CORPUS), relevant[qid])
+    draw(paths[qid], query, relevant[qid], PICTURE)
+    sys.stdout.write(f"\nThe path of one query (* judged relevant, + new):\n{text}\nAs a picture: {PICTURE}\n")
+
+
+if __name__ == "__main__":
+    run(main)

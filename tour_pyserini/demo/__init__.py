@@ -1,1 +1,0 @@
-"""A small collection written for this project, and the command that shows everything on it."""

@@ -1,0 +1,192 @@
+"""Comparing runs: from a request to a report."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.records import record_path
+from tour_pyserini.data.splits import read_splits
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_questions, read_topics
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.answer_matching import answers_are_patterns
+from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
+from tour_pyserini.evaluation.comparison import baseline_position, by_split, compare_with_baseline, measured
+from tour_pyserini.evaluation.examples import examples
+from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
+from tour_pyserini.evaluation.paired_tests import TESTS, gains
+from tour_pyserini.evaluation.tables import FORMATS, comparison_table, means_table, split_table
+from tour_pyserini.support.files import atomic_write, check_output
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+    from pyserini.query_iterator import QueryIterator
+
+log = logging.getLogger(__name__)
+
+MEASURES = ("nDCG@10", "R@100")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareRequest:
+    """Measure runs side by side; the fields are the flags of `python -m tour_pyserini.compare`.
+
+    Attributes:
+        qrels: judgements, TREC or BEIR.
+        runs: TREC runs; the record beside a run gives its costs.
+        measures: names of ir-measures, and EM@k or F1@k for predictions.
+        format: how tables are written: text, markdown, latex or csv.
+        output: write the report to this file.
+        baseline: one of the runs, compared with every other by a paired test.
+        test: the paired test: randomisation or t.
+        alpha: level of significance, after Holm's correction.
+        picture: draw gains by query on the first measure to this file.
+        show: show so many of the largest gains and losses; needs topics and corpus.
+        predictions: files of predicted answers, one per run.
+        splits: a file that puts queries into splits.
+        topics: texts of the queries.
+        corpus: texts of the documents.
+    """
+
+    qrels: str
+    runs: Sequence[str]
+    measures: Sequence[str] = MEASURES
+    format: str = "text"
+    output: str | None = None
+    baseline: str | None = None
+    test: str = "randomisation"
+    alpha: float = 0.05
+    picture: str | None = None
+    show: int | None = None
+    predictions: Sequence[str] | None = None
+    splits: str | None = None
+    topics: str | None = None
+    corpus: str | None = None
+
+    def __post_init__(self) -> None:
+        self._check_answers()
+        for name, value, choices in (("format", self.format, FORMATS), ("test", self.test, TESTS)):
+            if value not in choices:
+                raise TourError(f"--{name} must be one of {', '.join(choices)}, not {value!r}.")
+        if not 0 < self.alpha < 1:
+            raise TourError(f"--alpha must be between 0 and 1, not {self.alpha:g}.")
+        if self.baseline is None and (self.picture is not None or self.show is not None):
+            raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
+        if self.picture is not None:
+            check_picture(self.picture)
+        if self.show is None:
+            return
+        if self.show < 1:
+            raise TourError(f"--show must be at least 1, not {self.show}.")
+        if self.topics is None or self.corpus is None:
+            raise TourError("--show needs the texts of queries and documents; give --topics and --corpus.")
+        if self.format in ("latex", "csv"):
+            raise TourError(f"--show writes text, which --format {self.format} cannot hold; choose text or markdown.")
+
+    def _check_answers(self) -> None:
+        of_answers = [name for name in self.measures if is_answer_measure(name)]
+        if bool(of_answers) != bool(self.predictions):
+            raise TourError("EM@k and F1@k measure --predictions; give both, or neither.")
+        if self.predictions and len(self.predictions) != len(self.runs):
+            raise TourError(
+                f"there are {len(self.predictions)} files of predictions for {len(self.runs)} runs; give one each."
+            )
+        if len(of_answers) == len(self.measures):
+            raise TourError("--measures has no measure of runs; add one of ir-measures, such as Success@1.")
+        if self.predictions and self.topics is None:
+            raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
+
+
+class _Measured(NamedTuple):
+    """What the report is made of; `baseline` is the position of the baseline among the rows."""
+
+    rows: list[MeasuredRun]
+    baseline: int | None
+    qrels: list["Qrel"]
+    scorer: Scorer | ScorerWithAnswers
+    splits: Mapping[str, Set[str]] | None
+    topics: "QueryIterator | None"
+
+    def sides(self) -> tuple[MeasuredRun, list[MeasuredRun]]:
+        """The baseline, and the other runs."""
+        assert self.baseline is not None
+        return self.rows[self.baseline], self.rows[: self.baseline] + self.rows[self.baseline + 1 :]
+
+
+def compare_runs(request: CompareRequest) -> str:
+    """Measure runs side by side.
+
+    Returns:
+        The report; it is also written to `request.output`, and gains are drawn to `request.picture`, where given.
+    """
+    _check_outputs(request)
+    found = _measured(request)
+    report = "\n\n".join(_parts(request, found)) + "\n"
+    if request.output is not None:
+        with atomic_write(request.output) as file:
+            file.write(report)
+    if request.picture is not None:
+        _draw(found, request.picture)
+    return report
+
+
+def _check_outputs(request: CompareRequest) -> None:
+    """Find out before measuring that everything can be written, and over no input."""
+    inputs = [request.qrels, *request.runs, *(request.predictions or ()), request.splits, request.topics]
+    outputs = [output for output in (request.output, request.picture) if output is not None]
+    for output in outputs:
+        check_output(output, [*inputs, request.corpus, *(record_path(run) for run in request.runs)])
+    if len(outputs) == 2 and os.path.realpath(outputs[0]) == os.path.realpath(outputs[1]):
+        raise TourError(f"--output and --picture are both {request.output}; choose two files.")
+
+
+def _measured(request: CompareRequest) -> _Measured:
+    baseline = None if request.baseline is None else baseline_position(request.baseline, request.runs)
+    qrels = read_qrels(request.qrels)
+    scorer = Scorer([name for name in request.measures if not is_answer_measure(name)], qrels)
+    topics = None
+    # Pyserini takes seconds to start, so topics are read only where they are needed.
+    if request.topics is not None and (request.splits is not None or request.show is not None):
+        topics = read_topics(request.topics)
+    splits = None
+    if request.splits is not None:
+        order = None if topics is None else [str(qid) for qid in topics.topics]
+        splits = read_splits(request.splits, judged=scorer.queries, topics=order)
+    with_answers = None
+    if request.predictions and request.topics is not None:
+        regex = answers_are_patterns(request.topics)
+        if regex:
+            log.warning("the answers of %s are read as regular expressions, because of its name", request.topics)
+        with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
+    rows = measured(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
+    if with_answers is not None and request.predictions:
+        rows = [with_answers.add(row, file) for row, file in zip(rows, request.predictions, strict=True)]
+    return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
+
+
+def _parts(request: CompareRequest, found: _Measured) -> Iterator[str]:
+    """The parts of the report, one after the other."""
+    write = FORMATS[request.format]
+    yield write(means_table(found.rows))
+    if found.baseline is not None:
+        baseline, others = found.sides()
+        compared = compare_with_baseline(baseline, others, test=request.test)
+        yield write(comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha))
+    if found.splits is not None:
+        yield write(split_table(by_split(found.scorer, found.rows, found.splits)))
+    if found.baseline is not None and request.show is not None and found.topics is not None:
+        queries = {str(qid): text for qid, text in found.topics}
+        texts = open_texts(str(request.corpus))
+        shown = examples(*found.sides(), found.qrels, shown=request.show, queries=queries, texts=texts)
+        yield f"```\n{shown}\n```" if request.format == "markdown" else shown
+
+
+def _draw(found: _Measured, output: str) -> None:
+    baseline, others = found.sides()
+    measure = next(iter(baseline.values))
+    gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
+    draw_gains(gained, baseline=baseline.name, measure=measure, output=output)

@@ -1,0 +1,100 @@
+"""Showing one query path as a page: from a request to an HTML file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
+from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_paths
+from tour_pyserini.pipeline.indexing import demo_index
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.support.files import atomic_write, check_output
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRequest:
+    """Show a query path; the fields are the flags of `python -m tour_pyserini.page`.
+
+    Attributes:
+        trace: the file that `search --trace` wrote.
+        topics: the topics that were searched, or `demo`.
+        output: the page.
+        corpus: the passages.
+        qrels: judgements, to mark relevant passages.
+        index: an index with exact vectors, for the map of the query's movement.
+        topic: the query's id; if not given, the query whose relevant passage rose most.
+        shown: candidates shown per round.
+    """
+
+    trace: str
+    topics: str
+    output: str
+    corpus: str | None = None
+    qrels: str | None = None
+    index: str | None = None
+    topic: str | None = None
+    shown: int = 10
+
+
+class PageSummary(NamedTuple):
+    """What was written: the page, the query's id, its rounds, and whether the page has a map."""
+
+    output: Path
+    qid: str
+    rounds: int
+    has_map: bool
+
+
+def write_page(request: PageRequest) -> PageSummary:
+    """Write one query path as a self-contained HTML page."""
+    if request.topics == "demo":
+        request = replace(
+            request,
+            topics=str(demo_collection.QUERIES),
+            corpus=request.corpus or str(demo_collection.CORPUS),
+            qrels=request.qrels or str(demo_collection.QRELS),
+            index=request.index or str(demo_index()),
+        )
+    if not request.corpus:
+        raise TourError("--corpus is missing: the page shows the passages.")
+    check_output(request.output, [request.trace, request.topics, request.corpus, request.qrels])
+    relevant: dict[str, set[str]] = {}
+    for judgement in read_qrels(request.qrels) if request.qrels else ():
+        if judgement.relevance > 0:
+            relevant.setdefault(judgement.query_id, set()).add(judgement.doc_id)
+    paths = read_paths(request.trace)
+    if not paths:
+        raise TourError(f"{request.trace} is empty; make it with python -m tour_pyserini.search --trace.")
+    qid = request.topic or most_improved_query(paths, relevant)
+    if qid not in paths:
+        raise TourError(f"{request.trace} has no query {qid!r}; choose another --topic.")
+    queries = {str(id_): text for id_, text in read_topics(request.topics, only={qid})}
+    if qid not in queries:
+        raise TourError(
+            f"{request.topics} has no query {qid!r}, which the trace has; give the topics that were searched."
+        )
+    path, judged = paths[qid], relevant.get(qid, set())
+    svg = _map(path, judged, request.index)
+    page = as_page(path, queries[qid], open_texts(request.corpus), judged, shown=request.shown, svg=svg)
+    with atomic_write(request.output) as file:
+        file.write(page)
+    return PageSummary(Path(request.output), qid, len(path), svg is not None)
+
+
+def _map(path: Sequence[PathRound], relevant: set[str], index: str | None) -> str | None:
+    """The map, if the trace has query vectors and the index has those of the candidates."""
+    vectors = [round_.query for round_ in path if round_.query is not None]
+    if index is None or len(vectors) != len(path):
+        return None
+    queries = np.array(vectors)
+    docids = list(dict.fromkeys(docid for round_ in path for docid in round_.docids))
+    stored = EncodedCorpus.open(Path(index), docids=docids, dimension=queries.shape[1])
+    return as_svg(projected(queries, stored(np.arange(len(docids)))), path, docids, relevant)

@@ -1,0 +1,103 @@
+"""Requests: what a command is asked to do, as one immutable value."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tour_pyserini.errors import TourError
+
+
+def option(
+    default: Any = None,
+    help: str = "",
+    *,
+    group: str = "",
+    choices: tuple[str, ...] = (),
+    count: bool = False,
+    metavar: str | None = None,
+) -> Any:
+    """A field of a request.
+
+    Args:
+        default: its value if not given.
+        help: one line for `--help`.
+        group: the group of flags that `--help` shows it in.
+        choices: the words that it may be.
+        count: whether it must be a whole number above 0.
+        metavar: what `--help` shows for its value.
+    """
+    metadata = {"help": help, "group": group, "choices": choices, "count": count, "metavar": metavar}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Base of all requests. Each field is a flag of the command: `batch_size` is `--batch-size`."""
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, os.PathLike):
+                value = os.fspath(value)
+                object.__setattr__(self, item.name, value)
+            if value is None:
+                continue
+            flag = flag_name(item.name)
+            choices = item.metadata.get("choices", ())
+            for word in value if isinstance(value, tuple) else (value,):
+                if choices and word not in choices:
+                    raise TourError(f"{flag} must be one of {', '.join(choices)}, not {word!r}.")
+            is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            if item.metadata.get("count") and not is_count:
+                raise TourError(f"{flag} must be a whole number above 0, not {value!r}.")
+            if isinstance(item.default, bool) and not isinstance(value, bool):
+                raise TourError(f"{flag} is true or false, not {value!r}.")
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> Self:
+        """The request that flags describe.
+
+        Args:
+            flags: values by the flags' names, with hyphens or underscores.
+
+        Raises:
+            TourError: if the command has no such flag.
+        """
+        values = {name.replace("-", "_"): value for name, value in flags.items()}
+        names = {item.name for item in dataclasses.fields(cls)}
+        for name in values:
+            if name not in names:
+                raise TourError(f"there is no flag {flag_name(name)}.")
+        return cls(**values)
+
+    def flags(self) -> dict[str, Any]:
+        """The fields that differ from their defaults, by the flags' names."""
+        values = {item.name: (getattr(self, item.name), item.default) for item in dataclasses.fields(self)}
+        return {name.replace("_", "-"): value for name, (value, default) in values.items() if value != default}
+
+
+def flag_name(name: str) -> str:
+    """`--batch-size` for batch_size."""
+    return "--" + name.replace("_", "-")
+
+
+def words(flags: Mapping[str, Any]) -> list[str]:
+    """The words of a command line; true is the flag alone, false its negation.
+
+    Example:
+        >>> words({"method": "rerank", "depth": 30, "early-stopping": False})
+        ['--method', 'rerank', '--depth', '30', '--no-early-stopping']
+    """
+    result: list[str] = []
+    for name, value in flags.items():
+        if isinstance(value, bool):
+            result.append(f"--{name}" if value else f"--no-{name}")
+        elif isinstance(value, list | tuple):
+            result += [f"--{name}", *map(str, value)]
+        elif str(value).startswith("-"):
+            result.append(f"--{name}={value}")  # a separate word would be read as a flag
+        else:
+            result += [f"--{name}", str(value)]
+    return result

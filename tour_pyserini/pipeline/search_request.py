@@ -1,0 +1,219 @@
+"""What a search is asked to do."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from tour_pyserini.core.config import TourConfig, settings_by_name
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.request import Request, flag_name, option
+from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
+from tour_pyserini.rerankers.phrase_input import CONTEXTS
+
+QUERY_LENGTH = 256
+PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
+OUTPUT_FORMATS = ("trec", "msmarco", "kilt")
+
+# Groups of flags in --help.
+_INPUT, _OUTPUT, _WORK = "what is searched", "what is written", "how it works"
+_LABELS, _PHRASES = "where labels come from", "phrases, for an index made with --phrases"
+
+# Flags that only passage indexes have, and flags that only phrase indexes have.
+_PASSAGES_ONLY = (
+    *("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
+)
+_PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRequest(Request):
+    """Search topics and write a run; the fields are the flags of `python -m tour_pyserini.search`.
+
+    Example:
+        >>> SearchRequest(topics="scifact/queries.jsonl", index="indexes/scifact", config=TourConfig(budget=30)).hits
+        1000
+
+    Attributes:
+        topics: a file of topics, a Pyserini name, or `demo`.
+        index: a folder of an index, or the name of a prebuilt one.
+        corpus: the passages: a BEIR file, a Lucene index or a prebuilt name.
+        reranker: a cross-encoder's name, folder or object, or `default`.
+        config: the method and its settings.
+    """
+
+    topics: str = option(
+        dataclasses.MISSING,
+        "topics: a file (TSV, DPR, BEIR queries.jsonl), a Pyserini name, or `demo`",
+        group=_INPUT,
+    )
+    topics_format: str = option("default", "Pyserini's format of topics", group=_INPUT, metavar="FORMAT")
+    qrels: str | None = option(
+        None, "search only the topics judged in this TREC or BEIR file", group=_INPUT, metavar="FILE"
+    )
+    index: str | None = option(None, "FAISS index folder, or the name of a prebuilt index", group=_INPUT, metavar="DIR")
+    corpus: str | None = option(
+        None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", group=_INPUT, metavar="FILE"
+    )
+    vectors: str | None = option(
+        None,
+        "exact vectors for a compressed index: an encoded corpus, NAME:... of a registered source, or `encode`",
+        group=_INPUT,
+        metavar="DIR",
+    )
+    ef_search: int | None = option(None, "efSearch of an HNSW index", group=_INPUT, count=True)
+    remove_query: bool = option(False, "never retrieve the document that is the query", group=_INPUT)
+
+    output: str | None = option(None, "the run file (default: runs/TOPICS.METHOD.trec)", group=_OUTPUT, metavar="RUN")
+    output_format: str = option("trec", "format of the run", group=_OUTPUT, choices=OUTPUT_FORMATS)
+    output_queries: str | None = option(
+        None, "optimised query vectors, for Pyserini's --encoded-queries", group=_OUTPUT, metavar="DIR"
+    )
+    trace: str | None = option(
+        None, "JSON lines: candidates, labels and targets of each query and round", group=_OUTPUT, metavar="FILE"
+    )
+    trace_vectors: bool = option(
+        False, "write query vectors into the trace too, for python -m tour_pyserini.page", group=_OUTPUT
+    )
+    hits: int = option(1000, "hits per topic", group=_OUTPUT, count=True)
+    tag: str | None = option(None, "the run's tag (default: Tour-METHOD)", group=_OUTPUT)
+
+    batch_size: int = option(64, "topics that advance together", group=_WORK, count=True)
+    threads: int = option(1, "threads of search", group=_WORK, count=True)
+    encoder: str | None = option(
+        None,
+        "query encoder: a name, a folder, or `default`; if not given, the encoder that built the index",
+        group=_WORK,
+        metavar="NAME",
+    )
+    encoder_class: str | None = option(
+        None, "Pyserini's encoder class; inferred if not given", group=_WORK, metavar="CLASS"
+    )
+    tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_WORK, metavar="NAME")
+    pooling: str | None = option(
+        None, "pooling of an encoder of class auto", group=_WORK, choices=("cls", "mean", "last", "eos")
+    )
+    l2_norm: bool | None = option(None, "normalise vectors to unit length", group=_WORK)
+    query_prefix: str | None = option(None, "put before each query when it is encoded", group=_WORK, metavar="TEXT")
+    max_length: int | None = option(None, f"tokens of a query (default: {QUERY_LENGTH})", group=_WORK, count=True)
+    encoded_queries: str | None = option(
+        None, "vectors of queries instead of an encoder: a folder or a name", group=_WORK, metavar="DIR"
+    )
+    device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_WORK)
+
+    reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
+        "default", "a cross-encoder's name or folder, or `default` (ms-marco-MiniLM-L-12-v2)", group=_LABELS
+    )
+    reranker_threads: int | None = option(
+        None, "threads of the re-ranker (default: all cores)", group=_LABELS, count=True
+    )
+    reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_LABELS, count=True)
+    backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=_LABELS, choices=BACKENDS)
+    precision: str | None = option(
+        None,
+        "int8 is faster and gives other scores (default: the model's own)",
+        group=_LABELS,
+        choices=PRECISIONS,
+    )
+    cache: str | None = option(
+        None,
+        "the score cache (default: scores.sqlite in the cache folder)",
+        group=_LABELS,
+        metavar="FILE",
+    )
+    no_cache: bool = option(False, "do not read or write a score cache", group=_LABELS)
+
+    predictions: str | None = option(
+        None, "the phrases as JSON lines (default: RUN.answers.jsonl)", group=_PHRASES, metavar="FILE"
+    )
+    unit: str | None = option(
+        None, "what is labelled and ranked (default: phrase)", group=_PHRASES, choices=("phrase", "passage")
+    )
+    max_words: int | None = option(None, "most words of a phrase (default: 10)", group=_PHRASES, count=True)
+    nprobe: int | None = option(
+        None, "how many lists of an inverted file are searched (default: the index's own)", group=_PHRASES, count=True
+    )
+    context: str | None = option(
+        None,
+        "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks "
+        "(default: what it was trained on, or 3)",
+        group=_PHRASES,
+        choices=CONTEXTS,
+    )
+    title: bool | None = option(
+        None, "whether it reads the title first (default: as it was trained, or yes)", group=_PHRASES
+    )
+    separator: str | None = option(
+        None,
+        'between title and text, e.g. " </s> " (default: as it was trained, or a blank)',
+        group=_PHRASES,
+        metavar="TEXT",
+    )
+
+    config: TourConfig = field(default_factory=TourConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.config, TourConfig):
+            raise TourError(f"config is a TourConfig, not {type(self.config).__name__}: TourConfig.parse reads text.")
+        if self.cache and self.no_cache:
+            raise TourError("--cache and --no-cache contradict each other; give one of them.")
+        if self.encoder and self.encoded_queries:
+            raise TourError("--encoder and --encoded-queries both give the queries' vectors; give one of them.")
+        if self.trace_vectors and not self.trace:
+            raise TourError("--trace-vectors adds to the trace; give --trace FILE too.")
+        if self.tag is not None and self.tag.split() != [self.tag]:
+            raise TourError(f"--tag {self.tag!r} does not fit a run file: give one word.")
+        if self.output_format == "kilt" and self.topics_format != "kilt":
+            raise TourError("--output-format kilt adds to KILT's topics: give them with --topics-format kilt.")
+        if self.context == "passage" and self.separator is not None:
+            raise TourError("--separator cannot be used with --context passage, which reads passages as they are.")
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> Self:
+        """The request that flags describe: those of the fields, `method`, `preset`, `config` and every setting."""
+        values = {name.replace("-", "_"): value for name, value in flags.items()}
+        own = {"method", "preset", "config", "prf_depth", "prf_method", "rocchio_topk", *settings_by_name()}
+        config = config_from_flags({name: value for name, value in values.items() if name in own})
+        return super().from_flags({**{n: value for n, value in values.items() if n not in own}, "config": config})
+
+    def flags(self) -> dict[str, Any]:
+        """The fields and settings that differ from their defaults, by the flags' names."""
+        flags = {name: value for name, value in super().flags().items() if name != "config"}
+        default = TourConfig(self.config.method).settings()
+        settings = {name: value for name, value in self.config.settings().items() if value != default[name]}
+        return {**flags, "method": self.config.method, **{n.replace("_", "-"): value for n, value in settings.items()}}
+
+    def check_index_kind(self, *, phrases: bool) -> None:
+        """Refuse flags that this kind of index would ignore."""
+        for name in _PASSAGES_ONLY if phrases else _PHRASES_ONLY:
+            if getattr(self, name) not in (None, False):
+                kind = "a phrase index" if phrases else "not a phrase index"
+                raise TourError(f"{flag_name(name)} cannot be used: {self.index} is {kind}.")
+        if phrases and not self.corpus:
+            raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")
+
+
+def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
+    """The settings that flags describe.
+
+    Args:
+        flags: by name, with underscores: `preset` or `config` to start from, `method`, any setting, and Pyserini's
+            names `prf_depth`, `prf_method` and `rocchio_topk`.
+    """
+    given = dict(flags)
+    preset, path = given.pop("preset", None), given.pop("config", None)
+    prf_depth, prf_method = given.pop("prf_depth", 0), given.pop("prf_method", None) or "avg"
+    if prf_depth and "depth" in given:
+        raise TourError("--depth and --prf-depth are two names of one setting; give one of them.")
+    if preset and path:
+        raise TourError("--preset and --config both say where to start; give one of them.")
+    if "rocchio_topk" in given:
+        given.setdefault("positives", given.pop("rocchio_topk"))
+    if prf_depth:
+        given["depth"] = prf_depth
+        if not (preset or path):
+            given.setdefault("method", PRF_METHODS[prf_method])
+    if path:
+        return TourConfig.load(path).replace(**given)
+    return TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
