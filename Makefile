@@ -20,10 +20,11 @@ demo: $(STAMP)  ## search the embedded collection with and without TouR, and eva
 test: lint  ## everything that has to pass: lint, types, tests (PYTEST_ARGS="tests/core -k loop" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-lint: $(STAMP)  ## ruff and mypy
+lint: $(STAMP)  ## ruff, mypy and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 clean:  ## remove the environment and what tools left behind
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

