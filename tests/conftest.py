@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # tests share worlds.py
+sys.path.insert(0, str(Path(__file__).parent))  # tests import toy_collection.py and other modules of this folder
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The real search command, in a process of its own, on a small world."""
+"""The real search command, in a process of its own, on a small collection."""
 
 import itertools
 import json
@@ -8,7 +8,7 @@ import sys
 import faiss
 import numpy as np
 import pytest
-from worlds import World
+from toy_collection import ToyCollection
 
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main
@@ -23,26 +23,26 @@ def cache(tmp_path, monkeypatch):
 
 
 class Case:
-    """A world on disk and the flags that search it."""
+    """A collection on disk and the flags that search it."""
 
     def __init__(self, tmp_path, reranker):
         self.path = tmp_path
-        self.world = world = World(tmp_path)
+        self.collection = collection = ToyCollection(tmp_path)
         self.corpus = tmp_path / "corpus.jsonl"
-        lines = [{"_id": docid, "title": "", "text": text} for docid, text in world.texts.items()]
+        lines = [{"_id": docid, "title": "", "text": text} for docid, text in collection.texts.items()]
         self.corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.topics = tmp_path / "topics.tsv"
-        pairs = zip(world.q_ids, world.queries, strict=True)
+        pairs = zip(collection.q_ids, collection.queries, strict=True)
         self.topics.write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
-        vectors = np.stack([world.encoder.encode(query) for query in world.queries])
-        write_encoded_queries(tmp_path / "encoded", world.q_ids, world.queries, vectors)
+        vectors = np.stack([collection.encoder.encode(query) for query in collection.queries])
+        write_encoded_queries(tmp_path / "encoded", collection.q_ids, collection.queries, vectors)
         self.output = tmp_path / "runs" / "a.trec"
         self.reranker = reranker
 
     def flags(self, **changes):
         flags = {
             "topics": self.topics,
-            "index": self.world.folder,
+            "index": self.collection.folder,
             "corpus": self.corpus,
             "encoded-queries": self.path / "encoded",
             "reranker": self.reranker,
@@ -102,7 +102,7 @@ def test_every_method_writes_a_run_that_ir_measures_reads(case, method, tmp_path
 
     rows = lines_of(case.run("--method", method))
     assert len(rows) == 7 * 30
-    by_query = {q_id: [row for row in rows if row[0] == q_id] for q_id in case.world.q_ids}
+    by_query = {q_id: [row for row in rows if row[0] == q_id] for q_id in case.collection.q_ids}
     for hits in by_query.values():
         assert [int(row[3]) for row in hits] == list(range(1, 31))
         scores = [float(row[4]) for row in hits]
@@ -148,7 +148,7 @@ def test_record_says_how_the_run_was_made(case):
     assert TourConfig.parse(record["config"]) == TourConfig(method="soft", depth=4)
     assert record["run"]["sha256"] == sha256(case.output)
     assert record["files"]["corpus"]["sha256"] == sha256(case.corpus)
-    assert record["files"]["index"]["files"]["index"]["sha256"] == sha256(case.world.folder / "index")
+    assert record["files"]["index"]["files"]["index"]["sha256"] == sha256(case.collection.folder / "index")
     assert record["versions"]["pyserini"]
     assert len(record["models"]["reranker"]) >= 16
 
@@ -156,8 +156,8 @@ def test_record_says_how_the_run_was_made(case):
 def test_trace_tells_the_path(case, tmp_path):
     case.run(trace=tmp_path / "trace.jsonl", method="hard", depth=5, learning_rate=0.5)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
-    assert {step["qid"] for step in steps} == set(case.world.q_ids)
-    for q_id in case.world.q_ids:
+    assert {step["qid"] for step in steps} == set(case.collection.q_ids)
+    for q_id in case.collection.q_ids:
         path = [step for step in steps if step["qid"] == q_id]
         assert [step["t"] for step in path] == list(range(len(path)))
         assert path[0]["cosine"] == 1.0
@@ -185,7 +185,7 @@ def test_trace_is_json_where_candidates_have_no_label(case, tmp_path):
 def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
     case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_gain=0)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
-    for q_id in case.world.q_ids:
+    for q_id in case.collection.q_ids:
         path = [step for step in steps if step["qid"] == q_id]
         assert [len(step["docids"]) for step in path] == [5, 10, 10]
         assert set(path[0]["docids"]) < set(path[1]["docids"]) == set(path[2]["docids"])
@@ -197,7 +197,7 @@ def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
 def test_optimised_queries_serve_pyserinis_own_command(case, tmp_path):
     ours = case.run(output_queries=tmp_path / "optimised", method="hard", score_weight=0, depth=5, learning_rate=0.5)
     theirs = tmp_path / "theirs.trec"
-    flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", tmp_path / "optimised"]
+    flags = ["--topics", case.topics, "--index", case.collection.folder, "--encoded-queries", tmp_path / "optimised"]
     _pyserini([*flags, "--output", theirs, "--hits", "30"])
     # lambda = 0: TouR's final order is the retrieval's
     assert [row[:4] for row in lines_of(ours)] == [row[:4] for row in lines_of(theirs.read_text())]
@@ -206,7 +206,7 @@ def test_optimised_queries_serve_pyserinis_own_command(case, tmp_path):
 def test_dense_is_pyserinis_run(case, tmp_path):
     ours = case.run("--tag", "Faiss", method="dense", reranker=None, corpus=None)
     theirs = tmp_path / "theirs.trec"
-    flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", case.path / "encoded"]
+    flags = ["--topics", case.topics, "--index", case.collection.folder, "--encoded-queries", case.path / "encoded"]
     _pyserini([*flags, "--output", theirs, "--hits", "30"])
     assert ours == theirs.read_text()
 
@@ -215,7 +215,7 @@ def test_prf_flags_are_pyserinis(case, tmp_path):
     prf = ["--prf-depth", "5", "--prf-method", "avg"]
     ours = case.run(*prf, "--tag", "Faiss", reranker=None, corpus=None)
     theirs = tmp_path / "theirs.trec"
-    flags = ["--topics", case.topics, "--index", case.world.folder, "--encoded-queries", case.path / "encoded"]
+    flags = ["--topics", case.topics, "--index", case.collection.folder, "--encoded-queries", case.path / "encoded"]
     _pyserini([*flags, "--output", theirs, "--hits", "30", *prf])
     assert [row[:4] for row in lines_of(ours)] == [row[:4] for row in lines_of(theirs.read_text())]
 
@@ -234,7 +234,7 @@ def test_msmarco_and_kilt_formats(case, tmp_path):
     assert len(rows) == 210
     assert rows[0][2] == "1"
     topics = tmp_path / "kilt.jsonl"
-    pairs = zip(case.world.q_ids, case.world.queries, strict=True)
+    pairs = zip(case.collection.q_ids, case.collection.queries, strict=True)
     topics.write_text("".join(json.dumps({"id": q_id, "input": query}) + "\n" for q_id, query in pairs))
     records = case.run(topics=topics, topics_format="kilt", output_format="kilt", hits=3).splitlines()
     assert [len(json.loads(record)["output"][0]["provenance"]) for record in records] == [3] * 7
@@ -266,20 +266,20 @@ def write(name, text):
 
 
 def broken_index(case):
-    (case.world.folder / "index").write_bytes(b"not an index")
+    (case.collection.folder / "index").write_bytes(b"not an index")
     return {}
 
 
 def other_dimension(case):
     index = faiss.IndexFlatIP(4)
     index.add(np.ones((1, 4), dtype=np.float32))
-    faiss.write_index(index, str(case.world.folder / "index"))
-    (case.world.folder / "docid").write_text("d0\n")
+    faiss.write_index(index, str(case.collection.folder / "index"))
+    (case.collection.folder / "docid").write_text("d0\n")
     return {}
 
 
 def short_docids(case):
-    (case.world.folder / "docid").write_text("d0\n")
+    (case.collection.folder / "docid").write_text("d0\n")
     return {}
 
 

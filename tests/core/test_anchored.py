@@ -5,60 +5,58 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_loop import Empty, World
+from memory_corpus import MemoryCorpus, MemoryCorpusWithoutHits
 
 from tour_pyserini.core.candidates import Candidates, Hits
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.distributions import nucleus
 from tour_pyserini.core.posterior import stiffness
 from tour_pyserini.core.ranking import rank
 
 KEEPING = ["anchored", "anchored-soft", "anchored-hard", "refit", "regression", "graph"]
 
 
-def small_world(seed=0, size=60, n=4, d=6, hits=60):
+def random_corpus(seed=0, size=60, n=4, d=6, hits=60):
     random = np.random.default_rng(seed)
-    corpus = random.normal(size=(size, d))
-    corpus /= np.linalg.norm(corpus, axis=1, keepdims=True)
+    vectors = random.normal(size=(size, d))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     queries = random.normal(size=(n, d))
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     taste = queries + 0.8 * random.normal(size=queries.shape)
-    return World(corpus, 8 * taste @ corpus.T + random.normal(size=(n, size)), hits), queries
+    return MemoryCorpus(vectors, 8 * taste @ vectors.T + random.normal(size=(n, size)), hits), queries
 
 
 @pytest.mark.parametrize("method", KEEPING)
 @pytest.mark.parametrize("budget", [1, 7, 10, 25])
 def test_a_budget_is_spent_on_new_candidates_and_never_exceeded(method, budget):
-    world, queries = small_world()
+    corpus, queries = random_corpus()
     config = TourConfig(method=method, budget=budget, early_stopping=False)
-    outcome = world.run(queries, config)
-    assert outcome.pool.pairs == len(world.scored) == len(set(world.scored)) == budget * len(queries)
-    assert outcome.pool.requests == outcome.pool.pairs
+    outcome = corpus.run(queries, config)
+    assert outcome.ledger.bought == len(corpus.scored) == len(set(corpus.scored)) == budget * len(queries)
+    assert outcome.ledger.requested == outcome.ledger.bought
     for row in range(len(queries)):
         assert sorted(rank(outcome, row, config, hits=60).ids.tolist()) == list(range(60))
 
 
 def test_a_budget_bounds_the_papers_methods_too():
-    world, queries = small_world()
+    corpus, queries = random_corpus()
     config = TourConfig.preset("paper-odqa-phrases").replace(budget=13, early_stopping=False)
-    world.run(queries, config)
-    bought = np.bincount([row for row, _ in world.scored])
+    corpus.run(queries, config)
+    bought = np.bincount([row for row, _ in corpus.scored])
     assert (bought <= 13).all() and bought.max() > 10
 
 
 def test_an_infinite_anchor_is_mixed_reranking():
     """The labels then go to the first candidates of q_0, and the list is that of the mix."""
-    world, queries = small_world()
+    corpus, queries = random_corpus()
     anchored = TourConfig(anchor=np.inf, early_stopping=False)
-    outcome = world.run(queries, anchored)
+    outcome = corpus.run(queries, anchored)
     assert outcome.queries == pytest.approx(queries)
-    other, _ = small_world()
-    mix = TourConfig(
-        method="rerank", depth=30, score_weight=0.5, calibrate="never", similarity_scale=outcome.pool.scale
-    )
+    other, _ = random_corpus()
+    mix = TourConfig(method="rerank", depth=30, score_weight=0.5, calibrate="never", similarity_scale=outcome.scale)
     reranked = other.run(queries, mix)
     for row in range(len(queries)):
-        top = world.scored
+        top = corpus.scored
         assert {id_ for r, id_ in top if r == row} == {id_ for r, id_ in other.scored if r == row}
         ours, theirs = rank(outcome, row, anchored, hits=60), rank(reranked, row, mix, hits=60)
         labelled = {id_ for r, id_ in top if r == row}
@@ -73,10 +71,10 @@ def test_finds_what_the_reranker_likes_better_than_reranking_does():
     ):
         gains = []
         for seed in range(8):
-            world, queries = small_world(seed, size=400, hits=400)
-            outcome = world.run(queries, config)
+            corpus, queries = random_corpus(seed, size=400, hits=400)
+            outcome = corpus.run(queries, config)
             for row in range(len(queries)):
-                best = set(np.argsort(-world.scores[row])[:10].tolist())
+                best = set(np.argsort(-corpus.scores[row])[:10].tolist())
                 gains.append(len(best & set(rank(outcome, row, config, hits=10).ids.tolist())))
         found[config.method] = np.mean(gains)
     assert found["anchored"] > found["rerank"] + 0.5
@@ -85,10 +83,10 @@ def test_finds_what_the_reranker_likes_better_than_reranking_does():
 @given(seed=st.integers(0, 1000), stretch=st.floats(0.2, 20))
 @settings(deadline=None, max_examples=15)
 def test_unit_norm_and_longer_vectors_give_the_same_lists(seed, stretch):
-    world, queries = small_world(seed)
-    longer = World(stretch * world.corpus, world.scores, 60)
+    corpus, queries = random_corpus(seed)
+    longer = MemoryCorpus(stretch * corpus.matrix, corpus.scores, 60)
     config = TourConfig()
-    outcome, other = world.run(queries, config), longer.run(stretch * queries, config)
+    outcome, other = corpus.run(queries, config), longer.run(stretch * queries, config)
     for row in range(len(queries)):
         ours, theirs = rank(outcome, row, config, hits=60), rank(other, row, config, hits=60)
         assert ours.ids.tolist() == theirs.ids.tolist()
@@ -98,23 +96,25 @@ def test_unit_norm_and_longer_vectors_give_the_same_lists(seed, stretch):
 def test_easy_queries_stop_and_hard_ones_go_on():
     # Scores follow similarities. One query has its relevant passages first, and nothing below; for the other, what
     # comes next is as good as what came first.
-    corpus = np.linspace(1, 0, 80)[:, None]
-    steep, flat = 60 * (corpus[:, 0] - 0.97), 2 + 0.1 * corpus[:, 0]
-    world = World(corpus, np.stack([steep, flat]), 80)
+    vectors = np.linspace(1, 0, 80)[:, None]
+    steep, flat = 60 * (vectors[:, 0] - 0.97), 2 + 0.1 * vectors[:, 0]
+    corpus = MemoryCorpus(vectors, np.stack([steep, flat]), 80)
     config = TourConfig(budget=50, calibrate="never", similarity_scale=1.0)
-    outcome = world.run(np.ones((2, 1)), config)
-    assert [len(outcome.pool.labelled(row)[0]) for row in (0, 1)] == [10, 50]
-    never = World(corpus, np.stack([steep, flat]), 80).run(np.ones((2, 1)), config.replace(least_gain=0))
-    assert never.pool.pairs == 100
+    outcome = corpus.run(np.ones((2, 1)), config)
+    assert [len(outcome.ledger.labelled(row)[0]) for row in (0, 1)] == [10, 50]
+    never = MemoryCorpus(vectors, np.stack([steep, flat]), 80).run(np.ones((2, 1)), config.replace(least_gain=0))
+    assert never.ledger.bought == 100
 
 
 def test_an_update_that_predicts_labels_worse_is_taken_back():
     # The vectors say nothing of the scores: leaving a label out shows it.
     random = np.random.default_rng(5)
-    corpus = random.normal(size=(30, 40))
-    candidates = Candidates(np.arange(30)[None], corpus[None], corpus[None] @ np.ones(40), random.normal(size=(1, 30)))
+    vectors = random.normal(size=(30, 40))
+    candidates = Candidates(
+        np.arange(30)[None], vectors[None], vectors[None] @ np.ones(40), random.normal(size=(1, 30))
+    )
     start = np.full((1, 40), 0.1)
-    rule = METHODS["anchored"](TourConfig(anchor=0.001), start)
+    rule = TourConfig(anchor=0.001).new_method(start)
     assert rule.update(np.zeros(1, dtype=np.int64), start, candidates, rule.target(candidates), 0) == pytest.approx(
         start
     )
@@ -125,10 +125,10 @@ def test_an_update_that_predicts_labels_worse_is_taken_back():
 def test_newton_ends_where_the_gradient_vanishes(method, seed):
     random = np.random.default_rng(seed)
     vectors, start, scores = random.normal(size=(1, 6, 9)), random.normal(size=(1, 9)), random.normal(size=(1, 6))
-    config = TourConfig(method=method, tau=0.7, p=0.6, anchor=2.0)
+    config = TourConfig(method=method, tau=0.7, anchor=2.0, **({"p": 0.6} if method == "anchored-hard" else {}))
     scale = 1.3
     candidates = Candidates(np.arange(6)[None], vectors, scale * vectors @ start[0], scores, scale)
-    rule = METHODS[method](config, start)
+    rule = config.new_method(start)
     solved = rule._fit(start, candidates).queries[0]
     c, s = torch.tensor(vectors[0]), torch.tensor(scores[0])
     q = torch.tensor(solved, requires_grad=True)
@@ -136,7 +136,7 @@ def test_newton_ends_where_the_gradient_vanishes(method, seed):
     if method == "anchored-soft":
         loss = -(torch.softmax(s / config.tau, dim=0) * log_p).sum()
     else:
-        loss = -torch.logsumexp(log_p[torch.tensor(rule._nucleus(candidates)[0])], dim=0)
+        loss = -torch.logsumexp(log_p[torch.tensor(nucleus(scores, tau=config.tau, p=config.p)[0])], dim=0)
     kappa = stiffness(vectors, candidates.mask, config.anchor)[0]
     held = kappa / (2 * 6 * config.tau**2) * ((scale * q - scale * torch.tensor(start[0])) ** 2).sum()
     (loss + held).backward()
@@ -146,16 +146,16 @@ def test_newton_ends_where_the_gradient_vanishes(method, seed):
 def test_graph_goes_to_the_best_candidates_neighbours_and_back():
     searched = []
 
-    class Watched(World):
+    class Watched(MemoryCorpus):
         def search(self, rows, queries):
             searched.append(queries.copy())
             return super().search(rows, queries)
 
-    world, queries = small_world(n=1)
-    watched = Watched(world.corpus, world.scores, 60)
+    corpus, queries = random_corpus(n=1)
+    watched = Watched(corpus.matrix, corpus.scores, 60)
     outcome = watched.run(queries, TourConfig.preset("graph").replace(iterations=4))
-    first = sorted(watched.scored[:5], key=lambda pair: -world.scores[pair])[0][1]
-    assert searched[1][0] == pytest.approx(world.corpus[first])
+    first = sorted(watched.scored[:5], key=lambda pair: -corpus.scores[pair])[0][1]
+    assert searched[1][0] == pytest.approx(corpus.matrix[first])
     assert searched[2] == pytest.approx(queries)
     assert outcome.queries == pytest.approx(queries)
 
@@ -163,22 +163,22 @@ def test_graph_goes_to_the_best_candidates_neighbours_and_back():
 @pytest.mark.parametrize("method", ["rocchio-rerank", "average-rerank"])
 @pytest.mark.parametrize("budget", [0, 30])
 def test_feedback_then_reranking_labels_the_last_retrieval_alone(method, budget):
-    world, queries = small_world()
+    corpus, queries = random_corpus()
     config = TourConfig.preset(method).replace(budget=budget)
-    outcome = world.run(queries, config)
-    assert outcome.pool.pairs == 30 * len(queries)
+    outcome = corpus.run(queries, config)
+    assert outcome.ledger.bought == 30 * len(queries)
     assert (outcome.queries != queries).any()
     for row in range(len(queries)):
-        assert {id_ for r, id_ in world.scored if r == row} == set(outcome.hits.ids[row][:30].tolist())
+        assert {id_ for r, id_ in corpus.scored if r == row} == set(outcome.hits.ids[row][:30].tolist())
 
 
 @pytest.mark.parametrize("method", [*KEEPING, "rocchio-rerank", "average-rerank"])
 def test_a_query_without_hits_changes_nothing_else(method):
-    world, queries = small_world()
+    corpus, queries = random_corpus()
     config = TourConfig.preset(method) if method in ("refit", "graph") else TourConfig(method=method)
     config = config.replace(calibrate="never")
-    empty = Empty(world.corpus, world.scores, 60).run(queries, config)
-    full = World(world.corpus, world.scores, 60).run(queries, config)
+    empty = MemoryCorpusWithoutHits(corpus.matrix, corpus.scores, 60).run(queries, config)
+    full = MemoryCorpus(corpus.matrix, corpus.scores, 60).run(queries, config)
     assert np.isfinite(empty.queries).all()
     assert empty.queries[1:] == pytest.approx(full.queries[1:])
     assert rank(empty, 0, config, hits=6).ids.tolist() == []
@@ -186,15 +186,15 @@ def test_a_query_without_hits_changes_nothing_else(method):
 
 @pytest.mark.parametrize("method", [*KEEPING, "hard", "soft", "rerank", "rocchio", "rocchio-rerank"])
 def test_nothing_is_found_for_anybody(method):
-    world, queries = small_world()
-    world.search = lambda rows, vectors: Hits(np.full((len(rows), 60), -1), np.full((len(rows), 60), -np.inf))
-    outcome = world.run(queries, TourConfig(method=method))
+    corpus, queries = random_corpus()
+    corpus.search = lambda rows, vectors: Hits(np.full((len(rows), 60), -1), np.full((len(rows), 60), -np.inf))
+    outcome = corpus.run(queries, TourConfig(method=method))
     assert np.isfinite(outcome.queries).all()
-    assert not world.scored
+    assert not corpus.scored
     assert rank(outcome, 0, TourConfig(method=method), hits=6).ids.tolist() == []
 
 
 @pytest.mark.parametrize("method", ["anchored-soft", "anchored-hard"])
 def test_an_infinite_anchor_keeps_the_query_for_every_kind_of_label(method):
-    world, queries = small_world()
-    assert world.run(queries, TourConfig(method=method, anchor=np.inf)).queries == pytest.approx(queries)
+    corpus, queries = random_corpus()
+    assert corpus.run(queries, TourConfig(method=method, anchor=np.inf)).queries == pytest.approx(queries)

@@ -4,9 +4,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tour_pyserini.core.presets import PRESETS, preset_for
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.presets import PRESETS, preset_for
 from tour_pyserini.errors import TourError
 
 

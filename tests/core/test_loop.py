@@ -5,46 +5,10 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_corpus import MemoryCorpus, MemoryCorpusWithoutHits
 
-from tour_pyserini.core.candidates import Hits
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.loop import optimise
 from tour_pyserini.core.ranking import rank
-
-
-class World:
-    """A corpus in memory that counts what it is asked for."""
-
-    def __init__(self, corpus, scores, hits):
-        self.corpus, self.scores, self.hits = corpus, scores, hits
-        self.searched, self.scored, self.fetched = [], [], []
-
-    def search(self, rows, queries):
-        self.searched.append(rows.tolist())
-        similarities = queries @ self.corpus.T
-        order = np.argsort(-similarities, axis=1, kind="stable")[:, : self.hits]
-        return Hits(order, np.take_along_axis(similarities, order, axis=1))
-
-    def vectors(self, ids):
-        self.fetched += ids.tolist()
-        return self.corpus[ids]
-
-    def score(self, rows, ids):
-        self.scored += zip(rows.tolist(), ids.tolist(), strict=True)
-        return self.scores[rows, ids]
-
-    def run(self, queries, config, observe=None):
-        return optimise(queries, config, search=self.search, vectors=self.vectors, score=self.score, observe=observe)
-
-
-class Empty(World):
-    """A world that finds nothing for the first query."""
-
-    def search(self, rows, queries):
-        hits = super().search(rows, queries)
-        hits.ids[rows == 0], hits.similarities[rows == 0] = -1, -np.inf
-        return hits
-
 
 configs = st.builds(
     TourConfig,
@@ -74,17 +38,17 @@ configs = st.builds(
 @settings(deadline=None, max_examples=300)
 def test_batched_loop_equals_the_plain_one(config, seed, size, hits, twins):
     random = np.random.default_rng(seed)
-    corpus, queries = random.normal(size=(size, 4)), random.normal(size=(3, 4))
+    vectors, queries = random.normal(size=(size, 4)), random.normal(size=(3, 4))
     if twins and size > 1:  # ties: the same vector twice, and equal scores
-        corpus[1] = corpus[0]
+        vectors[1] = vectors[0]
     scores = np.round(3 * random.normal(size=(3, size)))
-    world = World(corpus, scores + np.arange(size) * 1e-7 * (not twins), max(config.depth, hits))
-    outcome = world.run(queries, config)
+    corpus = MemoryCorpus(vectors, scores + np.arange(size) * 1e-7 * (not twins), max(config.depth, hits))
+    outcome = corpus.run(queries, config)
     assert outcome.queries.dtype == np.float64
     bought = 0
     for row in range(3):
         q, order, fused, labels = oracle.tour(
-            corpus, queries[row], lambda i, row=row: world.scores[row, i], config, hits
+            vectors, queries[row], lambda i, row=row: corpus.scores[row, i], config, hits
         )
         ranking = rank(outcome, row, config, hits=hits)
         assert outcome.queries[row] == pytest.approx(q, abs=1e-9)
@@ -98,24 +62,24 @@ def test_batched_loop_equals_the_plain_one(config, seed, size, hits, twins):
             assert ranking.ids.tolist() == order
         assert (np.diff(ranking.scores) <= 1e-9).all()
         bought += len(labels)
-    assert outcome.pool.pairs == bought == len(world.scored) == len(set(world.scored))
-    assert outcome.pool.requests >= outcome.pool.pairs
+    assert outcome.ledger.bought == bought == len(corpus.scored) == len(set(corpus.scored))
+    assert outcome.ledger.requested >= outcome.ledger.bought
 
 
 def test_float32_stays_float32():
-    world = World(np.eye(3, dtype=np.float32), np.array([[0.0, 5.0, 1.0]]), 3)
-    outcome = world.run(np.array([[3, 2, 1]], dtype=np.float32), TourConfig(method="hard", similarity_scale=1.0))
+    corpus = MemoryCorpus(np.eye(3, dtype=np.float32), np.array([[0.0, 5.0, 1.0]]), 3)
+    outcome = corpus.run(np.array([[3, 2, 1]], dtype=np.float32), TourConfig(method="hard", similarity_scale=1.0))
     assert outcome.queries.dtype == np.float32
     assert outcome.updates.tolist() == [1] or outcome.updates[0] > 0
 
 
 def test_one_step_by_hand():
     # z = (2, 1); H = {1}; P = softmax; T = (0, 1): grad = (P0, P1 - 1)
-    world = World(np.eye(2), np.array([[0.0, 10.0]]), 2)
+    corpus = MemoryCorpus(np.eye(2), np.array([[0.0, 10.0]]), 2)
     config = TourConfig(
         method="hard", iterations=1, learning_rate=0.5, weight_decay=0.0, similarity_scale=1.0, score_weight=1.0
     )
-    outcome = world.run(np.array([[2.0, 1.0]]), config)
+    outcome = corpus.run(np.array([[2.0, 1.0]]), config)
     share = np.exp(2) / (np.exp(2) + np.exp(1))
     assert outcome.queries == pytest.approx(np.array([[2 - 0.5 * share, 1 + 0.5 * share]]))
     assert rank(outcome, 0, config, hits=2).ids.tolist() == [1, 0]
@@ -124,17 +88,17 @@ def test_one_step_by_hand():
 def test_stopped_queries_are_not_searched_again_and_nothing_is_paid_twice():
     # Query 0 agrees at once; query 1 does not.
     scores = np.array([[9.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
-    world = World(np.eye(3), scores, 3)
+    corpus = MemoryCorpus(np.eye(3), scores, 3)
     queries = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
-    outcome = world.run(
+    outcome = corpus.run(
         queries, TourConfig(method="hard", iterations=3, depth=2, learning_rate=0.1, similarity_scale=1.0)
     )
-    assert world.searched[0] == [0, 1]
-    assert all(rows == [1] for rows in world.searched[1:])
+    assert corpus.searched[0] == [0, 1]
+    assert all(rows == [1] for rows in corpus.searched[1:])
     assert outcome.updates[0] == 0
     assert outcome.queries[0].tolist() == queries[0].tolist()
-    assert len(world.scored) == len(set(world.scored)) == outcome.pool.pairs
-    assert len(world.fetched) == len(world.scored)
+    assert len(corpus.scored) == len(set(corpus.scored)) == outcome.ledger.bought
+    assert len(corpus.fetched) == len(corpus.scored)
 
 
 def test_dense_and_rocchio_never_label():
@@ -142,9 +106,9 @@ def test_dense_and_rocchio_never_label():
         raise AssertionError("labelled")
 
     for method in ("dense", "rocchio", "average"):
-        world = World(np.eye(3), np.zeros((1, 3)), 3)
-        world.score = refuse
-        outcome = world.run(np.array([[3.0, 2.0, 1.0]]), TourConfig(method=method, iterations=2))
+        corpus = MemoryCorpus(np.eye(3), np.zeros((1, 3)), 3)
+        corpus.score = refuse
+        outcome = corpus.run(np.array([[3.0, 2.0, 1.0]]), TourConfig(method=method, iterations=2))
         assert rank(outcome, 0, TourConfig(method=method), hits=3).scores.tolist() == sorted(
             outcome.hits.similarities[0].tolist(), reverse=True
         )
@@ -152,22 +116,25 @@ def test_dense_and_rocchio_never_label():
 
 def test_dense_and_rerank_fetch_no_vectors():
     for method in ("dense", "rerank"):
-        world = World(np.eye(3), np.array([[1.0, 2.0, 3.0]]), 3)
-        outcome = world.run(np.array([[3.0, 2.0, 1.0]]), TourConfig.preset(method))
-        assert not world.fetched
+        corpus = MemoryCorpus(np.eye(3), np.array([[1.0, 2.0, 3.0]]), 3)
+        outcome = corpus.run(np.array([[3.0, 2.0, 1.0]]), TourConfig.preset(method))
+        assert not corpus.fetched
     assert rank(outcome, 0, TourConfig.preset("rerank"), hits=3).ids.tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation", "rocchio", "average", "rerank"])
 def test_a_query_without_hits_changes_nothing_else(method):
     random = np.random.default_rng(0)
-    corpus, queries, scores = (
+    vectors, queries, scores = (
         random.normal(size=(6, 4)),
         random.normal(size=(2, 4)),
         random.normal(size=(2, 6)),
     )
     config = TourConfig(method=method, depth=4)
-    empty, full = Empty(corpus, scores, 6).run(queries, config), World(corpus, scores, 6).run(queries, config)
+    empty, full = (
+        MemoryCorpusWithoutHits(vectors, scores, 6).run(queries, config),
+        MemoryCorpus(vectors, scores, 6).run(queries, config),
+    )
     assert np.isfinite(empty.queries).all()
     assert empty.queries[1] == pytest.approx(full.queries[1])
     assert rank(empty, 0, config, hits=6).ids.tolist() == []
@@ -175,12 +142,12 @@ def test_a_query_without_hits_changes_nothing_else(method):
 
 def test_observer_sees_every_iteration():
     steps = []
-    world = World(np.eye(3), np.array([[0.0, 0.0, 9.0]]), 3)
+    corpus = MemoryCorpus(np.eye(3), np.array([[0.0, 0.0, 9.0]]), 3)
     config = TourConfig(method="hard", iterations=2, learning_rate=0.3, similarity_scale=1.0, weight_decay=0.0)
-    world.run(np.array([[30.0, 2.0, 1.0]]), config, observe=steps.append)
+    corpus.run(np.array([[30.0, 2.0, 1.0]]), config, observe=steps.append)
     assert [step.t for step in steps] == [0, 1, 2]
     assert [step.step_size for step in steps] == [0.3, 0.15, None]
-    assert [step.last for step in steps] == [False, False, True]
+    assert [step.stops for step in steps] == [[None], [None], ["rounds"]]
 
 
 def test_soft_labels_stop_on_the_highest_score_or_as_published_on_the_nucleus():
@@ -188,5 +155,5 @@ def test_soft_labels_stop_on_the_highest_score_or_as_published_on_the_nucleus():
     scores = 2 * np.log([[3.0, 5.0, 3.0]])
     queries = np.array([[3.0, 2.0, 1.0]])
     config = TourConfig(method="soft", tau=2.0, p=0.6, similarity_scale=1.0)
-    assert World(np.eye(3), scores, 3).run(queries, config).updates.tolist() != [0]
-    assert World(np.eye(3), scores, 3).run(queries, config.replace(stopping="nucleus")).updates.tolist() == [0]
+    assert MemoryCorpus(np.eye(3), scores, 3).run(queries, config).updates.tolist() != [0]
+    assert MemoryCorpus(np.eye(3), scores, 3).run(queries, config.replace(stopping="nucleus")).updates.tolist() == [0]

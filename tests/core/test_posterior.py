@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tour_pyserini.core.posterior import posterior, stiffness
 
 
-def world(seed, n=3, m=8, d=5):
+def labelled_candidates(seed, n=3, m=8, d=5):
     random = np.random.default_rng(seed)
     mask = random.random((n, m)) < 0.8
     mask[:, :2] = True
@@ -28,7 +28,7 @@ def least_squares(start, vectors, scores, slope, kappa):
 @given(seed=st.integers(0, 10**6), slope=st.floats(0.5, 40), anchor=st.floats(0.05, 20))
 @settings(deadline=None, max_examples=60)
 def test_equals_a_plain_solver(seed, slope, anchor):
-    start, vectors, scores, mask = world(seed)
+    start, vectors, scores, mask = labelled_candidates(seed)
     fit = posterior(start, vectors, np.where(mask, scores, -np.inf), mask, slope=slope, anchor=anchor)
     kappa = stiffness(vectors, mask, anchor)
     for row, there in enumerate(mask):
@@ -57,7 +57,7 @@ def test_by_hand():
 
 
 def test_an_infinite_anchor_keeps_the_query_and_none_follows_the_labels():
-    start, vectors, scores, mask = world(1, m=4, d=9)
+    start, vectors, scores, mask = labelled_candidates(1, m=4, d=9)
     kept = posterior(start, vectors, scores, mask, slope=7.0, anchor=np.inf)
     assert kept.queries == pytest.approx(start)
     assert kept.spreads == pytest.approx(kept.prior_spreads)
@@ -69,7 +69,7 @@ def test_an_infinite_anchor_keeps_the_query_and_none_follows_the_labels():
 @given(seed=st.integers(0, 10**6), stretch=st.floats(0.1, 50), worth=st.floats(0.1, 50))
 @settings(deadline=None, max_examples=40)
 def test_scales_of_encoder_and_reranker_do_not_matter(seed, stretch, worth):
-    start, vectors, scores, mask = world(seed)
+    start, vectors, scores, mask = labelled_candidates(seed)
     plain = posterior(start, vectors, scores, mask, slope=5.0, anchor=3.0)
     other = posterior(
         stretch * start, stretch * vectors, worth * scores, mask, slope=5.0 * worth / stretch**2, anchor=3.0

@@ -87,7 +87,7 @@ def test_an_empty_file_is_refused(tmp_path):
 
 
 @pytest.fixture
-def world(tmp_path):
+def scorer_with_runs(tmp_path):
     scorer = Scorer(["Success@1"], [Qrel(query, "a", 1) for query in ("q1", "q2", "q3", "q4")])
     hits = {"one": ("q1", "q2"), "two": ("q1", "q2", "q3", "q4")}
     for run, queries in hits.items():
@@ -95,9 +95,9 @@ def world(tmp_path):
     return scorer, measured(scorer, [Path(tmp_path / run) for run in hits])
 
 
-def test_means_of_splits_equal_values_computed_by_hand(world):
+def test_means_of_splits_equal_values_computed_by_hand(scorer_with_runs):
     splits = {"first": {"q1", "q2", "q3"}, "third": {"q3", "unjudged"}, "nobody": {"unjudged"}}
-    found = [(row.split, row.run, row.queries, row.means["Success@1"]) for row in by_split(*world, splits)]
+    found = [(row.split, row.run, row.queries, row.means["Success@1"]) for row in by_split(*scorer_with_runs, splits)]
     assert found[:4] == [
         ("first", "one", 3, pytest.approx(2 / 3)),
         ("first", "two", 3, 1),
@@ -111,6 +111,6 @@ def test_means_of_splits_equal_values_computed_by_hand(world):
     assert found[6:] == [("(no split)", "one", 1, 0), ("(no split)", "two", 1, 1)]  # q4
 
 
-def test_splits_without_judged_queries_are_refused(world):
+def test_splits_without_judged_queries_are_refused(scorer_with_runs):
     with pytest.raises(TourError, match="none of the queries in the splits is judged"):
-        by_split(*world, {"first": {"unjudged"}})
+        by_split(*scorer_with_runs, {"first": {"unjudged"}})

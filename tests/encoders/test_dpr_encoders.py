@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from tiny_r2d2 import TinyR2D2
+from toy_collection import HashReranker, TableEncoder, ToyCollection
 from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
-from worlds import HashReranker, TableEncoder, World
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
@@ -278,55 +278,55 @@ class TestScale:
     """Vectors of the size of DPR's: norms near 9, inner products of 50 to 100, and a similarity scale of 1."""
 
     @pytest.fixture
-    def world(self, tmp_path):
-        world = World(tmp_path, documents=200, queries=20)
+    def collection(self, tmp_path):
+        collection = ToyCollection(tmp_path, documents=200, queries=20)
         random = np.random.default_rng(5)
-        common = 8 * world.vectors[0]
-        world.vectors = (common + random.normal(size=world.vectors.shape) * 1.4).astype(np.float32)
-        world.write(faiss.IndexFlatIP(world.vectors.shape[1]))
+        common = 8 * collection.vectors[0]
+        collection.vectors = (common + random.normal(size=collection.vectors.shape) * 1.4).astype(np.float32)
+        collection.write(faiss.IndexFlatIP(collection.vectors.shape[1]))
         starts = (common + random.normal(size=(20, len(common))) * 1.4).astype(np.float32)
-        world.encoder = TableEncoder(dict(zip(world.queries, starts, strict=True)))
-        return world
+        collection.encoder = TableEncoder(dict(zip(collection.queries, starts, strict=True)))
+        return collection
 
-    def searched(self, world, config):
+    def searched(self, collection, config):
         from tour_pyserini import TourSearcher
 
-        searcher = TourSearcher(world.searcher(), HashReranker(), world.texts, config)
-        return searcher.batch_run(world.queries, world.q_ids, k=100)
+        searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
+        return searcher.batch_run(collection.queries, collection.q_ids, k=100)
 
     @pytest.mark.parametrize("method", ["hard", "soft"])
     @pytest.mark.parametrize("iterations", [1, 3])
-    def test_single_precision_agrees_with_double(self, world, method, iterations):
+    def test_single_precision_agrees_with_double(self, collection, method, iterations):
         config = TourConfig.preset("paper-passages-dpr").replace(method=method, iterations=iterations)
-        vectors, hits = self.searched(world, config)
+        vectors, hits = self.searched(collection, config)
         assert np.isfinite(vectors).all()
         moved = 0
-        for row, (q_id, query) in enumerate(zip(world.q_ids, world.queries, strict=True)):
+        for row, (q_id, query) in enumerate(zip(collection.q_ids, collection.queries, strict=True)):
 
             def score(i, query=query):
-                return float(HashReranker().predict([(query, world.texts[world.docids[i]])])[0])
+                return float(HashReranker().predict([(query, collection.texts[collection.docids[i]])])[0])
 
-            start = world.encoder.encode(query)
-            end, order, _, _ = oracle.tour(world.vectors.astype(float), start, score, config, 100)
+            start = collection.encoder.encode(query)
+            end, order, _, _ = oracle.tour(collection.vectors.astype(float), start, score, config, 100)
             assert np.linalg.norm(vectors[row] - end) <= 1e-4 * np.linalg.norm(end)
-            assert [hit.docid for hit in hits[q_id]] == [world.docids[i] for i in order]
+            assert [hit.docid for hit in hits[q_id]] == [collection.docids[i] for i in order]
             moved += not np.allclose(start, end)
         assert moved > 10
 
-    def test_one_update_is_not_longer_than_its_bound(self, world):
+    def test_one_update_is_not_longer_than_its_bound(self, collection):
         config = TourConfig.preset("paper-passages-dpr")
-        vectors, _ = self.searched(world, config)
-        starts = np.stack([world.encoder.encode(query) for query in world.queries])
-        widest = np.linalg.norm(world.vectors[:, None] - world.vectors[None], axis=-1).max()
+        vectors, _ = self.searched(collection, config)
+        starts = np.stack([collection.encoder.encode(query) for query in collection.queries])
+        widest = np.linalg.norm(collection.vectors[:, None] - collection.vectors[None], axis=-1).max()
         steps = np.linalg.norm(vectors - starts, axis=1)
         decay = config.weight_decay * np.linalg.norm(starts, axis=1)
         assert (steps <= config.learning_rate * (widest + decay) * 1.001).all()
         assert steps.max() > 0.1
 
-    def test_similarities_of_this_scale_give_peaked_probabilities(self, world):
-        starts = np.stack([world.encoder.encode(query) for query in world.queries])
-        assert np.linalg.norm(world.vectors, axis=1).mean() == pytest.approx(9, abs=1)
-        similarities = np.sort(starts @ world.vectors.T, axis=1)[:, ::-1][:, :100]
+    def test_similarities_of_this_scale_give_peaked_probabilities(self, collection):
+        starts = np.stack([collection.encoder.encode(query) for query in collection.queries])
+        assert np.linalg.norm(collection.vectors, axis=1).mean() == pytest.approx(9, abs=1)
+        similarities = np.sort(starts @ collection.vectors.T, axis=1)[:, ::-1][:, :100]
         assert 50 < np.median(similarities) < 100
 
         def largest(scale):

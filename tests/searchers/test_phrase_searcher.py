@@ -1,4 +1,4 @@
-"""From questions to answers with their places."""
+"""Searching phrases: questions to answers with their offsets."""
 
 import numpy as np
 import pytest

@@ -2,56 +2,56 @@
 
 import numpy as np
 import pytest
-from worlds import HashReranker, World
+from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourError, TourPrf, TourSearcher
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+def collection(tmp_path):
+    return ToyCollection(tmp_path)
 
 
-def test_rocchio_and_average_equal_pyserinis(world):
+def test_rocchio_and_average_equal_pyserinis(collection):
     from pyserini.search.faiss import DenseVectorAveragePrf, DenseVectorRocchioPrf
 
-    vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=10, return_vector=True)
+    vectors, hits = collection.searcher().batch_search(collection.queries, collection.q_ids, k=10, return_vector=True)
     pairs = [
         (TourConfig(method="average"), DenseVectorAveragePrf()),
         (TourConfig(method="rocchio", positives=3), DenseVectorRocchioPrf(0.9, 0.1, 0.1, 3, 7)),
     ]
     for config, theirs in pairs:
         ours = TourPrf(None, None, config)
-        expected = theirs.get_batch_prf_q_emb(world.q_ids, vectors, hits)
-        assert ours.get_batch_prf_q_emb(world.q_ids, vectors, hits) == pytest.approx(expected, abs=1e-6)
+        expected = theirs.get_batch_prf_q_emb(collection.q_ids, vectors, hits)
+        assert ours.get_batch_prf_q_emb(collection.q_ids, vectors, hits) == pytest.approx(expected, abs=1e-6)
         one = theirs.get_prf_q_emb(vectors[0], hits["q0"])
         assert ours.get_prf_q_emb(vectors[0], hits["q0"]) == pytest.approx(one, abs=1e-6)
 
 
 @pytest.mark.parametrize("early_stopping", [True, False])
 @pytest.mark.parametrize("method", ["hard", "soft"])
-def test_one_update_equals_the_searchers(world, method, early_stopping):
+def test_one_update_equals_the_searchers(collection, method, early_stopping):
     config = TourConfig(method=method, iterations=1, depth=10, early_stopping=early_stopping)
-    topics = dict(zip(world.q_ids, world.queries, strict=True))
-    vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=10, return_vector=True)
-    prf = TourPrf(HashReranker(), world.texts, config, topics=topics)
+    topics = dict(zip(collection.q_ids, collection.queries, strict=True))
+    vectors, hits = collection.searcher().batch_search(collection.queries, collection.q_ids, k=10, return_vector=True)
+    prf = TourPrf(HashReranker(), collection.texts, config, topics=topics)
     for hit in hits["q1"]:
         hit.score = 1000.0  # whatever it was ranked by
-    ours = prf.get_batch_prf_q_emb(world.q_ids, vectors, hits)
-    searcher = TourSearcher(world.searcher(), HashReranker(), world.texts, config)
-    expected, _ = searcher.batch_search(world.queries, world.q_ids, return_vector=True)
+    ours = prf.get_batch_prf_q_emb(collection.q_ids, vectors, hits)
+    searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
+    expected, _ = searcher.batch_search(collection.queries, collection.q_ids, return_vector=True)
     assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
 
 
-def test_no_candidates_no_update(world):
-    vector = world.encoder.encode("query 0")
-    assert np.array_equal(TourPrf(HashReranker(), world.texts).get_prf_q_emb(vector, [], query="query 0"), vector)
+def test_no_candidates_no_update(collection):
+    vector = collection.encoder.encode("query 0")
+    assert np.array_equal(TourPrf(HashReranker(), collection.texts).get_prf_q_emb(vector, [], query="query 0"), vector)
 
 
-def test_missing_text_is_named(world):
-    vectors, hits = world.searcher().batch_search(world.queries, world.q_ids, k=3, return_vector=True)
-    prf = TourPrf(HashReranker(), world.texts)
+def test_missing_text_is_named(collection):
+    vectors, hits = collection.searcher().batch_search(collection.queries, collection.q_ids, k=3, return_vector=True)
+    prf = TourPrf(HashReranker(), collection.texts)
     with pytest.raises(TourError, match="'q0'"):
-        prf.get_batch_prf_q_emb(world.q_ids, vectors, hits)
+        prf.get_batch_prf_q_emb(collection.q_ids, vectors, hits)
     with pytest.raises(TourError, match="query="):
         prf.get_prf_q_emb(vectors[0], hits["q0"])

@@ -3,7 +3,7 @@ import itertools
 import faiss
 import numpy as np
 import pytest
-from worlds import HashReranker, TableEncoder, World
+from toy_collection import HashReranker, TableEncoder, ToyCollection
 
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourQueryEncoder, TourSearcher
 
@@ -13,41 +13,43 @@ CONFIGS = [
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+def collection(tmp_path):
+    return ToyCollection(tmp_path)
 
 
-def tour(world, config=None, **options):
-    return TourSearcher(world.searcher(), HashReranker(), world.texts, config or TourConfig(depth=5), **options)
+def tour(collection, config=None, **options):
+    return TourSearcher(
+        collection.searcher(), HashReranker(), collection.texts, config or TourConfig(depth=5), **options
+    )
 
 
-def test_dense_gives_what_faiss_searcher_gives(world):
-    ours, theirs = tour(world, TourConfig.preset("dense")), world.searcher()
+def test_dense_gives_what_faiss_searcher_gives(collection):
+    ours, theirs = tour(collection, TourConfig.preset("dense")), collection.searcher()
     for k in (1, 10, 60):
         assert ours.search("query 3", k=k) == theirs.search("query 3", k=k)
-        assert ours.batch_search(world.queries, world.q_ids, k=k, threads=2) == theirs.batch_search(
-            world.queries, world.q_ids, k=k, threads=2
+        assert ours.batch_search(collection.queries, collection.q_ids, k=k, threads=2) == theirs.batch_search(
+            collection.queries, collection.q_ids, k=k, threads=2
         )
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.method)
-def test_one_query_and_a_batch_agree(world, config):
-    searcher = tour(world, config)
-    together = searcher.batch_search(world.queries, world.q_ids, k=20)
-    for query, q_id in zip(world.queries, world.q_ids, strict=True):
+def test_one_query_and_a_batch_agree(collection, config):
+    searcher = tour(collection, config)
+    together = searcher.batch_search(collection.queries, collection.q_ids, k=20)
+    for query, q_id in zip(collection.queries, collection.q_ids, strict=True):
         alone = searcher.search(query, k=20)
         assert [hit.docid for hit in alone] == [hit.docid for hit in together[q_id]]
         assert [hit.score for hit in alone] == pytest.approx([hit.score for hit in together[q_id]], abs=1e-5)
 
 
-def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(world):
-    searcher = tour(world, TourConfig(method="hard", depth=5, learning_rate=0.5))
-    vectors, hits = searcher.batch_search(world.queries, world.q_ids, k=12, return_vector=True)
+def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(collection):
+    searcher = tour(collection, TourConfig(method="hard", depth=5, learning_rate=0.5))
+    vectors, hits = searcher.batch_search(collection.queries, collection.q_ids, k=12, return_vector=True)
     assert vectors.shape == (7, 8)
-    first = np.stack([world.encoder.encode(query) for query in world.queries])
+    first = np.stack([collection.encoder.encode(query) for query in collection.queries])
     assert not np.allclose(vectors, first)
     for hit in hits["q2"]:
-        assert np.array_equal(hit.vectors, world.vectors[world.docids.index(hit.docid)])
+        assert np.array_equal(hit.vectors, collection.vectors[collection.docids.index(hit.docid)])
     vector, alone = searcher.search("query 2", k=12, return_vector=True)
     assert vector.shape == (1, 8)
     assert vector[0] == pytest.approx(vectors[2], abs=1e-6)
@@ -58,95 +60,95 @@ def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(world):
 
 @pytest.mark.parametrize("final_list", ["last", "union"])
 @pytest.mark.parametrize("k", [1, 3, 59, 60, 1000])
-def test_any_number_of_hits(world, k, final_list):
-    hits = tour(world, TourConfig(depth=5, final_list=final_list)).search("query 1", k=k)
+def test_any_number_of_hits(collection, k, final_list):
+    hits = tour(collection, TourConfig(depth=5, final_list=final_list)).search("query 1", k=k)
     assert len(hits) == len({hit.docid for hit in hits}) == min(k, 60)
     assert all(a.score >= b.score for a, b in itertools.pairwise(hits))
 
 
-def test_no_pair_is_scored_twice(world):
+def test_no_pair_is_scored_twice(collection):
     reranker = HashReranker()
     searcher = TourSearcher(
-        world.searcher(), reranker, world.texts, TourConfig(method="hard", depth=5, learning_rate=0.5)
+        collection.searcher(), reranker, collection.texts, TourConfig(method="hard", depth=5, learning_rate=0.5)
     )
-    searcher.batch_search(world.queries, world.q_ids)
+    searcher.batch_search(collection.queries, collection.q_ids)
     assert len(reranker.asked) == len(set(reranker.asked)) == searcher.costs.pairs == searcher.costs.scored
     assert searcher.costs.queries == 7
     assert searcher.costs.reused > 0
     assert set(searcher.costs.seconds) >= {"encode", "search", "label", "vectors"}
 
 
-def test_query_is_never_its_own_candidate(world):
-    world.docids[5] = "q0"
-    world.vectors[5] = world.encoder.encode("query 0")
-    world.texts["q0"] = "query 0"
-    world.write(faiss.IndexFlatIP(8))
+def test_query_is_never_its_own_candidate(collection):
+    collection.docids[5] = "q0"
+    collection.vectors[5] = collection.encoder.encode("query 0")
+    collection.texts["q0"] = "query 0"
+    collection.write(faiss.IndexFlatIP(8))
     reranker = HashReranker()
-    searcher = TourSearcher(world.searcher(), reranker, world.texts, TourConfig(depth=5), remove_query=True)
-    hits = searcher.batch_search(world.queries, world.q_ids, k=60)
+    searcher = TourSearcher(collection.searcher(), reranker, collection.texts, TourConfig(depth=5), remove_query=True)
+    hits = searcher.batch_search(collection.queries, collection.q_ids, k=60)
     assert "q0" not in {hit.docid for hit in hits["q0"]}
     assert len(hits["q0"]) == 59
     assert "q0" in {hit.docid for hit in hits["q1"]}
     assert ("query 0", "query 0") not in reranker.asked
 
 
-def test_stands_in_for_faiss_searcher(world):
-    searcher = tour(world)
+def test_stands_in_for_faiss_searcher(collection):
+    searcher = tour(collection)
     assert isinstance(searcher, FaissSearcher)
-    assert (searcher.dimension, searcher.num_docs, searcher.docids) == (8, 60, world.docids)
+    assert (searcher.dimension, searcher.num_docs, searcher.docids) == (8, 60, collection.docids)
 
 
-def test_hybrid_searcher_takes_it(world):
+def test_hybrid_searcher_takes_it(collection):
     from pyserini.search.hybrid import HybridSearcher
 
     class Sparse:
         def search(self, query, k):
-            return world.searcher().search(query, k)
+            return collection.searcher().search(query, k)
 
         def batch_search(self, queries, q_ids, k, threads):
-            return world.searcher().batch_search(queries, q_ids, k, threads)
+            return collection.searcher().batch_search(queries, q_ids, k, threads)
 
-    hybrid = HybridSearcher(tour(world), Sparse())
+    hybrid = HybridSearcher(tour(collection), Sparse())
     assert len(hybrid.search("query 1", k0=20, k=10)) == 10
-    assert set(hybrid.batch_search(world.queries, world.q_ids, k0=20, k=10)) == set(world.q_ids)
+    assert set(hybrid.batch_search(collection.queries, collection.q_ids, k0=20, k=10)) == set(collection.q_ids)
 
 
-def test_stock_searcher_with_our_encoder_retrieves_what_tour_retrieves(world):
+def test_stock_searcher_with_our_encoder_retrieves_what_tour_retrieves(collection):
     config = TourConfig(method="hard", depth=5, learning_rate=0.5, score_weight=0.0)
-    encoder = TourQueryEncoder(world.encoder, world.searcher(), HashReranker(), world.texts, config)
-    stock = FaissSearcher(str(world.folder), encoder)
-    ours = tour(world, config).batch_search(world.queries, world.q_ids, k=15)
-    theirs = stock.batch_search(world.queries, world.q_ids, k=15)
-    for q_id in world.q_ids:
+    encoder = TourQueryEncoder(collection.encoder, collection.searcher(), HashReranker(), collection.texts, config)
+    stock = FaissSearcher(str(collection.folder), encoder)
+    ours = tour(collection, config).batch_search(collection.queries, collection.q_ids, k=15)
+    theirs = stock.batch_search(collection.queries, collection.q_ids, k=15)
+    for q_id in collection.q_ids:
         # lambda = 0: TouR's final order is the retrieval's
         assert [hit.docid for hit in ours[q_id]] == [hit.docid for hit in theirs[q_id]]
     alone = [hit.docid for hit in stock.search("query 4", k=15)]
     assert alone == [hit.docid for hit in theirs["q4"]]
 
 
-def test_no_queries_no_vectors(world):
-    encoder = TourQueryEncoder(world.encoder, world.folder, HashReranker(), world.texts)
+def test_no_queries_no_vectors(collection):
+    encoder = TourQueryEncoder(collection.encoder, collection.folder, HashReranker(), collection.texts)
     assert encoder.encode_batch([]).shape == (0, 8)
-    assert tour(world).batch_search([], []) == {}
+    assert tour(collection).batch_search([], []) == {}
 
 
 def test_hits_do_not_depend_on_how_many_queries_are_searched_together(tmp_path):
-    world = World(tmp_path, documents=3000)
+    collection = ToyCollection(tmp_path, documents=3000)
     random = np.random.default_rng(1)
     queries = random.normal(size=(17_000, 8)).astype(np.float32)  # more than FAISS searches with one kernel
-    index = world.searcher()
+    index = collection.searcher()
     searcher = TourSearcher(index, None, None, TourConfig.preset("dense"))
     together = searcher.batch_search(queries, [str(i) for i in range(len(queries))], k=5)
     for i in range(0, 17_000, 500):
         assert searcher.search(queries[i], k=5) == together[str(i)]
 
 
-def test_rerank_by_hand(world):
+def test_rerank_by_hand(collection):
     reranker = HashReranker()
-    dense = [hit.docid for hit in world.searcher().search("query 0", k=60)]
-    score = {docid: reranker.predict([("query 0", world.texts[docid])])[0] for docid in dense}
+    dense = [hit.docid for hit in collection.searcher().search("query 0", k=60)]
+    score = {docid: reranker.predict([("query 0", collection.texts[docid])])[0] for docid in dense}
     expected = sorted(dense[:10], key=lambda docid: -score[docid]) + dense[10:]
-    assert [hit.docid for hit in tour(world, TourConfig.preset("rerank")).search("query 0", k=60)] == expected
+    assert [hit.docid for hit in tour(collection, TourConfig.preset("rerank")).search("query 0", k=60)] == expected
 
 
 class Broken(HashReranker):
@@ -175,44 +177,44 @@ class Broken(HashReranker):
         (lambda w: _encoder(w, np.full(8, np.nan)).search("query 0"), ["NaN"]),
     ],
 )
-def test_bad_input_is_one_sentence(world, change, names):
+def test_bad_input_is_one_sentence(collection, change, names):
     with pytest.raises(TourError) as caught:
-        change(world)
+        change(collection)
     assert all(name in str(caught.value) for name in names)
     assert "\n" not in str(caught.value)
 
 
-def _with(world, reranker):
-    return TourSearcher(world.searcher(), reranker, world.texts, TourConfig())
+def _with(collection, reranker):
+    return TourSearcher(collection.searcher(), reranker, collection.texts, TourConfig())
 
 
-def _encoder(world, vector):
-    world.encoder = TableEncoder({"query 0": vector})
-    return tour(world)
+def _encoder(collection, vector):
+    collection.encoder = TableEncoder({"query 0": vector})
+    return tour(collection)
 
 
 def test_distance_indexes_are_refused(tmp_path):
-    world = World(tmp_path, index=faiss.IndexFlatL2(8))
+    collection = ToyCollection(tmp_path, index=faiss.IndexFlatL2(8))
     with pytest.raises(TourError, match="inner product"):
-        tour(world)
+        tour(collection)
 
 
-def test_the_default_does_not_depend_on_who_is_searched_with_whom(world):
+def test_the_default_does_not_depend_on_who_is_searched_with_whom(collection):
     # The scale of similarities is found on the first queries; here it is given.
     config = TourConfig(calibrate="never", similarity_scale=5.0, depth=4, iterations=3)
-    together = tour(world, config).batch_search(world.queries, world.q_ids, k=20)
-    searcher = tour(world, config)
-    for query, q_id in zip(world.queries, world.q_ids, strict=True):
+    together = tour(collection, config).batch_search(collection.queries, collection.q_ids, k=20)
+    searcher = tour(collection, config)
+    for query, q_id in zip(collection.queries, collection.q_ids, strict=True):
         alone = searcher.search(query, k=20)
         assert [hit.docid for hit in alone] == [hit.docid for hit in together[q_id]]
 
 
-def test_the_scale_is_found_on_the_first_queries_and_kept(world, tmp_path):
+def test_the_scale_is_found_on_the_first_queries_and_kept(collection, tmp_path):
     from tour_pyserini.pipeline.batches import search_topics
 
     def lists(batch_size):
-        searcher = tour(world, TourConfig(depth=4, iterations=2))
-        topics = list(zip(world.q_ids, world.queries, strict=True))
+        searcher = tour(collection, TourConfig(depth=4, iterations=2))
+        topics = list(zip(collection.q_ids, collection.queries, strict=True))
         batches = list(search_topics(searcher, topics, hits=10, batch_size=batch_size, threads=1))
         assert len(batches[0].ids) == len(topics)  # fewer than the scale is found on
         return [[hit.docid for hit in batch.hits[q_id]] for batch in batches for q_id in batch.ids]
@@ -220,12 +222,12 @@ def test_the_scale_is_found_on_the_first_queries_and_kept(world, tmp_path):
     assert lists(1) == lists(64)
 
 
-def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(world, tmp_path):
-    coarse = world.write(faiss.IndexPQ(8, 2, 3, faiss.METRIC_INNER_PRODUCT), tmp_path / "pq")
+def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(collection, tmp_path):
+    coarse = collection.write(faiss.IndexPQ(8, 2, 3, faiss.METRIC_INNER_PRODUCT), tmp_path / "pq")
     config = TourConfig(depth=4, iterations=3)
-    exact = tour(world, config).batch_search(world.queries, world.q_ids, k=60)
-    inner = FaissSearcher(str(coarse), world.encoder)
-    refined = TourSearcher(inner, HashReranker(), world.texts, config, vectors=str(world.folder))
+    exact = tour(collection, config).batch_search(collection.queries, collection.q_ids, k=60)
+    inner = FaissSearcher(str(coarse), collection.encoder)
+    refined = TourSearcher(inner, HashReranker(), collection.texts, config, vectors=str(collection.folder))
     # Sixty documents are fewer than what is looked at: the order is that of the exact vectors throughout.
-    for q_id, hits in refined.batch_search(world.queries, world.q_ids, k=60).items():
+    for q_id, hits in refined.batch_search(collection.queries, collection.q_ids, k=60).items():
         assert [hit.docid for hit in hits] == [hit.docid for hit in exact[q_id]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
-from worlds import HashReranker
+from toy_collection import HashReranker
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import unit
+from toy_collection import unit
 
 from tour_pyserini.stores import flat_search
 from tour_pyserini.stores.faiss_index import FaissIndex

@@ -52,7 +52,7 @@ def ordered(spans):
 
 
 @st.composite
-def worlds(draw):
+def indexes_with_queries(draw):
     """An index and queries of small integers: inner products are exact and ties are common."""
     words = []
     for _ in range(draw(st.integers(1, 5))):
@@ -69,9 +69,11 @@ def worlds(draw):
 
 
 @settings(max_examples=150, deadline=None)
-@given(worlds(), st.integers(1, 6), st.integers(1, 8), st.sampled_from([1, 2, 1024]), st.sampled_from([1, 3]))
-def test_a_flat_index_finds_the_same_phrases_as_brute_force(world, max_words, k, fetch, completed):
-    index, queries = world
+@given(
+    indexes_with_queries(), st.integers(1, 6), st.integers(1, 8), st.sampled_from([1, 2, 1024]), st.sampled_from([1, 3])
+)
+def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, max_words, k, fetch, completed):
+    index, queries = index_with_queries
     finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
     before, finder_module.COMPLETED = finder_module.COMPLETED, completed
     try:

@@ -6,7 +6,7 @@ import logging
 import faiss
 import numpy as np
 import pytest
-from worlds import DIMENSION, HashReranker, World
+from toy_collection import DIMENSION, HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
@@ -41,13 +41,13 @@ def ivf_pq():
 
 @pytest.mark.parametrize("kind", [hnsw, ivf], ids=lambda kind: kind.__name__)
 def test_exact_indexes_give_the_result_of_a_flat_index(kind, tmp_path):
-    flat = World(tmp_path / "flat", documents=300)
-    other = World(tmp_path / "other", documents=300, index=kind())
+    flat = ToyCollection(tmp_path / "flat", documents=300)
+    other = ToyCollection(tmp_path / "other", documents=300, index=kind())
     config = TourConfig(depth=8)
     results = []
-    for world in (flat, other):
-        searcher = TourSearcher(world.searcher(), HashReranker(), world.texts, config)
-        results.append(searcher.batch_search(world.queries, world.q_ids, k=20, return_vector=True))
+    for collection in (flat, other):
+        searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
+        results.append(searcher.batch_search(collection.queries, collection.q_ids, k=20, return_vector=True))
     assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
     for q_id in flat.q_ids:
         assert [hit.docid for hit in results[0][1][q_id]] == [hit.docid for hit in results[1][1][q_id]]
@@ -55,31 +55,35 @@ def test_exact_indexes_give_the_result_of_a_flat_index(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", [pq, ivf_pq], ids=lambda kind: kind.__name__)
 def test_compressed_indexes_warn_and_accept_exact_vectors(kind, tmp_path, caplog):
-    world = World(tmp_path, documents=300, index=kind())
+    collection = ToyCollection(tmp_path, documents=300, index=kind())
     with caplog.at_level(logging.WARNING):
-        coarse = open_vectors(None, index=world.searcher().index, docids=world.docids)
+        coarse = open_vectors(None, index=collection.searcher().index, docids=collection.docids)
     assert "compressed" in caplog.text
     assert "--vectors" in caplog.text
     ids = np.array([5, 0, 299, 5])
-    assert not np.allclose(coarse(ids), world.vectors[ids], atol=1e-3)
-    flat = world.write(faiss.IndexFlatIP(DIMENSION), tmp_path / "flat")
-    exact = open_vectors(str(flat), index=world.searcher().index, docids=world.docids)
-    assert np.array_equal(exact(ids), world.vectors[ids])
-    searcher = TourSearcher(world.searcher(), HashReranker(), world.texts, TourConfig(depth=5), vectors=str(flat))
+    assert not np.allclose(coarse(ids), collection.vectors[ids], atol=1e-3)
+    flat = collection.write(faiss.IndexFlatIP(DIMENSION), tmp_path / "flat")
+    exact = open_vectors(str(flat), index=collection.searcher().index, docids=collection.docids)
+    assert np.array_equal(exact(ids), collection.vectors[ids])
+    searcher = TourSearcher(
+        collection.searcher(), HashReranker(), collection.texts, TourConfig(depth=5), vectors=str(flat)
+    )
     assert len(searcher.search("query 0", k=30)) == 30
 
 
 def test_encoded_json_lines_may_have_another_order(tmp_path, monkeypatch):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    world = World(tmp_path, index=pq())
+    collection = ToyCollection(tmp_path, index=pq())
     folder = tmp_path / "encoded"
     folder.mkdir()
     with open(folder / "embeddings.jsonl", "w") as file:
-        for docid, vector in sorted(zip(world.docids, world.vectors, strict=True), key=lambda item: item[0][::-1]):
+        for docid, vector in sorted(
+            zip(collection.docids, collection.vectors, strict=True), key=lambda item: item[0][::-1]
+        ):
             file.write(json.dumps({"id": docid, "contents": "x", "vector": vector.tolist()}) + "\n")
     for _ in range(2):  # the second time from the cached file
-        vectors = open_vectors(folder, index=world.searcher().index, docids=world.docids)
-        assert np.array_equal(vectors(np.array([3, 59, 3])), world.vectors[[3, 59, 3]])
+        vectors = open_vectors(folder, index=collection.searcher().index, docids=collection.docids)
+        assert np.array_equal(vectors(np.array([3, 59, 3])), collection.vectors[[3, 59, 3]])
 
 
 def ids_only():
@@ -90,24 +94,26 @@ def ids_only():
 
 
 def test_an_index_that_cannot_return_vectors_asks_for_vectors(tmp_path):
-    world = World(tmp_path, index=ids_only())
+    collection = ToyCollection(tmp_path, index=ids_only())
     with pytest.raises(TourError, match="--vectors"):
-        TourSearcher(world.searcher(), HashReranker(), world.texts, TourConfig(depth=5))
+        TourSearcher(collection.searcher(), HashReranker(), collection.texts, TourConfig(depth=5))
     # Re-ranking needs no vectors.
-    assert TourSearcher(world.searcher(), HashReranker(), world.texts, TourConfig.preset("rerank")).search("query 0")
+    assert TourSearcher(collection.searcher(), HashReranker(), collection.texts, TourConfig.preset("rerank")).search(
+        "query 0"
+    )
 
 
 def test_an_encoded_corpus_that_does_not_fit_is_refused(tmp_path):
-    world = World(tmp_path)
-    index = world.searcher().index
-    other = World(tmp_path / "other", documents=20)
+    collection = ToyCollection(tmp_path)
+    index = collection.searcher().index
+    other = ToyCollection(tmp_path / "other", documents=20)
     with pytest.raises(TourError, match="'d20'"):
-        open_vectors(str(other.folder), index=index, docids=world.docids)
+        open_vectors(str(other.folder), index=index, docids=collection.docids)
     with pytest.raises(TourError, match="is not an encoded corpus"):
-        open_vectors(str(tmp_path / "nowhere"), index=index, docids=world.docids)
-    compressed = world.write(pq(), tmp_path / "pq")
+        open_vectors(str(tmp_path / "nowhere"), index=index, docids=collection.docids)
+    compressed = collection.write(pq(), tmp_path / "pq")
     with pytest.raises(TourError, match="is compressed too"):
-        open_vectors(str(compressed), index=index, docids=world.docids)
+        open_vectors(str(compressed), index=index, docids=collection.docids)
 
 
 @pytest.fixture
@@ -134,41 +140,43 @@ class ArraySource:
 
 
 def test_a_registered_source_gives_the_vectors_of_candidates(tmp_path, sources):
-    world, source = World(tmp_path, index=pq()), ArraySource()
+    collection, source = ToyCollection(tmp_path, index=pq()), ArraySource()
     path = str(tmp_path / "a:b.npy")  # only the first colon ends the name
-    np.save(path, world.vectors)
+    np.save(path, collection.vectors)
     register_vector_source("array", source)
-    index = world.searcher().index
-    vectors = open_vectors(f"array:{path}", index=index, docids=world.docids)
-    assert source.opened == [(path, world.docids, DIMENSION)]
+    index = collection.searcher().index
+    vectors = open_vectors(f"array:{path}", index=index, docids=collection.docids)
+    assert source.opened == [(path, collection.docids, DIMENSION)]
     ids = np.array([5, 0, 59, 5])
-    assert np.array_equal(vectors(ids), world.vectors[ids])
+    assert np.array_equal(vectors(ids), collection.vectors[ids])
     assert vectors(ids).dtype == np.float32
     assert vectors(ids[:0]).shape == (0, DIMENSION)
 
 
 def test_a_searcher_accepts_the_name_of_a_registered_source(tmp_path, sources):
-    world = World(tmp_path)
-    np.save(tmp_path / "vectors.npy", world.vectors)
+    collection = ToyCollection(tmp_path)
+    np.save(tmp_path / "vectors.npy", collection.vectors)
     register_vector_source("array", ArraySource())
     results = [
-        TourSearcher(world.searcher(), HashReranker(), world.texts, TourConfig(depth=5), vectors=spec).search("query 0")
+        TourSearcher(collection.searcher(), HashReranker(), collection.texts, TourConfig(depth=5), vectors=spec).search(
+            "query 0"
+        )
         for spec in (None, f"array:{tmp_path / 'vectors.npy'}")
     ]
     assert results[0] == results[1]
 
 
 def test_the_search_command_accepts_the_name_of_a_registered_source(tmp_path, sources):
-    world, source = World(tmp_path, index=pq()), ArraySource()
-    np.save(tmp_path / "vectors.npy", world.vectors)
+    collection, source = ToyCollection(tmp_path, index=pq()), ArraySource()
+    np.save(tmp_path / "vectors.npy", collection.vectors)
     register_vector_source("array", source)
-    pairs = list(zip(world.q_ids, world.queries, strict=True))
+    pairs = list(zip(collection.q_ids, collection.queries, strict=True))
     (tmp_path / "topics.tsv").write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
-    queries = np.stack([world.encoder.encode(query) for query in world.queries])
-    write_encoded_queries(tmp_path / "queries", world.q_ids, world.queries, queries)
+    queries = np.stack([collection.encoder.encode(query) for query in collection.queries])
+    write_encoded_queries(tmp_path / "queries", collection.q_ids, collection.queries, queries)
     flags = {
         "topics": tmp_path / "topics.tsv",
-        "index": world.folder,
+        "index": collection.folder,
         "encoded-queries": tmp_path / "queries",
         "method": "rocchio",  # reads vectors and needs no re-ranker
         "vectors": f"array:{tmp_path / 'vectors.npy'}",
@@ -176,31 +184,31 @@ def test_the_search_command_accepts_the_name_of_a_registered_source(tmp_path, so
         "output": tmp_path / "run.trec",
     }
     search([str(word) for name, value in flags.items() for word in (f"--{name}", value)])
-    assert source.opened == [(str(tmp_path / "vectors.npy"), world.docids, DIMENSION)]
+    assert source.opened == [(str(tmp_path / "vectors.npy"), collection.docids, DIMENSION)]
     assert source.positions
-    assert len((tmp_path / "run.trec").read_text().splitlines()) == 10 * len(world.queries)
+    assert len((tmp_path / "run.trec").read_text().splitlines()) == 10 * len(collection.queries)
 
 
 def test_an_existing_folder_with_a_colon_is_an_encoded_corpus(tmp_path, sources, monkeypatch):
-    world, ids = World(tmp_path), np.array([3, 1])
+    collection, ids = ToyCollection(tmp_path), np.array([3, 1])
     monkeypatch.chdir(tmp_path)
     register_vector_source("array", lambda *_, **__: pytest.fail("the source is opened"))
     for name in ("array:flat", "other:flat", str(tmp_path / "c:d")):
-        world.write(faiss.IndexFlatIP(DIMENSION), tmp_path / name)
-        vectors = open_vectors(name, index=world.searcher().index, docids=world.docids)
-        assert np.array_equal(vectors(ids), world.vectors[ids])
+        collection.write(faiss.IndexFlatIP(DIMENSION), tmp_path / name)
+        vectors = open_vectors(name, index=collection.searcher().index, docids=collection.docids)
+        assert np.array_equal(vectors(ids), collection.vectors[ids])
     with pytest.raises(TourError, match=r"no/such:folder is not an encoded corpus"):
-        open_vectors("no/such:folder", index=world.searcher().index, docids=world.docids)
+        open_vectors("no/such:folder", index=collection.searcher().index, docids=collection.docids)
 
 
 def test_unknown_sources_are_refused(tmp_path, sources):
-    world = World(tmp_path)
-    index = world.searcher().index
+    collection = ToyCollection(tmp_path)
+    index = collection.searcher().index
     with pytest.raises(TourError, match=r"unknown vector source 'array' \(none is registered\)"):
-        open_vectors("array:x", index=index, docids=world.docids)
+        open_vectors("array:x", index=index, docids=collection.docids)
     register_vector_source("table", ArraySource())
     with pytest.raises(TourError, match=r"unknown vector source 'array' \(registered: table\).* no folder array:x"):
-        open_vectors("array:x", index=index, docids=world.docids)
+        open_vectors("array:x", index=index, docids=collection.docids)
 
 
 def test_names_of_sources_are_checked(sources):
@@ -226,15 +234,15 @@ def test_names_of_sources_are_checked(sources):
     ],
 )
 def test_wrong_vectors_of_a_source_are_refused(tmp_path, sources, look_up, message):
-    world = World(tmp_path)
+    collection = ToyCollection(tmp_path)
     register_vector_source("wrong", lambda rest, *, docids, dimension: look_up)
-    vectors = open_vectors("wrong:", index=world.searcher().index, docids=world.docids)
+    vectors = open_vectors("wrong:", index=collection.searcher().index, docids=collection.docids)
     with pytest.raises(TourError, match=f"the vector source 'wrong' .*({message})"):
         vectors(np.array([4, 7]))
 
 
 def test_a_source_that_does_not_return_a_function_is_refused(tmp_path, sources):
-    world = World(tmp_path)
+    collection = ToyCollection(tmp_path)
     register_vector_source("wrong", lambda rest, *, docids, dimension: np.zeros((60, 8)))
     with pytest.raises(TourError, match="'wrong' must return a function from positions to vectors, not ndarray"):
-        open_vectors("wrong:x", index=world.searcher().index, docids=world.docids)
+        open_vectors("wrong:x", index=collection.searcher().index, docids=collection.docids)

@@ -1,3 +1,5 @@
+"""Rocchio, average and interpolation by hand, and TouR's hard labels as a generalisation of Rocchio."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,14 +7,13 @@ from hypothesis import strategies as st
 
 from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.methods import METHODS
 
 
 def step(config, query, vectors, scores=None):
     similarities = config.similarity_scale * np.einsum("nkd,nd->nk", vectors, query)
     ids = np.tile(np.arange(vectors.shape[1]), (len(query), 1))
     candidates = Candidates(ids, vectors, similarities, np.zeros(ids.shape) if scores is None else scores)
-    rule = METHODS[config.method](config, query)
+    rule = config.new_method(query)
     return rule.update(np.arange(len(query)), query, candidates, rule.target(candidates), 0)
 
 

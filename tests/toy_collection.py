@@ -1,4 +1,4 @@
-"""A small world in memory: documents, queries, an index folder as Pyserini reads it, a re-ranker."""
+"""A small collection with random vectors: documents, queries, a FAISS index folder, an encoder and a re-ranker."""
 
 import zlib
 
@@ -9,11 +9,14 @@ DIMENSION = 8
 
 
 def unit(random, *shape):
+    """Random vectors of length 1, float32."""
     vectors = random.normal(size=shape).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-class World:
+class ToyCollection:
+    """Documents d0, d1, ... and queries q0, q1, ... whose index is written to `folder / "index"`."""
+
     def __init__(self, folder, *, documents=60, queries=7, seed=0, index=None):
         random = np.random.default_rng(seed)
         self.vectors = unit(random, documents, DIMENSION)
@@ -26,6 +29,7 @@ class World:
         self.write(index or faiss.IndexFlatIP(DIMENSION))
 
     def write(self, index, folder=None):
+        """Add all vectors to a FAISS index and write it as Pyserini reads it; returns its folder."""
         folder = folder or self.folder
         folder.mkdir(parents=True, exist_ok=True)
         if not index.is_trained:
@@ -36,12 +40,15 @@ class World:
         return folder
 
     def searcher(self):
+        """Pyserini's own searcher on the index."""
         from tour_pyserini import FaissSearcher
 
         return FaissSearcher(str(self.folder), self.encoder)
 
 
 class TableEncoder:
+    """A query encoder that looks vectors up by text."""
+
     def __init__(self, table):
         self.table = table
 
@@ -50,7 +57,7 @@ class TableEncoder:
 
 
 class HashReranker:
-    """Scores that depend on nothing but the pair, between -6 and 6; counts what it is asked."""
+    """Scores between -6 and 6 that depend on the pair alone; `asked` has all pairs that were scored."""
 
     fingerprint = "hash"
 

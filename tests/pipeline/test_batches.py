@@ -1,11 +1,11 @@
-"""A run's memory does not grow with its queries."""
+"""Batches of topics: a run's memory does not grow with the number of its topics."""
 
 import io
 import tracemalloc
 
 import numpy as np
 import pytest
-from worlds import TableEncoder, World, unit
+from toy_collection import TableEncoder, ToyCollection, unit
 
 from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.runs import write_run
@@ -19,22 +19,22 @@ class Lengths:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return World(tmp_path_factory.mktemp("memory"))
+def collection(tmp_path_factory):
+    return ToyCollection(tmp_path_factory.mktemp("memory"))
 
 
-def peak(world, output, queries):
+def peak(collection, output, queries):
     """Bytes that were allocated at most while so many queries were searched, traced and written."""
     texts = [f"query {number}" for number in range(queries)]
-    world.encoder = TableEncoder(dict(zip(texts, unit(np.random.default_rng(1), queries, 8), strict=True)))
+    collection.encoder = TableEncoder(dict(zip(texts, unit(np.random.default_rng(1), queries, 8), strict=True)))
 
     class Nowhere(io.TextIOBase):
         def write(self, text):
             return len(text)
 
     searcher = TourSearcher(
-        *(world.searcher(), Lengths(), world.texts, TourConfig(depth=5)),
-        observe=Trace(Nowhere(), world.docids, labelled=True),
+        *(collection.searcher(), Lengths(), collection.texts, TourConfig(depth=5)),
+        observe=Trace(Nowhere(), collection.docids, labelled=True),
     )
     topics = list(zip(texts, texts, strict=True))
     tracemalloc.start()
@@ -45,8 +45,8 @@ def peak(world, output, queries):
         tracemalloc.stop()
 
 
-def test_batches_are_written_and_forgotten(world, tmp_path):
-    peak(world, tmp_path / "warm.trec", 96)
-    small, large = (peak(world, tmp_path / "run.trec", queries) for queries in (96, 384))
+def test_batches_are_written_and_forgotten(collection, tmp_path):
+    peak(collection, tmp_path / "warm.trec", 96)
+    small, large = (peak(collection, tmp_path / "run.trec", queries) for queries in (96, 384))
     assert (tmp_path / "run.trec").stat().st_size > 500_000
     assert large - small < 384 * 100  # a list of the topics, and nothing of what was found for them

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.labels import nucleus
-from tour_pyserini.core.methods import METHODS
-from tour_pyserini.core.methods.gradient import gradient
+from tour_pyserini.core.distributions import nucleus
+from tour_pyserini.core.methods.paper import gradient
 
 
 def random_candidates(seed, n=3, k=7, d=5, scale=1.0):
@@ -20,7 +19,7 @@ def random_candidates(seed, n=3, k=7, d=5, scale=1.0):
         ids=np.tile(np.arange(k), (n, 1)),
         vectors=vectors,
         similarities=scale * np.einsum("nkd,nd->nk", vectors, query),
-        scores=3 * random.normal(size=(n, k)),
+        labels=3 * random.normal(size=(n, k)),
     )
 
 
@@ -40,10 +39,10 @@ def loss(method, q, vectors, scores, config):
 def test_gradient_equals_autograd(method, seed, k, p, tau):
     config = TourConfig(method=method, p=p, tau=tau)
     query, candidates = random_candidates(seed, k=k)
-    ours = gradient(candidates, METHODS[method](config, query).target(candidates))
+    ours = gradient(candidates, config.new_method(query).target(candidates))
     for row in range(len(query)):
         q = torch.tensor(query[row], requires_grad=True)
-        loss(method, q, torch.tensor(candidates.vectors[row]), torch.tensor(candidates.scores[row]), config).backward()
+        loss(method, q, torch.tensor(candidates.vectors[row]), torch.tensor(candidates.labels[row]), config).backward()
         assert ours[row] == pytest.approx(q.grad.numpy(), abs=1e-6)
 
 
@@ -51,8 +50,8 @@ def test_gradient_equals_autograd(method, seed, k, p, tau):
 def test_gradient_equals_finite_differences(method):
     config = TourConfig(method=method)
     query, candidates = random_candidates(5, n=1)
-    ours = gradient(candidates, METHODS[method](config, query).target(candidates))[0]
-    vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.scores[0])
+    ours = gradient(candidates, config.new_method(query).target(candidates))[0]
+    vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.labels[0])
     for axis in range(query.shape[1]):
         step = np.eye(query.shape[1])[axis] * 1e-5
         ahead, behind = (
@@ -66,7 +65,7 @@ def test_gradient_is_largest_where_a_clamp_would_kill_it(method):
     # The pseudo-positive is e^-200 as probable as the first hit: its full vector remains in the gradient.
     vectors = np.array([[[1.0, 0.0], [0.0, 1.0]]])
     candidates = Candidates(np.array([[0, 1]]), vectors, np.array([[200.0, 0.0]]), np.array([[0.0, 50.0]]))
-    target = METHODS[method](TourConfig(method=method), np.ones((1, 2))).target(candidates)
+    target = TourConfig(method=method).new_method(np.ones((1, 2))).target(candidates)
     assert gradient(candidates, target) == pytest.approx(np.array([[1.0, -1.0]]))
 
 
@@ -79,15 +78,15 @@ def test_scale_reads_as_both_encoders_multiplied_by_its_root(method):
         candidates.ids,
         root * candidates.vectors,
         np.einsum("nkd,nd->nk", root * candidates.vectors, root * query),
-        candidates.scores,
+        candidates.labels,
     )
     config = TourConfig(method=method, iterations=2, momentum=0.9)
     rows = np.arange(len(query))
     plain, other = (
         rule.update(rows, rule.start, seen, rule.target(seen), 0)
         for rule, seen in (
-            (METHODS[method](config, query), candidates),
-            (METHODS[method](config, root * query), stretched),
+            (config.new_method(query), candidates),
+            (config.new_method(root * query), stretched),
         )
     )
     assert root * plain == pytest.approx(other)
@@ -98,11 +97,11 @@ def test_sgd_equals_pytorch():
         method="soft", iterations=3, learning_rate=0.7, momentum=0.99, weight_decay=0.1, gradient_clip=0.5
     )
     query, candidates = random_candidates(8, n=1)
-    vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.scores[0])
+    vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.labels[0])
     q = torch.nn.Parameter(torch.tensor(query[0]))
     optimiser = torch.optim.SGD([q], lr=0.7, momentum=0.99, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: (3 - t) / 3)
-    rule, ours = METHODS["soft"](config, query), query
+    rule, ours = config.new_method(query), query
     for t in range(3):
         optimiser.zero_grad()
         loss("soft", q, vectors, scores, config).backward()

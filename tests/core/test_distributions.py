@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tour_pyserini.core.labels import log_softmax, marginal, nucleus, softmax
+from tour_pyserini.core.distributions import log_softmax, marginal, nucleus, softmax
 
 SCORES = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 8)), elements=st.floats(-30, 30))
 
