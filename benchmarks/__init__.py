@@ -1,1 +1,1 @@
-"""What labelling and searching cost here: `python -m benchmarks` prints a table and draws a picture."""
+"""Benchmarks of labelling and searching on this machine: `python -m benchmarks` prints tables and draws a picture."""

@@ -1,4 +1,4 @@
-"""Measure what labelling and searching cost here; print tables, fill them into a document and draw them."""
+"""Measure the time of labelling and searching on this machine; print tables, and put them into a document."""
 
 import argparse
 import os
@@ -6,76 +6,87 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import about, bound, document, engine, growth, overhead, overlap, picture, quantised, tour, warm
-from benchmarks.report import Report
-from benchmarks.setting import Setting
+from benchmarks.growth import measure_growth
+from benchmarks.labelling_speed import measure_labelling
+from benchmarks.measuring import describe_machine
+from benchmarks.quality import measure_int8, measure_tour
+from benchmarks.report import Report, check_document, draw_picture, fill_document
+from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
+from benchmarks.setup import BenchmarkSetup
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help, positive
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
 from tour_pyserini.support.files import cache_home, check_writable
 
-MEASUREMENTS: Mapping[str, Callable[[Setting], Report]] = {
-    "a": engine.measure,
-    "b": tour.measure,
-    "c": overhead.measure,
-    "d": bound.measure,
-    "e": growth.measure,
-    "f": warm.measure,
-    "int8": quantised.measure,
-    "overlap": overlap.measure,
+MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
+    "a": measure_labelling,
+    "b": measure_tour,
+    "c": measure_overhead,
+    "d": measure_bound,
+    "e": measure_growth,
+    "f": measure_warm_cache,
+    "int8": measure_int8,
+    "overlap": measure_overlap,
 }
-COLLECTIONS = "TOUR_PYSERINI_COLLECTIONS"
-BESIDE = Path(__file__).resolve().parents[2] / "shared" / "collections"
-MODEL = "ms-marco-MiniLM-L-12-v2"
+COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
+DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
+DEFAULT_MODEL = "ms-marco-MiniLM-L-12-v2"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
-    setting = _setting(args)
+    setup = _setup(args)
     names = args.only or list(MEASUREMENTS)
     if args.output:
-        document.check(args.output, names)
+        check_document(args.output, names)
         check_writable(args.output.with_suffix(".png"))
-    told = about.here()
+    machine = describe_machine()
     reports = []
     for name in names:
-        reports.append(MEASUREMENTS[name](setting))
-        sys.stdout.write(f"\n({name}) {reports[-1].title}\n\n{FORMATS['text'](reports[-1].table)}\n\n")
-        sys.stdout.write(f"{reports[-1].note}\n")
+        report = MEASUREMENTS[name](setup)
+        reports.append(report)
+        sys.stdout.write(f"\n({name}) {report.title}\n\n{FORMATS['text'](report.table)}\n\n{report.note}\n")
         sys.stdout.flush()
-    sys.stdout.write(f"\n{told}\n")
+    sys.stdout.write(f"\n{machine}\n")
     if args.output:
-        document.fill(args.output, reports, about=told)
-        picture.draw(reports, args.output.with_suffix(".png"))
+        fill_document(args.output, reports, machine=machine)
+        draw_picture(reports, args.output.with_suffix(".png"))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=Help)
     add = parser.add_argument
     add("--only", nargs="+", choices=list(MEASUREMENTS), metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
-    add("--quick", action="store_true", help="tiny sizes that show that everything works; the figures mean nothing")
-    add("--collections", type=Path, metavar="DIR", help=f"folder of BEIR collections (default: ${COLLECTIONS})")
-    add("--model", type=Path, metavar="DIR", help=f"fp32 cross-encoder (default: models/{MODEL} beside them)")
+    add("--quick", action="store_true", help="tiny sizes, to test that everything works; the figures mean nothing")
+    add(
+        "--collections", type=Path, metavar="DIR", help=f"folder of BEIR collections (default: ${COLLECTIONS_VARIABLE})"
+    )
+    add(
+        "--model",
+        type=Path,
+        metavar="DIR",
+        help=f"folder of an fp32 cross-encoder (default: models/{DEFAULT_MODEL} beside the collections)",
+    )
     add("--encoder", default="default", metavar="NAME", help="query encoder")
-    add("--questions", type=positive, default=100, metavar="N", help="questions of searches")
-    add("--pairs", type=positive, default=256, metavar="N", help="pairs that are only scored")
-    add("--rounds", type=positive, default=3, metavar="N", help="turns of each contender")
-    add("--work", type=Path, metavar="DIR", help="where indexes and runs are made (default: in the cache folder)")
-    add("--output", type=Path, metavar="FILE.md", help="fill the tables into this document and draw FILE.png beside it")
+    add("--questions", type=positive, default=100, metavar="N", help="questions that are searched")
+    add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
+    add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
+    add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
+    add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
     return parser
 
 
-def _setting(args: argparse.Namespace) -> Setting:
-    given = args.collections or os.environ.get(COLLECTIONS)
-    collections = Path(given) if given else BESIDE
+def _setup(args: argparse.Namespace) -> BenchmarkSetup:
+    given = args.collections or os.environ.get(COLLECTIONS_VARIABLE)
+    collections = Path(given) if given else DEFAULT_COLLECTIONS
     if not collections.is_dir():
-        raise TourError(f"there is no folder of collections {collections}; name one with --collections.")
-    model = args.model or collections.parent / "models" / MODEL
+        raise TourError(f"the folder of collections {collections} does not exist; give another one with --collections.")
+    model = args.model or collections.parent / "models" / DEFAULT_MODEL
     if not (model / "config.json").is_file():
-        raise TourError(f"{model} holds no cross-encoder; name the folder of one in fp32 with --model.")
-    return Setting(
+        raise TourError(f"{model} has no cross-encoder; give the folder of an fp32 cross-encoder with --model.")
+    return BenchmarkSetup(
         collections=collections,
         model=model,
         work=args.work or cache_home() / "benchmarks",

@@ -1,4 +1,4 @@
-"""(e) Time and memory as queries, candidates and vectors become more, with a re-ranker that costs nothing."""
+"""(e) How time and memory grow with queries, candidates and vectors, with a re-ranker that costs nothing."""
 
 import contextlib
 import io
@@ -6,17 +6,17 @@ import json
 from typing import NamedTuple
 
 from benchmarks import growth_point
-from benchmarks.process import Spent, spent
+from benchmarks.measuring import run_module
 from benchmarks.report import Lines, Report
-from benchmarks.setting import Setting
-from benchmarks.world import index_folder
+from benchmarks.setup import BenchmarkSetup
+from benchmarks.synthetic_data import index_folder
 from tour_pyserini.evaluation.tables import Table
 
 MIB = 2**20
 
 
 class Sizes(NamedTuple):
-    """What grows, and where the rest stands meanwhile."""
+    """The sizes that are measured, and the sizes of the other two (`some` queries, `few` vectors) meanwhile."""
 
     queries: tuple[int, ...] = (100, 1_000, 10_000)
     depths: tuple[int, ...] = (10, 20, 40, 80)
@@ -26,9 +26,20 @@ class Sizes(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What one search needed."""
+    """One search.
 
-    what: str
+    Attributes:
+        grows: the size that grows in its series.
+        queries: how many.
+        depth: candidates of a query (k).
+        kind: of the index: `flat` or `hnsw`.
+        vectors: in the index.
+        seconds: of the search.
+        memory: of the whole process, in bytes.
+        run: bytes of the run file.
+    """
+
+    grows: str
     queries: int
     depth: int
     kind: str
@@ -42,14 +53,14 @@ FULL = Sizes()
 QUICK = Sizes(queries=(4, 8), depths=(2, 4), vectors=(200, 400), some=4, few=200)
 
 
-def measure(setting: Setting) -> Report:
-    """A point per size."""
-    sizes = QUICK if setting.quick else FULL
+def measure_growth(setup: BenchmarkSetup) -> Report:
+    """Search once for each size."""
+    sizes = QUICK if setup.quick else FULL
     points = [
-        *(_point(setting, "queries", count, 10, "flat", sizes.few) for count in sizes.queries),
-        *(_point(setting, "k", sizes.some, depth, "flat", sizes.few) for depth in sizes.depths),
+        *(_point(setup, "queries", count, 10, "flat", sizes.few) for count in sizes.queries),
+        *(_point(setup, "k", sizes.some, depth, "flat", sizes.few) for depth in sizes.depths),
         *(
-            _point(setting, "vectors", sizes.some, 10, kind, count)
+            _point(setup, "vectors", sizes.some, 10, kind, count)
             for kind in ("flat", "hnsw")
             for count in sizes.vectors
         ),
@@ -57,7 +68,7 @@ def measure(setting: Setting) -> Report:
     head = ["what grows", "index", "queries", "k", "vectors", "s", "ms per query", "peak MiB", "run, MiB"]
     body = [
         [
-            *(point.what, point.kind, f"{point.queries:,}", str(point.depth), f"{point.vectors:,}"),
+            *(point.grows, point.kind, f"{point.queries:,}", str(point.depth), f"{point.vectors:,}"),
             *(f"{point.seconds:.2f}", f"{1000 * point.seconds / point.queries:.2f}"),
             *(f"{point.memory / MIB:.0f}", f"{point.run / MIB:.1f}"),
         ]
@@ -71,30 +82,31 @@ def measure(setting: Setting) -> Report:
     return Report("e", "Growth", Table([head, *body], words=2), note, _panels(points))
 
 
-def _point(setting: Setting, what: str, queries: int, depth: int, kind: str, vectors: int) -> Point:
+def _point(setup: BenchmarkSetup, grows: str, queries: int, depth: int, kind: str, vectors: int) -> Point:
     flags = {
-        "--index": index_folder(setting.work / "indexes", kind, vectors),
+        "--index": index_folder(setup.work / "indexes", kind, vectors),
         "--queries": queries,
         "--depth": depth,
-        "--output": setting.work / "runs" / "growth.trec",
+        "--output": setup.work / "runs" / "growth.trec",
     }
     arguments = [str(word) for item in flags.items() for word in item]
-    used = _here(arguments) if setting.quick else spent("benchmarks.growth_point", arguments)
-    told = json.loads(used.said)
-    return Point(what, queries, depth, kind, vectors, told["seconds"], told["memory"], told["bytes"])
+    output = _run_here(arguments) if setup.quick else run_module("benchmarks.growth_point", arguments).output
+    costs = json.loads(output)
+    return Point(grows, queries, depth, kind, vectors, costs["seconds"], costs["memory"], costs["bytes"])
 
 
-def _here(arguments: list[str]) -> Spent:
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+def _run_here(arguments: list[str]) -> str:
+    """What the program prints, run in this process."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
         growth_point.main(arguments)
-    return Spent(0.0, said.getvalue())
+    return output.getvalue()
 
 
 def _panels(points: list[Point]) -> list[Lines]:
-    """Seconds and memory relative to the smallest size."""
+    """A panel per size that grows: seconds and memory relative to the smallest size."""
 
-    def line(what: str, x: str, y: str, kind: str = "flat") -> list[tuple[float, float]]:
-        chosen = [point for point in points if (point.what, point.kind) == (what, kind)]
+    def line(grows: str, x: str, y: str, kind: str = "flat") -> list[tuple[float, float]]:
+        chosen = [point for point in points if (point.grows, point.kind) == (grows, kind)]
         return [(getattr(point, x), getattr(point, y) / getattr(chosen[0], y)) for point in chosen]
 
     return [

@@ -1,4 +1,4 @@
-"""One point of (e), in a process of its own: search with stand-ins for both models, and write the run."""
+"""One search of (e), in a process of its own, with models that cost nothing; prints its seconds and memory."""
 
 import argparse
 import json
@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.process import peak_memory
-from benchmarks.world import ChecksumReranker, NamedTexts, NumberEncoder
+from benchmarks.measuring import peak_memory
+from benchmarks.synthetic_data import ChecksumReranker, NamedTexts, NumberEncoder
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
 from tour_pyserini.data.runs import write_run
 from tour_pyserini.pipeline.batches import search_topics
@@ -17,7 +17,7 @@ HITS = 100
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the seconds of the search, the largest memory of the process and the bytes of its run."""
+    """Search, and print the seconds of the search, the largest memory of the process and the bytes of the run file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth_point", description=__doc__)
     parser.add_argument("--index", required=True)
     parser.add_argument("--queries", type=int, required=True)
@@ -31,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     batches = search_topics(searcher, topics, hits=max(HITS, args.depth), batch_size=64, threads=1)
     write_run(batches, args.output, hits=max(HITS, args.depth))
     seconds = time.perf_counter() - start
-    told = {"seconds": seconds, "memory": peak_memory(), "bytes": args.output.stat().st_size}
+    costs = {"seconds": seconds, "memory": peak_memory(), "bytes": args.output.stat().st_size}
     args.output.unlink()
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(costs) + "\n")
 
 
 if __name__ == "__main__":

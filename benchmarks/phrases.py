@@ -1,4 +1,4 @@
-"""Time and memory of searches in phrase indexes, against scoring every phrase: `python -m benchmarks.phrases`."""
+"""Time and memory of phrase searches, compared with scoring every phrase: `python -m benchmarks.phrases`."""
 
 import argparse
 import json
@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import about
-from benchmarks.process import spent
+from benchmarks.measuring import describe_machine, run_module
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help, positive
 from tour_pyserini.data.topics import read_questions
@@ -26,19 +25,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.phrases", description=__doc__, formatter_class=Help)
     add = parser.add_argument
-    add("--index", nargs="+", required=True, metavar="DIR", help="phrase indexes of one corpus; the first is exact")
+    add(
+        "--index", nargs="+", required=True, metavar="DIR", help="phrase indexes of one corpus; the first must be exact"
+    )
     add("--topics", required=True, metavar="FILE", help="questions with answers")
-    add("--questions", type=positive, default=20, metavar="N", help="of them")
-    add("--k", type=positive, nargs="+", default=[10, 100], metavar="K", help="phrases of a list")
+    add("--questions", type=positive, default=20, metavar="N", help="how many of the questions are searched")
+    add("--k", type=positive, nargs="+", default=[10, 100], metavar="K", help="phrases per question")
     args = parser.parse_args(argv)
-    told = about.here()
+    machine = describe_machine()
     encoder = load_phrase_encoder(read_settings(args.index[0])["encoder"])
     questions = [question.text for question in read_questions(args.topics)[: args.questions]]
     with tempfile.TemporaryDirectory() as folder:
         vectors = Path(folder) / "queries.npy"
         np.save(vectors, encoder.encode_batch(questions), allow_pickle=False)
         table = _table(args.index, vectors, args.k)
-    sys.stdout.write(f"{FORMATS['markdown'](table)}\n\n{len(questions)} questions. {told}\n")
+    sys.stdout.write(f"{FORMATS['markdown'](table)}\n\n{len(questions)} questions. {machine}\n")
 
 
 def _table(indexes: Sequence[str], vectors: Path, ks: Sequence[int]) -> Table:
@@ -64,15 +65,16 @@ def _table(indexes: Sequence[str], vectors: Path, ks: Sequence[int]) -> Table:
 
 def _line(name: str, k: int, point: Mapping[str, Any], brute: Mapping[str, Any]) -> list[str]:
     pairs = zip(point["found"], brute["found"], strict=True)
-    shared = float(np.mean([len(set(one) & set(best)) / max(1, len(best)) for one, best in pairs]))
+    shared = float(np.mean([len(set(ids) & set(best)) / max(1, len(best)) for ids, best in pairs]))
     speed = [f"{1000 * point['seconds']:.1f}", f"{brute['seconds'] / point['seconds']:.1f}"]
     speed.append(f"{1000 * point['together']:.1f}" if "together" in point else "-")
     return [name, str(k), *speed, *(f"{point[what] / MIB:.0f}" for what in ("opened", "memory")), f"{shared:.3f}"]
 
 
 def _point(index: str, vectors: Path, k: int, *more: str) -> dict[str, Any]:
-    said = spent("benchmarks.phrase_point", ["--index", index, "--vectors", vectors, "--k", k, *more]).said
-    return json.loads(said.splitlines()[-1])
+    arguments = ["--index", index, "--vectors", vectors, "--k", k, *more]
+    output = run_module("benchmarks.phrase_point", arguments).output
+    return json.loads(output.splitlines()[-1])
 
 
 def _kind(index: str) -> str:

@@ -1,13 +1,23 @@
-"""What a measurement says: a table, a picture, and how to read them."""
+"""The report of a measurement: a table, a note and panels; written to a Markdown document and drawn as a picture."""
 
+import math
+import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tour_pyserini.evaluation.tables import Table
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.support.files import atomic_replace, atomic_write
+
+# Okabe and Ito's blue, vermilion, green and purple, distinct for colour-blind readers.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+COLUMNS = 2  # of panels in the picture
 
 
 class Bars(NamedTuple):
-    """Ratios by contender, and the one to reach."""
+    """A panel with a bar per name; `target` is the value that was aimed at."""
 
     unit: str
     values: Mapping[str, float]
@@ -15,7 +25,7 @@ class Bars(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Series of (x, y), both on a logarithmic scale."""
+    """A panel with series of (x, y), both on a logarithmic scale."""
 
     x: str
     y: str
@@ -23,10 +33,91 @@ class Lines(NamedTuple):
 
 
 class Report(NamedTuple):
-    """One measurement."""
+    """One measurement.
+
+    Attributes:
+        name: as --only and the document name it.
+        title: of the table and the panels.
+        table: the figures.
+        note: how they were measured.
+        panels: for the picture.
+    """
 
     name: str
     title: str
     table: Table
     note: str
     panels: Sequence[Bars | Lines] = ()
+
+
+def check_document(path: str | os.PathLike[str], names: Sequence[str]) -> None:
+    """Check, before the measurements, that the document has the two marks of each report."""
+    text = _read(path)
+    for name in names:
+        if not _between_marks(name).search(text):
+            raise TourError(
+                f"{path} has no marks for the table ({name}): add the lines <!-- {name} --> and <!-- end of {name} -->."
+            )
+
+
+def fill_document(path: str | os.PathLike[str], reports: Sequence[Report], *, machine: str) -> None:
+    """Put each report's table, note and the description of the machine between its two marks in a document."""
+    text = _read(path)
+    for report in reports:
+        begin, end = _between_marks(report.name).search(text).span(1)  # type: ignore[union-attr]
+        text = f"{text[:begin]}{FORMATS['markdown'](report.table)}\n\n{report.note} {machine}\n{text[end:]}"
+    with atomic_write(path) as file:
+        file.write(text)
+
+
+def draw_picture(reports: Sequence[Report], output: Path) -> None:
+    """Draw all panels of the reports in one PNG picture; nothing if there are none."""
+    from matplotlib.figure import Figure
+
+    panels = [(report, panel) for report in reports for panel in report.panels]
+    if not panels:
+        return
+    rows = math.ceil(len(panels) / COLUMNS)
+    figure = Figure(figsize=(6.2 * COLUMNS, 2.5 * rows), layout="constrained")
+    all_axes = figure.subplots(rows, COLUMNS, squeeze=False).flat
+    for axes, (report, panel) in zip(all_axes, panels, strict=False):
+        (_draw_bars if isinstance(panel, Bars) else _draw_lines)(axes, panel)
+        axes.set_title(f"({report.name}) {report.title}", fontsize=10, loc="left")
+        axes.tick_params(labelsize=8)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    for axes in all_axes[len(panels) :]:
+        axes.set_axis_off()
+    with atomic_replace(output) as partial:
+        figure.savefig(partial, dpi=150, format="png")
+
+
+def _between_marks(name: str) -> re.Pattern[str]:
+    return re.compile(rf"<!-- {re.escape(name)} -->\n(.*?)<!-- end of {re.escape(name)} -->", re.DOTALL)
+
+
+def _read(path: str | os.PathLike[str]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise TourError(f"cannot read the document {path}: {error.strerror}.") from error
+
+
+def _draw_bars(axes: Any, panel: Any) -> None:
+    names, values = zip(*panel.values.items(), strict=True)
+    axes.barh(names[::-1], values[::-1], color=COLOURS[0], height=0.6)
+    for row, value in enumerate(values[::-1]):
+        axes.annotate(f" {value:.3g}", (value, row), va="center", fontsize=8)
+    if panel.target is not None:
+        axes.axvline(panel.target, color=COLOURS[1], linewidth=1, linestyle="--")
+    axes.set_xlabel(panel.unit, fontsize=8)
+    axes.margins(x=0.12)
+
+
+def _draw_lines(axes: Any, panel: Any) -> None:
+    for colour, (name, points) in zip(COLOURS, panel.series.items(), strict=False):
+        xs, ys = zip(*points, strict=True)
+        axes.loglog(xs, ys, marker="o", markersize=4, color=colour, label=name)
+    axes.set_xlabel(panel.x, fontsize=8)
+    axes.set_ylabel(panel.y, fontsize=8)
+    axes.legend(fontsize=8, frameon=False)

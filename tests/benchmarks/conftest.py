@@ -12,16 +12,16 @@ def small(tmp_path_factory):
     import torch
     from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
 
-    place = tmp_path_factory.mktemp("small")
-    (place / "vocab.txt").write_text("\n".join(WORDS))
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
     torch.manual_seed(3)
     config = BertConfig(vocab_size=len(WORDS), num_labels=1, initializer_range=0.5, **SIZES)
     for name, kind in (("encoder", BertModel), ("reranker", BertForSequenceClassification)):
-        kind(config).eval().save_pretrained(place / name)
-        BertTokenizerFast(vocab=str(place / "vocab.txt")).save_pretrained(place / name)
+        kind(config).eval().save_pretrained(folder / name)
+        BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder / name)
     for name, queries, split in (("nq-wiki", "queries.nq-test.jsonl", "nq-test"), ("scifact", "queries.jsonl", "test")):
-        write_collection(place / "collections" / name, queries, split)
-    return place
+        write_collection(folder / "collections" / name, queries, split)
+    return folder
 
 
 def write_collection(folder, queries, split):

@@ -1,4 +1,4 @@
-"""Every measurement at a tiny size: it runs, and fills the document."""
+"""Every measurement runs at a tiny size and fills the document."""
 
 import subprocess
 import sys
@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import MEASUREMENTS, main
-from benchmarks.document import check, fill
 from benchmarks.flops import flops, token_counts
-from benchmarks.pairs import mixed_pairs
-from benchmarks.process import spent
-from benchmarks.report import Report
-from benchmarks.setting import Setting
-from benchmarks.turns import Turns
+from benchmarks.labelling_speed import mixed_pairs
+from benchmarks.measuring import Timings, run_module
+from benchmarks.report import Report, check_document, fill_document
+from benchmarks.setup import BenchmarkSetup
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 
@@ -24,29 +22,29 @@ def test_every_measurement_runs_and_fills_the_document(small, tmp_path, monkeypa
     page.write_text("".join(f"# {name}\n<!-- {name} -->\nbefore\n<!-- end of {name} -->\n" for name in MEASUREMENTS))
     flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
     main([str(flag) for flag in ("--quick", *flags, "--work", tmp_path / "work", "--output", page)])
-    said, text = capsys.readouterr().out, page.read_text()
+    output, text = capsys.readouterr().out, page.read_text()
     assert "before" not in text
     for name in MEASUREMENTS:
-        assert f"\n({name}) " in said
+        assert f"\n({name}) " in output
         assert text.split(f"<!-- {name} -->\n")[1].startswith("| ")
     assert (tmp_path / "performance.png").read_bytes().startswith(b"\x89PNG")
     assert "both runs are the same byte for byte" in text
 
 
-def test_work_is_counted_as_published(tmp_path):
+def test_flops_agree_with_the_published_formula(tmp_path):
     """MiniLM-L6: 6 (3.54e6 L + 1536 L^2)."""
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 6, "hidden_size": 384, "intermediate_size": 1536}')
     expected = sum(6 * (3_538_944 * length + 1536 * length**2) for length in (128, 40))
     assert flops(tmp_path, [128, 40]) == expected
 
 
-def test_tokens_are_those_the_model_reads(small):
+def test_token_counts_include_special_tokens_and_truncation(small):
     assert token_counts(small / "reranker", [("a b", "c d e"), ("a", " ".join("b" * 600))]) == [8, 512]
 
 
 def test_pairs_spread_over_lengths(small, tmp_path):
-    setting = Setting(collections=small / "collections", model=small / "reranker", work=tmp_path, pairs=14)
-    pairs = mixed_pairs(setting)
+    setup = BenchmarkSetup(collections=small / "collections", model=small / "reranker", work=tmp_path, pairs=14)
+    pairs = mixed_pairs(setup)
     assert len(pairs.texts) == len(set(pairs.texts)) == 14
     assert pairs.lengths == token_counts(small / "reranker", pairs.texts)
     assert np.histogram(pairs.lengths, bins=7, range=(40, 251))[0].max() <= 3
@@ -54,22 +52,22 @@ def test_pairs_spread_over_lengths(small, tmp_path):
 
 
 def test_ratios_are_taken_within_a_round():
-    turns = Turns({"slow": np.array([2.0, 20.0, 3.0]), "fast": np.array([1.0, 10.0, 1.0])}, {})
-    assert turns.ratio("slow", "fast") == 2.0
-    assert turns.best("fast") == 1.0
+    timings = Timings({"slow": np.array([2.0, 20.0, 3.0]), "fast": np.array([1.0, 10.0, 1.0])}, {})
+    assert timings.ratio("slow", "fast") == 2.0
+    assert timings.best("fast") == 1.0
 
 
-def test_a_program_is_timed_and_its_failure_told():
-    used = spent("timeit", ["-n1", "-r1", "pass"])
-    assert used.seconds > 0
-    assert "loop" in used.said
+def test_a_program_is_timed_and_its_failure_is_an_error():
+    process = run_module("timeit", ["-n1", "-r1", "pass"])
+    assert process.seconds > 0
+    assert "loop" in process.output
     with pytest.raises(TourError, match="no_such_module"):
-        spent("no_such_module", [])
+        run_module("no_such_module", [])
 
 
 def test_memory_is_that_of_the_program_not_of_its_parent():
     def peak(size):
-        code = f"from benchmarks.process import peak_memory; block = bytearray({size}); print(peak_memory())"
+        code = f"from benchmarks.measuring import peak_memory; block = bytearray({size}); print(peak_memory())"
         return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
 
     block = bytearray(400_000_000)
@@ -77,18 +75,18 @@ def test_memory_is_that_of_the_program_not_of_its_parent():
     assert small < 300_000_000 < large < len(block) + small
 
 
-def test_a_document_without_a_place_is_refused_and_one_with_it_keeps_the_rest(tmp_path):
+def test_a_document_without_marks_is_refused_and_text_outside_marks_is_kept(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- a -->\nold | \\1 text\n<!-- end of a -->\nafter\n")
-    with pytest.raises(TourError, match=r"no place for \(b\)"):
-        check(page, ["a", "b"])
-    fill(page, [Report("a", "title", Table([["x", "y"], ["1", "2\\1"]]), "Note.")], about="Here.")
+    with pytest.raises(TourError, match=r"no marks for the table \(b\)"):
+        check_document(page, ["a", "b"])
+    fill_document(page, [Report("a", "title", Table([["x", "y"], ["1", "2\\1"]]), "Note.")], machine="Here.")
     assert page.read_text() == (
         "before\n<!-- a -->\n| x | y |\n| --- | ---: |\n| 1 | 2\\1 |\n\nNote. Here.\n<!-- end of a -->\nafter\n"
     )
 
 
-def test_missing_collections_and_models_are_named(small, tmp_path):
+def test_missing_collections_and_models_are_refused(small, tmp_path):
     with pytest.raises(TourError, match="--collections"):
         main(["--collections", str(tmp_path / "nowhere")])
     with pytest.raises(TourError, match="--model"):

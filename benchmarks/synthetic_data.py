@@ -1,4 +1,4 @@
-"""A world of any size: clustered vectors in an index folder as Pyserini reads it, and stand-ins for both models."""
+"""Synthetic data of any size: an index of clustered random vectors, and models and texts that cost nothing."""
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +12,15 @@ from tour_pyserini.core.candidates import Floats
 
 DIMENSION = 128
 CLUSTERS = 1000
-BLOCK = 50_000  # vectors made at a time
+BLOCK = 50_000  # vectors generated at once
 NEIGHBOURS, CONSIDERED, SEARCHED = 16, 40, 64  # HNSW: M, efConstruction, efSearch
 
 
-def index_folder(place: Path, kind: str, size: int) -> Path:
-    """The folder of an index of so many vectors, flat or hnsw; made on first use."""
+def index_folder(parent: Path, kind: str, size: int) -> Path:
+    """The folder of a `flat` or `hnsw` index with `size` vectors, as Pyserini reads it; built on first use."""
     import faiss
 
-    folder = place / f"world.{kind}.{size}"
+    folder = parent / f"world.{kind}.{size}"
     if not (folder / "docid").exists():
         folder.mkdir(parents=True, exist_ok=True)
         if kind == "flat":
@@ -41,7 +41,7 @@ def _vectors(size: int) -> Iterator[Floats]:
 
 
 def clustered(random: np.random.Generator, count: int) -> Floats:
-    """Unit vectors [count, d] around one of a thousand centres each."""
+    """Random unit vectors [count, d], each near one of 1,000 centres."""
     noise = random.normal(size=(count, DIMENSION)).astype(np.float32)
     vectors = _centres()[random.integers(CLUSTERS, size=count)] + 0.7 * noise
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -53,7 +53,7 @@ def _centres() -> Floats:
 
 
 class NumberEncoder:
-    """A query that is a number has the vector that this number draws."""
+    """Encodes a query, which is a number, as the random vector with this seed."""
 
     def encode(self, query: str) -> Floats:
         """float32 [d]."""
@@ -61,7 +61,7 @@ class NumberEncoder:
 
 
 class ChecksumReranker:
-    """Scores that depend on nothing but the pair, between -6 and 6, and cost next to nothing."""
+    """Scores between -6 and 6 from a checksum of the pair, at almost no cost."""
 
     fingerprint = "checksum"
 
@@ -71,7 +71,7 @@ class ChecksumReranker:
 
 
 class NamedTexts(Mapping[str, str]):
-    """A passage that is its docid."""
+    """Passages whose text is their docid."""
 
     def __getitem__(self, docid: str) -> str:
         return docid

@@ -1,4 +1,4 @@
-"""What a user writes today: Pyserini's FaissSearcher, then CrossEncoder.predict in torch on the first 40 hits."""
+"""A user's own re-ranking script: Pyserini's FaissSearcher, then CrossEncoder.predict in torch on the first 40 hits."""
 
 import argparse
 import json
@@ -14,8 +14,8 @@ DEPTH = 40
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Re-rank, question by question, and write a run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.naive", description=__doc__)
+    """Search and re-rank, question by question, and write a run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.naive_reranking", description=__doc__)
     for flag in ("--topics", "--index", "--corpus", "--encoder", "--model", "--output"):
         parser.add_argument(flag, required=True)
     args = parser.parse_args(argv)
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         for question in _records(args.topics):
             hits = searcher.search(question["text"], k=DEPTH)
             scores = model.predict([(question["text"], passages[hit.docid]) for hit in hits], show_progress_bar=False)
-            for rank, place in enumerate(np.argsort(-scores, kind="stable"), start=1):
-                run.write(f"{question['_id']} Q0 {hits[place].docid} {rank} {scores[place]:.9f} naive\n")
+            for rank, position in enumerate(np.argsort(-scores, kind="stable"), start=1):
+                run.write(f"{question['_id']} Q0 {hits[position].docid} {rank} {scores[position]:.9f} naive\n")
 
 
 def _records(path: str) -> list[dict[str, str]]:
