@@ -41,7 +41,7 @@ class Checked(HTMLParser):
         assert tag in VOID or self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_marks_what_matters():
+def test_the_page_needs_no_other_file_and_marks_passages():
     svg = as_svg(Projection(np.zeros((2, 2)), np.eye(3)[:, :2]), PATH, ["a", "b", "c<"], {"c<"})
     page = as_page(PATH, 'why "x" < y', TEXTS, {"c<"}, svg=svg)
     checked = Checked(page)
@@ -86,7 +86,7 @@ def test_projections_shrink_distances_and_fit_the_paper(seed, steps, count, stil
     assert places and all(0 <= place <= max(WIDTH, HEIGHT) for place in places)
 
 
-def test_the_command_picks_the_most_telling_query_and_says_what_is_wrong(tmp_path, capsys):
+def test_the_command_picks_the_most_improved_query_and_refuses_wrong_input(tmp_path, capsys):
     lines = [
         {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0, 1], "cosine": 1.0, "stop": None},
         {"qid": "q1", "docids": ["b", "a"], "labels": [5, None], "target": [1], "cosine": 0.9, "stop": "agreement"},
@@ -116,7 +116,7 @@ def test_the_command_picks_the_most_telling_query_and_says_what_is_wrong(tmp_pat
     assert "<h1>why</h1>" in (tmp_path / "a.html").read_text()
     main([*flags, "--topic", "q2"])
     assert "<h1>who</h1>" in (tmp_path / "a.html").read_text()
-    for more, message in ((["--topic", "q3"], "no query 'q3'"), (["--output", str(trace)], "over the input")):
+    for more, message in ((["--topic", "q3"], "no query 'q3'"), (["--output", str(trace)], "would overwrite the input")):
         with pytest.raises(TourError, match=message):
             main([*flags, *more])
     topics.write_text("q2\twho\n")
