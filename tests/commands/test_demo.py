@@ -1,13 +1,13 @@
-"""The embedded collection is what it claims to be."""
+"""The embedded collection, and query paths as text and picture."""
 
 import json
 from collections import Counter
 
+from tour_pyserini.data.demo_collection import CORPUS, QRELS, QUERIES
 from tour_pyserini.data.qrels_file import read_qrels
-from tour_pyserini.demo.collection import CORPUS, QRELS, QUERIES
 
 
-def test_collection_is_sound():
+def test_every_question_of_the_embedded_collection_has_a_passage_with_its_answer():
     corpus = [json.loads(line) for line in CORPUS.read_text().splitlines()]
     queries = [json.loads(line) for line in QUERIES.read_text().splitlines()]
     texts = {document["_id"]: document["text"] for document in corpus}
@@ -21,14 +21,14 @@ def test_collection_is_sound():
         assert any(answer.lower() in passage for answer in answers[judgement.query_id]), judgement
 
 
-def test_paths_are_told_as_text_and_as_a_picture(tmp_path):
+def test_a_query_path_as_text_and_as_a_picture(tmp_path):
     from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_query, read_paths
 
     steps = [
-        {"qid": "q1", "docids": ["a", "b"], "scores": [0.0, 5.0], "labels": [0.0, 1.0], "cosine": 1.0, "stopped": None},
-        {"qid": "q1", "docids": ["b", "c"], "scores": [5.0, 1.0], "labels": [1.0, 0.0], "cosine": 0.9,
-         "stopped": "agreement"},
-        {"qid": "q2", "docids": ["c"], "scores": [5.0], "labels": [1.0], "cosine": 1.0, "stopped": "agreement"},
+        {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0.0, 1.0], "cosine": 1.0, "stop": None},
+        {"qid": "q1", "docids": ["b", "c"], "labels": [5.0, 1.0], "target": [1.0, 0.0], "cosine": 0.9,
+         "stop": "agreement"},
+        {"qid": "q2", "docids": ["c"], "labels": [5.0], "target": [1.0], "cosine": 1.0, "stop": "agreement"},
     ]  # fmt: skip
     (tmp_path / "trace").write_text("".join(json.dumps(step) + "\n" for step in steps))
     paths = read_paths(tmp_path / "trace")
