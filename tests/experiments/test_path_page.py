@@ -116,7 +116,10 @@ def test_the_command_picks_the_most_improved_query_and_refuses_wrong_input(tmp_p
     assert "<h1>why</h1>" in (tmp_path / "a.html").read_text()
     main([*flags, "--topic", "q2"])
     assert "<h1>who</h1>" in (tmp_path / "a.html").read_text()
-    for more, message in ((["--topic", "q3"], "no query 'q3'"), (["--output", str(trace)], "would overwrite the input")):
+    for more, message in (
+        (["--topic", "q3"], "no query 'q3'"),
+        (["--output", str(trace)], "would overwrite the input"),
+    ):
         with pytest.raises(TourError, match=message):
             main([*flags, *more])
     topics.write_text("q2\twho\n")
