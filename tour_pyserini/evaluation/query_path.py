@@ -32,11 +32,11 @@ class PathRound(NamedTuple):
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
-    """The path of every query in a trace, by query id."""
+    """The path of every query in a trace, by query id; traces of version 0.1 can be read too."""
     paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
-            record = json.loads(line.text)
+            record = _new_layout(json.loads(line.text))
             labels = record["labels"] or [None] * len(record["docids"])
             path_round = PathRound(
                 docids=record["docids"],
@@ -50,6 +50,13 @@ def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")
     return paths
+
+
+def _new_layout(record: dict[str, Any]) -> dict[str, Any]:
+    """A line of a trace in the present layout; version 0.1 had `scores`, `labels` and `stopped` instead."""
+    if "scores" not in record:
+        return record
+    return {**record, "labels": record["scores"], "target": record["labels"], "stop": record["stopped"]}
 
 
 def most_improved_query(paths: Mapping[str, list[PathRound]], relevant: Mapping[str, Set[str]]) -> str:
