@@ -1,8 +1,8 @@
 """The packaged experiment on the embedded collection, with the default models."""
 
 import pytest
-
 from tour_pyserini.demo.collection import demo_index
+
 from tour_pyserini.experiment import main
 
 

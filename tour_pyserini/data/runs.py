@@ -11,9 +11,9 @@ import numpy as np
 
 from tour_pyserini.core.ranking import strictly_decreasing
 from tour_pyserini.data.lines import Line, read_lines
+from tour_pyserini.data.run_writers import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_replace
-from tour_pyserini.support.java import ensure_java
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
@@ -109,21 +109,19 @@ def write_run(
     tag: str = "Tour",
     topics: dict[Any, Any] | None = None,
 ) -> None:
-    """Write a run with Pyserini's writers, one batch after the other.
+    """Write a run as Pyserini writes it, one batch after the other.
 
     Scores are made strictly decreasing. If anything fails, no file is written and an old file stays as it was.
     """
-    ensure_java()
-    from pyserini.output_writer import OutputFormat, get_output_writer
-
-    with atomic_replace(output) as partial:
-        writer = get_output_writer(
-            str(partial), OutputFormat(output_format), "w", max_hits=hits, tag=tag, topics=topics
-        )
-        with writer:
-            for batch in batches:
-                for qid in batch.ids:
-                    writer.write(qid, _with_distinct_scores(batch.hits[str(qid)]))
+    if output_format not in RUN_FORMATS:
+        raise TourError(f"unknown output format {output_format!r}; choose one of {', '.join(RUN_FORMATS)}.")
+    with (
+        atomic_replace(output) as partial,
+        RUN_FORMATS[output_format](partial, hits=hits, tag=tag, topics=topics) as writer,
+    ):
+        for batch in batches:
+            for qid in batch.ids:
+                writer.write(qid, _with_distinct_scores(batch.hits[str(qid)]))
 
 
 def _read_hits(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:

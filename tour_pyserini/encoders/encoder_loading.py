@@ -2,11 +2,15 @@
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tour_pyserini.data.records import version_of
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT, choose_encoder, fingerprint
+from tour_pyserini.encoders.grouped_encoder import GroupedQueryEncoder
+from tour_pyserini.encoders.model_folder import DEFAULT, EncoderChoice, choose_encoder, fingerprint
+from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
 
@@ -30,8 +34,8 @@ def load_query_encoder(
     max_length: int = 256,
     device: str = "cpu",
     tokenizer: str | None = None,
-) -> "QueryEncoder":
-    """Load one of Pyserini's query encoders.
+) -> "GroupedQueryEncoder | QueryEncoder":
+    """Load a query encoder: of the class auto without importing Pyserini, or another one of Pyserini's classes.
 
     Args:
         spec: `default` (all-MiniLM-L6-v2 from the `models` extra), a folder, or a name on the model hub.
@@ -50,42 +54,95 @@ def load_query_encoder(
     Example:
         load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
     """
+    choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
+    if not choice.is_folder and encoder_class != "auto":
+        return _pyserini_query_encoder(
+            choice, encoder_class, tokenizer=tokenizer, device=device, max_length=max_length, prefix=query_prefix
+        )
+    try:
+        _hide_progress_bar()
+        return GroupedQueryEncoder(
+            choice.name,
+            tokenizer_name=tokenizer,
+            device=device,
+            pooling=choice.pooling,
+            l2_norm=choice.l2_norm,
+            prefix=query_prefix,
+        )
+    except Exception as error:  # damaged files of a model cause exceptions of many types
+        raise _loading_error(choice.name, error) from error
+
+
+def _pyserini_query_encoder(
+    choice: EncoderChoice,
+    encoder_class: str | None,
+    *,
+    tokenizer: str | None,
+    device: str,
+    max_length: int,
+    prefix: str | None,
+) -> "QueryEncoder":
+    """An encoder of another class than auto, or of the class that Pyserini chooses for a name on the model hub."""
     ensure_java()
     from pyserini.encode import query_encoder_class_map
     from pyserini.search.faiss.__main__ import init_query_encoder
-    from pyserini.util import resolve_device
-
-    from tour_pyserini.encoders.grouped_encoder import GroupedQueryEncoder
 
     encoder_class = _pyserini_class_name(encoder_class, QUERY_NAMES, query_encoder_class_map)
-    choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
     try:
         _hide_progress_bar()
-        if choice.is_folder:
-            encoder = GroupedQueryEncoder(
-                encoder_dir=choice.name,
-                tokenizer_name=tokenizer,
-                device=resolve_device(device, backend="torch"),
-                pooling=choice.pooling,
-                l2_norm=choice.l2_norm,
-                prefix=query_prefix,
-            )
-        else:
-            encoder = init_query_encoder(
-                encoder=choice.name,
-                encoder_class=encoder_class,
-                tokenizer_name=tokenizer,
-                topics_name=None,
-                encoded_queries=None,
-                device=device,
-                max_length=max_length,
-                pooling=choice.pooling,
-                l2_norm=choice.l2_norm,
-                prefix=query_prefix,
-            )
-    except Exception as error:  # damaged files of a model cause exceptions of many types
+        encoder = init_query_encoder(
+            encoder=choice.name,
+            encoder_class=encoder_class,
+            tokenizer_name=tokenizer,
+            topics_name=None,
+            encoded_queries=None,
+            device=device,
+            max_length=max_length,
+            pooling=choice.pooling,
+            l2_norm=choice.l2_norm,
+            prefix=prefix,
+        )
+    except Exception as error:
         raise _loading_error(choice.name, error) from error
-    return _without_gradients(encoder, query_prefix)
+    return _without_gradients(encoder, prefix)
+
+
+def query_encoder_with_cache(
+    spec: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    encoder_class: str | None = None,
+    pooling: str | None = None,
+    l2_norm: bool | None = None,
+    tokenizer: str | None = None,
+    **options: Any,
+) -> Any:
+    """A query encoder that keeps the vectors of queries in a file, and loads its model when a query is not there.
+
+    Only encoders of the class auto in a folder are kept: their content identifies them. Any other encoder is loaded.
+
+    Args:
+        spec: the encoder.
+        path: the file of vectors.
+        encoder_class: this and the arguments below are those of `load_query_encoder`.
+        pooling: the pooling.
+        l2_norm: whether vectors get norm 1.
+        tokenizer: folder or name of the tokenizer.
+        options: the other arguments.
+    """
+    options |= {"encoder_class": encoder_class, "tokenizer": tokenizer}
+    load = partial(load_query_encoder, spec, pooling=pooling, l2_norm=l2_norm, **options)
+    choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
+    if not choice.is_folder or (tokenizer is not None and not Path(tokenizer).is_dir()):
+        return load()
+    identity = options | {
+        "encoder": encoder_fingerprint(spec),
+        "tokenizer": fingerprint(Path(tokenizer)) if tokenizer else None,
+        "pooling": choice.pooling,
+        "l2_norm": choice.l2_norm,
+        "libraries": [version_of(name) for name in ("torch", "transformers", "tokenizers")],
+    }
+    return StoredVectorEncoder(load, identity, path)
 
 
 def load_document_encoder(
