@@ -44,6 +44,7 @@ class GroupedQueryEncoder:
     ) -> None:
         """Load the model; the arguments are those of Pyserini's AutoQueryEncoder."""
         transformers = import_optional("transformers")
+        hide_progress_bar()
         self.device = pyserini_device(device)
         self.model = transformers.AutoModel.from_pretrained(encoder_dir).to(self.device).requires_grad_(False)
         self.tokenizer = _tokenizer(transformers.AutoTokenizer, tokenizer_name or encoder_dir)
@@ -90,6 +91,13 @@ class GroupedQueryEncoder:
         with torch.inference_mode():
             outputs: Any = self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens))[0].cpu().numpy()
         return pooled(outputs, mean=self.pooling == "mean", l2_norm=self.l2_norm)
+
+
+def hide_progress_bar() -> None:
+    """Turn off the progress bar that transformers shows while it loads weights."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
 
 
 def pooled(outputs: Floats, *, mean: bool, l2_norm: bool) -> Floats:

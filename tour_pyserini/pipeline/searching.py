@@ -190,6 +190,7 @@ def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
         "query_prefix": request.query_prefix,
         "max_length": request.max_length or QUERY_LENGTH,
         "tokenizer": request.tokenizer,
+        "backend": request.encoder_backend,
     }
     if request.no_cache:
         return opener.open_encoder(load_query_encoder, **options)
