@@ -1,6 +1,8 @@
 """What this installation has, and what to do about what it lacks.
 
-The exit code is 0 if everything needed is there and 1 if not.
+Libraries are found but not loaded, which takes a moment; --load also loads each of them and starts Java, which takes
+half a minute and finds libraries that are installed but broken. The exit code is 0 if everything needed is there and 1
+if not.
 """
 
 import argparse
@@ -18,28 +20,37 @@ from tour_pyserini.pipeline.installation import Finding
 
 
 class Check(NamedTuple):
-    """One line of the report. What is not `needed` may be missing without failing the report."""
+    """One line of the report.
+
+    Attributes:
+        name: what is checked.
+        look: the check.
+        needed: whether the report fails if it is missing.
+        quick: the check without loading anything heavy; None if `look` is quick itself.
+    """
 
     name: str
     look: Callable[[str], Finding]
     needed: bool = True
+    quick: Callable[[str], Finding] | None = None
 
 
-def _package(module: str, install: str) -> Callable[[str], Finding]:
-    return partial(machine.package, module=module, install=install)
+def _package(name: str, module: str, install: str, *, needed: bool = True) -> Check:
+    look = partial(machine.package, module=module, install=install)
+    return Check(name, look, needed, partial(machine.installed_package, module=module, install=install))
 
 
 CHECKS = (
     Check("Python", machine.python),
     Check("tour_pyserini", machine.this_package),
-    Check("Java", machine.java),
-    Check("Pyserini", machine.pyserini),
-    Check("FAISS", _package("faiss", "faiss-cpu")),
-    Check("torch", _package("torch", "torch")),
-    Check("transformers", _package("transformers", "transformers")),
-    Check("onnxruntime", _package("onnxruntime", "onnxruntime")),
-    Check("ir-measures", _package("ir_measures", "ir-measures")),
-    Check("sentence-transformers", _package("sentence_transformers", "sentence-transformers"), needed=False),
+    Check("Java", machine.java, quick=machine.installed_java),
+    Check("Pyserini", machine.pyserini, quick=_package("Pyserini", "pyserini", "pyserini").quick),
+    _package("FAISS", "faiss", "faiss-cpu"),
+    _package("torch", "torch", "torch"),
+    _package("transformers", "transformers", "transformers"),
+    _package("onnxruntime", "onnxruntime", "onnxruntime"),
+    _package("ir-measures", "ir_measures", "ir-measures"),
+    _package("sentence-transformers", "sentence_transformers", "sentence-transformers", needed=False),
     Check("default encoder", machine.default_encoder),
     Check("default re-ranker", machine.default_reranker),
     Check("processor", machine.processor),
@@ -47,10 +58,11 @@ CHECKS = (
 )
 
 
-def examine(check: Check) -> Finding:
+def examine(check: Check, *, quick: bool = False) -> Finding:
     """Run one check; whatever goes wrong inside it is a finding too."""
+    look = check.quick if quick and check.quick else check.look
     try:
-        return check.look(check.name)
+        return look(check.name)
     except TourError as error:
         # The message says what is wrong and then, after the last semicolon, what to do.
         problem, _, remedy = str(error).rstrip(".").rpartition("; ")
@@ -75,9 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the report; 0 if everything needed is there, 1 if not."""
     parser = argparse.ArgumentParser(prog="python -m tour_pyserini.doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--load", action="store_true", help="load each library and start Java, too")
     options = parser.parse_args(arguments)
     with redirect_stdout(sys.stderr):  # what libraries say while they load is no part of the report
-        findings = [examine(check) for check in CHECKS]
+        findings = [examine(check, quick=not options.load) for check in CHECKS]
     healthy = all(found.ok for check, found in zip(CHECKS, findings, strict=True) if check.needed)
     if options.json:
         text = json.dumps({"ok": healthy, "findings": [finding._asdict() for finding in findings]}, indent=2)

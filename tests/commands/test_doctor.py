@@ -209,7 +209,7 @@ def test_cache_folder(monkeypatch, tmp_path):
 def test_this_installation_is_healthy_and_the_command_says_so():
     root = Path(doctor.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-m", "tour_pyserini.doctor", "--json"],
+        [sys.executable, "-m", "tour_pyserini.doctor", "--load", "--json"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -7,7 +7,7 @@ from pathlib import Path
 from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
 from tour_pyserini.data.lucene_texts import LuceneTexts
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.prebuilt import may_be_prebuilt
+from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 
 def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from tour_pyserini.data.topic import checked_answers, checked_topic, parse_answe
 from tour_pyserini.data.topic_formats import Topics, local_topics
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini_names import may_be_topics
 
 
 class TopicIterator(Protocol):
@@ -86,6 +87,8 @@ def read_topics(
 
 
 def _from_pyserini(name: str, topics_format: str) -> TopicIterator:
+    if topics_format == "default" and not Path(name).exists() and not may_be_topics(name):
+        raise TourError(f"topics not found: {name!r} is neither a file nor one of Pyserini's names for topics.")
     ensure_java()
     from pyserini.query_iterator import TopicsFormat, get_query_iterator
 

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sys
@@ -45,6 +46,14 @@ def java(name: str) -> Finding:
     return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
 
 
+def installed_java(name: str) -> Finding:
+    """Java 21 or newer, without starting it."""
+    from tour_pyserini.support.java import find_java
+
+    found = find_java()
+    return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
+
+
 def pyserini(name: str) -> Finding:
     """Pyserini, and that its dense search can be imported."""
     from tour_pyserini.support.java import ensure_java
@@ -80,18 +89,28 @@ def package(name: str, *, module: str, install: str) -> Finding:
         return Finding(name, True, str(getattr(sys.modules[module], "__version__", "version unknown")))
 
 
+def installed_package(name: str, *, module: str, install: str) -> Finding:
+    """A Python package: that it is installed, and its version. It is not imported."""
+    if importlib.util.find_spec(module) is None:
+        return Finding(name, False, f"No module named {module!r}", f"pip install {install}")
+    try:
+        return Finding(name, True, importlib.metadata.version(install))
+    except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
+        return Finding(name, True, "version unknown")
+
+
 def default_encoder(name: str) -> Finding:
     """The default bi-encoder's files, against their checksums."""
     from tour_pyserini.encoders.default_encoder import FILES, verify_default_encoder
 
-    return _verified(name, verify_default_encoder(), FILES["model.safetensors"])
+    return _verified(name, verify_default_encoder(read_again=True), FILES["model.safetensors"])
 
 
 def default_reranker(name: str) -> Finding:
     """The default cross-encoder's files, against their checksums."""
     from tour_pyserini.rerankers.default_reranker import SHA256, verify_default_reranker
 
-    return _verified(name, verify_default_reranker(), SHA256["model.onnx"])
+    return _verified(name, verify_default_reranker(read_again=True), SHA256["model.onnx"])
 
 
 def processor(name: str) -> Finding:

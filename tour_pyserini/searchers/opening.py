@@ -10,7 +10,7 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.prebuilt import may_be_prebuilt
+from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 
 @dataclass
