@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
+from tour_pyserini.encoders.document_vectors import fitting_length
 from tour_pyserini.encoders.grouped_encoder import GroupedQueryEncoder, pooled
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, open_graph, write_graph
@@ -24,7 +25,7 @@ PROBES = (
     "Zürich in 1901: naïve, résumé, 東京",
     "of the " + "sea " * 4096,
 )
-"""Queries on which the graph is compared with the model; the last one is cut to the maximum length."""
+"""Queries on which the graph is compared with the model; the last one is cut to the length that the model reads."""
 _MAX_LENGTH = 1_000_000  # transformers means "no limit" with numbers above
 
 
@@ -111,7 +112,9 @@ def _export(folder: str, tokenizer_name: str | None, path: Path) -> None:
     if tokenizer is None:
         raise GraphError("its tokenizer is written in Python and cannot be part of a graph")
     expected_ids = encoder.tokenizer(list(PROBES), truncation=True)["input_ids"]
-    expected = encoder.encode_batch(PROBES)
+    length = fitting_length(encoder, None)
+    rows = [ids[:length] for ids in expected_ids]
+    expected = np.concatenate([encoder._vectors([row]) for row in rows])
     tokenizer.no_padding()
     tokenizer.no_truncation()
     properties = {
@@ -127,7 +130,7 @@ def _export(folder: str, tokenizer_name: str | None, path: Path) -> None:
         onnx.save(model, str(path))
         graph = _Graph(path)
         ids = graph.tokens(list(PROBES))
-        actual = np.concatenate([pooled(graph(row), mean=True, l2_norm=False) for row in ids])
+        actual = np.concatenate([pooled(graph(row), mean=True, l2_norm=False) for row in rows])
     except Exception as error:
         raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
     if ids != expected_ids:

@@ -87,7 +87,9 @@ class StoredVectorEncoder:
                         if value[:_CHECK_BYTES] == _check(key, value[_CHECK_BYTES:]):
                             vectors[key] = np.frombuffer(value, dtype="<f4", offset=_CHECK_BYTES)
         except sqlite3.Error as error:
-            log.warning("the query vectors in %s cannot be read (%s); queries are encoded again", self._path, error)
+            log.warning(
+                "the query vectors in %s cannot be read (%s): queries are encoded again; delete it", self._path, error
+            )
         return vectors
 
     def _put(self, vectors: Mapping[bytes, Floats]) -> None:

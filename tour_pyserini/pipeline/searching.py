@@ -161,15 +161,16 @@ def _check_inputs(request: SearchRequest) -> None:
 def _tour_engine(
     request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
 ) -> TourEngine:
-    # What is quick to open comes first: a mistake is reported before models are loaded.
     assert request.index is not None
-    texts = opener.open(open_texts, request.corpus) if request.corpus else None
     if Path(request.index).exists():
+        # What is quick to open comes first: a mistake is reported before models are loaded.
+        texts = _texts(request, opener)
         inner = opener.open(open_index, request.index, ef_search=request.ef_search)
         inner = replace(inner, query_encoder=_query_encoder(request, opener))
     else:
         encoder = _query_encoder(request, opener)
         inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
+        texts = _texts(request, opener)
     labelled = request.config.method_class.needs_labels
     return TourEngine(
         inner,
@@ -180,6 +181,10 @@ def _tour_engine(
         remove_query=request.remove_query,
         observe=Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors) if trace else None,
     )
+
+
+def _texts(request: SearchRequest, opener: Opener) -> Any:
+    return opener.open(open_texts, request.corpus) if request.corpus else None
 
 
 def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
