@@ -31,7 +31,7 @@ def test_vectors_agree_with_those_of_torch(options):
 def test_a_graph_with_other_vectors_is_refused(monkeypatch):
     monkeypatch.setattr(onnx_encoder, "GRAPH", "another")
     monkeypatch.setattr(onnx_encoder, "TOLERANCE", 0.0)
-    with pytest.raises(TourError, match="gives other vectors.*--encoder-backend torch"):
+    with pytest.raises(TourError, match=r"gives other vectors.*--encoder-backend torch"):
         load_query_encoder("default", backend="onnx")
 
 
