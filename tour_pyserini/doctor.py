@@ -1,6 +1,8 @@
 """Check the installation, and show how to install what is missing.
 
-The exit code is 0 if everything that is needed was found, and 1 otherwise.
+Libraries are found but not loaded, which takes a moment; --load also loads each of them and starts Java, which takes
+half a minute and finds libraries that are installed but broken. The exit code is 0 if everything that is needed was
+found, and 1 otherwise.
 """
 
 import argparse
@@ -17,9 +19,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the report; 0 if everything that is needed was found, 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m tour_pyserini.doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--load", action="store_true", help="load each library and start Java, too")
     args = parser.parse_args(argv)
     with redirect_stdout(sys.stderr):  # libraries may print while they load, which must not be in the report
-        report = check_installation()
+        report = check_installation(load=args.load)
     if args.json:
         findings = [finding._asdict() for finding in report.findings]
         sys.stdout.write(json.dumps({"ok": report.ok, "findings": findings}, indent=2) + "\n")

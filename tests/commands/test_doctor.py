@@ -223,7 +223,7 @@ def test_the_cache_folder_must_be_writable_and_is_not_created(monkeypatch, tmp_p
 def test_this_installation_is_complete():
     root = Path(doctor.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-m", "tour_pyserini.doctor", "--json"],
+        [sys.executable, "-m", "tour_pyserini.doctor", "--load", "--json"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.rerankers.graph_cache import GraphError, cached_graph
+from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_the_error_names_the_variable_when_the_cache_folder_cannot_be_created(ho
 CODE = """
 import sys, time
 from pathlib import Path
-from tour_pyserini.rerankers.graph_cache import cached_graph
+from tour_pyserini.support.onnx_graphs import cached_graph
 def make(path):
     with open(sys.argv[1], "a") as log: log.write("made\\n")
     path.write_bytes(b"a gr"); time.sleep(0.3); path.write_bytes(b"a graph")

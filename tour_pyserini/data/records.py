@@ -13,6 +13,7 @@ from typing import Any
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, sha256
+from tour_pyserini.support.remembered import content_hash
 
 PASSAGE_INDEX = "tour-index.json"
 """Name of the record in the folder of a passage index."""
@@ -102,5 +103,5 @@ def _identity(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not input_path.is_file():
         return {"name": str(path)}
     size = input_path.stat().st_size
-    checksum = {"sha256": sha256(input_path)} if size <= _LARGEST_CHECKSUMMED else {}
+    checksum = {"sha256": content_hash(input_path)} if size <= _LARGEST_CHECKSUMMED else {}
     return {"path": str(path), "bytes": size, **checksum}

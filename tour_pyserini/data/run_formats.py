@@ -1,12 +1,11 @@
 """Formats of run files: a writer for each name."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from tour_pyserini.data.run_writers import MsMarcoWriter, TrecWriter, kilt_writer
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.java import ensure_java
 
 
 class RunWriter(Protocol):
@@ -30,20 +29,8 @@ OpenWriter = Callable[..., RunWriter]
 tag, and the topics by id (None if unknown)."""
 
 
-def _pyserini_writer(name: str, path: str, *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> RunWriter:
-    """Pyserini's own writer of a format."""
-    ensure_java()
-    from pyserini.output_writer import OutputFormat, get_output_writer
-
-    return get_output_writer(path, OutputFormat(name), "w", max_hits=hits, tag=tag, topics=topics)
-
-
-_formats: dict[str, OpenWriter] = {
-    "trec": partial(_pyserini_writer, "trec"),
-    "msmarco": partial(_pyserini_writer, "msmarco"),
-    "kilt": partial(_pyserini_writer, "kilt"),
-}
-# To add a format, write a function like `_pyserini_writer` in a new file and add a line above.
+_formats: dict[str, OpenWriter] = {"trec": TrecWriter, "msmarco": MsMarcoWriter, "kilt": kilt_writer}
+# To add a format, write a writer in a new file, as in data/run_writers.py, and add it above.
 
 RUN_FORMATS: Mapping[str, OpenWriter] = MappingProxyType(_formats)
 """The function that opens a writer, by the name of the format; `--output-format` has these names."""

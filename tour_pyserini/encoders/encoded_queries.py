@@ -51,11 +51,11 @@ class EncodedQueries:
 
 def load_encoded_queries(spec: str | os.PathLike[str]) -> EncodedQueries:
     """Load encoded queries from a folder with `embedding.pkl`, or by a name that Pyserini can download."""
-    ensure_java()
-    from pyserini.util import download_encoded_queries
-
     folder = Path(spec)
     if not folder.exists():
+        ensure_java()
+        from pyserini.util import download_encoded_queries
+
         try:
             folder = Path(download_encoded_queries(str(spec)))
         except Exception as error:

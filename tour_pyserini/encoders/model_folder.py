@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import sha256
+from tour_pyserini.support.remembered import content_hash
 
 DEFAULT = "default"
 """The name of the default encoder."""
@@ -96,7 +96,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
 def fingerprint(folder: Path) -> str:
     """The fingerprint of a model folder: a hash of the names and contents of all files that a model can consist of."""
     files = [path for path in sorted(folder.rglob("*")) if path.suffix in MODEL_FILES and path.is_file()]
-    lines = (f"{path.relative_to(folder).as_posix()} {sha256(path)}\n" for path in files)
+    lines = (f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.records import record_path
 from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.data.topics import read_questions, read_topics
+from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
@@ -24,7 +24,6 @@ from tour_pyserini.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
-    from pyserini.query_iterator import QueryIterator
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +108,7 @@ class _Measured(NamedTuple):
     qrels: list["Qrel"]
     scorer: Scorer | ScorerWithAnswers
     splits: Mapping[str, Set[str]] | None
-    topics: "QueryIterator | None"
+    topics: TopicIterator | None
 
     def sides(self) -> tuple[MeasuredRun, list[MeasuredRun]]:
         """The baseline, and the other runs."""

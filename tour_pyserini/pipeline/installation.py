@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sys
@@ -38,11 +39,13 @@ class Check(NamedTuple):
         name: the name in the report.
         run: called with the name.
         needed: whether the package needs it.
+        quick: the check without loading anything heavy; None if `run` is quick itself.
     """
 
     name: str
     run: Callable[[str], Finding]
     needed: bool = True
+    quick: Callable[[str], Finding] | None = None
 
 
 class InstallationReport(NamedTuple):
@@ -64,8 +67,12 @@ class InstallationReport(NamedTuple):
         return "\n".join(lines)
 
 
-def check_installation(checks: Sequence[Check] | None = None) -> InstallationReport:
+def check_installation(checks: Sequence[Check] | None = None, *, load: bool = False) -> InstallationReport:
     """Run all checks; a check that fails becomes a finding, and no exception is raised.
+
+    Args:
+        checks: what is checked; everything the package needs or can use if not given.
+        load: load each library and start Java, which finds libraries that are installed but broken.
 
     Example:
         >>> report = check_installation()  # doctest: +SKIP
@@ -73,15 +80,16 @@ def check_installation(checks: Sequence[Check] | None = None) -> InstallationRep
         []
     """
     checks = CHECKS if checks is None else checks
-    findings = [run_check(check) for check in checks]
+    findings = [run_check(check, load=load) for check in checks]
     ok = all(finding.ok for check, finding in zip(checks, findings, strict=True) if check.needed)
     return InstallationReport(ok, findings)
 
 
-def run_check(check: Check) -> Finding:
+def run_check(check: Check, *, load: bool = True) -> Finding:
     """Run one check; an exception becomes a finding."""
+    look = check.run if load or check.quick is None else check.quick
     try:
-        return check.run(check.name)
+        return look(check.name)
     except TourError as error:
         # The message names the problem and, after the last semicolon, what to do.
         problem, _, remedy = str(error).rstrip(".").rpartition("; ")
@@ -111,6 +119,14 @@ def check_java(name: str) -> Finding:
     from tour_pyserini.support.java import ensure_java
 
     found = ensure_java()
+    return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
+
+
+def find_installed_java(name: str) -> Finding:
+    """Java 21 or newer, without starting it."""
+    from tour_pyserini.support.java import find_java
+
+    found = find_java()
     return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
 
 
@@ -155,18 +171,28 @@ def check_package(name: str, *, module: str, install: str) -> Finding:
         return Finding(name, True, str(getattr(sys.modules[module], "__version__", "version unknown")))
 
 
+def find_installed_package(name: str, *, module: str, install: str) -> Finding:
+    """A Python package: that it is installed, and its version. It is not imported."""
+    if importlib.util.find_spec(module) is None:
+        return Finding(name, False, f"No module named {module!r}", f"pip install {install}")
+    try:
+        return Finding(name, True, importlib.metadata.version(install))
+    except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
+        return Finding(name, True, "version unknown")
+
+
 def check_default_encoder(name: str) -> Finding:
     """The files of the default bi-encoder and their checksums."""
     from tour_pyserini.encoders.default_encoder import FILES, verify_default_encoder
 
-    return _verified(name, verify_default_encoder(), FILES["model.safetensors"])
+    return _verified(name, verify_default_encoder(read_again=True), FILES["model.safetensors"])
 
 
 def check_default_reranker(name: str) -> Finding:
     """The files of the default cross-encoder and their checksums."""
     from tour_pyserini.rerankers.default_reranker import SHA256, verify_default_reranker
 
-    return _verified(name, verify_default_reranker(), SHA256["model.onnx"])
+    return _verified(name, verify_default_reranker(read_again=True), SHA256["model.onnx"])
 
 
 def check_processor(name: str) -> Finding:
@@ -196,21 +222,22 @@ def _one_line(error: Exception) -> str:
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
 
-def _package(module: str, install: str) -> Callable[[str], Finding]:
-    return partial(check_package, module=module, install=install)
+def _package_check(name: str, module: str, install: str, *, needed: bool = True) -> Check:
+    load = partial(check_package, module=module, install=install)
+    return Check(name, load, needed, quick=partial(find_installed_package, module=module, install=install))
 
 
 CHECKS: Sequence[Check] = (
     Check("Python", check_python),
     Check("tour_pyserini", check_this_package),
-    Check("Java", check_java),
-    Check("Pyserini", check_pyserini),
-    Check("FAISS", _package("faiss", "faiss-cpu")),
-    Check("torch", _package("torch", "torch")),
-    Check("transformers", _package("transformers", "transformers")),
-    Check("onnxruntime", _package("onnxruntime", "onnxruntime")),
-    Check("ir-measures", _package("ir_measures", "ir-measures")),
-    Check("sentence-transformers", _package("sentence_transformers", "sentence-transformers"), needed=False),
+    Check("Java", check_java, quick=find_installed_java),
+    _package_check("Pyserini", "pyserini", "pyserini")._replace(run=check_pyserini),
+    _package_check("FAISS", "faiss", "faiss-cpu"),
+    _package_check("torch", "torch", "torch"),
+    _package_check("transformers", "transformers", "transformers"),
+    _package_check("onnxruntime", "onnxruntime", "onnxruntime"),
+    _package_check("ir-measures", "ir_measures", "ir-measures"),
+    _package_check("sentence-transformers", "sentence_transformers", "sentence-transformers", needed=False),
     Check("default encoder", check_default_encoder),
     Check("default re-ranker", check_default_reranker),
     Check("processor", check_processor),

@@ -1,7 +1,7 @@
 """Searching a phrase index: the searcher that a request describes."""
 
 import logging
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from tour_pyserini.data.predictions import write_predictions
 from tour_pyserini.data.texts import open_texts
@@ -9,11 +9,10 @@ from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
+from tour_pyserini.searchers.tour_phrase_engine import TourPhraseEngine
+from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.stores.phrases.phrase_index_checks import check_corpus, fits
-
-if TYPE_CHECKING:
-    from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 
 log = logging.getLogger(__name__)
 
@@ -22,16 +21,12 @@ MAX_WORDS = 10
 
 def tour_phrase_searcher(
     request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
-) -> "TourPhraseSearcher":
+) -> TourPhraseEngine:
     """TouR over phrases; predictions are written as queries are searched."""
-    # Pyserini takes seconds to start; a mistake in the request is reported before.
-    from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
-    from tour_pyserini.searchers.trace import Trace
-
     assert predictions is not None
     inner = phrase_searcher(request, opener)
     labelled = request.config.method_class.needs_labels
-    return TourPhraseSearcher(
+    return TourPhraseEngine(
         inner,
         reranker,
         request.config,

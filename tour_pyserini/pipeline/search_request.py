@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig, settings_by_name
 from tour_pyserini.data.run_formats import RUN_FORMATS
+from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
@@ -22,6 +23,7 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
     *("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
+    "encoder_backend",
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 
@@ -89,6 +91,12 @@ class SearchRequest(Request):
     encoder_class: str | None = option(
         None, "Pyserini's encoder class; inferred if not given", group=_WORK, metavar="CLASS"
     )
+    encoder_backend: str = option(
+        "auto",
+        "what runs a query encoder of class auto: torch (auto), or onnx, which starts faster and rounds differently",
+        group=_WORK,
+        choices=ENCODER_BACKENDS,
+    )
     tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_WORK, metavar="NAME")
     pooling: str | None = option(
         None, "pooling of an encoder of class auto", group=_WORK, choices=("cls", "mean", "last", "eos")
@@ -121,7 +129,7 @@ class SearchRequest(Request):
         group=_LABELS,
         metavar="FILE",
     )
-    no_cache: bool = option(False, "do not read or write a score cache", group=_LABELS)
+    no_cache: bool = option(False, "do not read or write kept labels and query vectors", group=_LABELS)
 
     predictions: str | None = option(
         None, "the phrases as JSON lines (default: RUN.answers.jsonl)", group=_PHRASES, metavar="FILE"

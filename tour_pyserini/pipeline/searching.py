@@ -14,8 +14,15 @@ from tour_pyserini.data import demo_collection
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.records import predictions_path, write_record
 from tour_pyserini.data.runs import write_run
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.data.topics import judged_only, read_topics
+from tour_pyserini.encoders.document_vectors import PassageVectors
+from tour_pyserini.encoders.encoded_queries import load_encoded_queries, write_encoded_queries
+from tour_pyserini.encoders.encoder_loading import (
+    load_document_encoder,
+    load_query_encoder,
+    query_encoder_with_cache,
+)
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.batches import Batch, search_topics
 from tour_pyserini.pipeline.encoder_options import encoder_options
@@ -24,7 +31,10 @@ from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
 from tour_pyserini.pipeline.request import words
 from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
-from tour_pyserini.rerankers import CachedReranker, load_reranker
+from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
+from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
+from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.support.costs import Costs
@@ -59,6 +69,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     request = completed(request)
     assert request.output is not None and request.index is not None
     phrases = is_phrase_index(request.index)
+    _check_inputs(request)
     _check_outputs(request)
     judged = {qrel.query_id for qrel in read_qrels(request.qrels)} if request.qrels else None
     topics = read_topics(request.topics, request.topics_format, only=judged)
@@ -67,7 +78,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     reranker = open_reranker(request, opener) if request.config.method_class.needs_labels else None
     kept: list[Batch] = []
     with _open_file(request.trace) as trace, _open_file(request.predictions) as predictions:
-        make = tour_phrase_searcher if phrases else _tour_searcher
+        make = tour_phrase_searcher if phrases else _tour_engine
         searcher = make(request, reranker, trace=trace, predictions=predictions, opener=opener)
         write_run(
             _batches(searcher, topics, request, kept, progress=progress),
@@ -117,10 +128,13 @@ def completed(request: SearchRequest) -> SearchRequest:
 
 
 def open_reranker(request: SearchRequest, opener: Opener) -> Any:
-    """The re-ranker of a request, with the score cache unless `no_cache` is set."""
-    reranker = opener.open(load_reranker, request.reranker, **reranker_options(request))
+    """The re-ranker of a request, with the score cache unless `no_cache` is set.
+
+    With the score cache, its model is loaded when a label is missing there.
+    """
     if request.no_cache:
-        return reranker
+        return opener.open(load_reranker, request.reranker, **reranker_options(request))
+    reranker = opener.open(load_reranker_later, request.reranker, **reranker_options(request))
     return opener.open(CachedReranker, reranker, str(request.cache or cache_home() / "scores.sqlite"))
 
 
@@ -135,49 +149,80 @@ def reranker_options(request: SearchRequest) -> dict[str, Any]:
     }
 
 
-def _tour_searcher(
-    request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
-) -> Any:
-    # Pyserini takes seconds to start; a mistake in the request is reported before.
-    from tour_pyserini.encoders.document_vectors import PassageVectors
-    from tour_pyserini.encoders.encoded_queries import load_encoded_queries
-    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
-    from tour_pyserini.searchers.opening import open_searcher
-    from tour_pyserini.searchers.searcher import TourSearcher
-    from tour_pyserini.searchers.trace import Trace
-
+def _check_inputs(request: SearchRequest) -> None:
+    """Report an input that does not exist before anything is read or loaded."""
     assert request.index is not None
-    chosen = opener.open(
-        encoder_options, request.index, request.encoder, pooling=request.pooling, l2_norm=request.l2_norm
-    )
-    options = {**chosen, "encoder_class": request.encoder_class, "device": request.device}
-    if request.encoded_queries:
-        encoder = opener.open(load_encoded_queries, request.encoded_queries)
+    if not is_phrase_index(request.index):
+        check_index(request.index)
+    if request.corpus:
+        check_texts(request.corpus)
+
+
+def _tour_engine(
+    request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
+) -> TourEngine:
+    assert request.index is not None
+    if Path(request.index).exists():
+        # What is quick to open comes first: a mistake is reported before models are loaded.
+        texts = _texts(request, opener)
+        inner = opener.open(open_index, request.index, ef_search=request.ef_search)
+        inner = replace(inner, query_encoder=_query_encoder(request, opener))
     else:
-        for_queries = {"query_prefix": request.query_prefix, "max_length": request.max_length or QUERY_LENGTH}
-        encoder = opener.open_encoder(load_query_encoder, tokenizer=request.tokenizer, **for_queries, **options)
-    inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
-    texts = opener.open(open_texts, request.corpus) if request.corpus else None
-    vectors: Any = request.vectors
-    if vectors == "encode":
-        if texts is None:
-            raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
-        made = read_index_settings(request.index)
-        built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
-        encode = load_document_encoder(prefix=made.prefix if made else None, **options)
-        vectors = PassageVectors(encode, docids=inner.docids, texts=texts, dimension=inner.dimension, **built)
-    elif vectors is not None:
-        check_vectors(request.index, vectors)
+        encoder = _query_encoder(request, opener)
+        inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
+        texts = _texts(request, opener)
     labelled = request.config.method_class.needs_labels
-    return TourSearcher(
+    return TourEngine(
         inner,
         reranker,
         texts,
         request.config,
-        vectors=vectors,
+        vectors=_vectors(request, inner, texts, opener),
         remove_query=request.remove_query,
         observe=Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors) if trace else None,
     )
+
+
+def _texts(request: SearchRequest, opener: Opener) -> Any:
+    return opener.open(open_texts, request.corpus) if request.corpus else None
+
+
+def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
+    if request.encoded_queries:
+        return opener.open(load_encoded_queries, request.encoded_queries)
+    options = {
+        **_encoder_options(request, opener),
+        "query_prefix": request.query_prefix,
+        "max_length": request.max_length or QUERY_LENGTH,
+        "tokenizer": request.tokenizer,
+        "backend": request.encoder_backend,
+    }
+    if request.no_cache:
+        return opener.open_encoder(load_query_encoder, **options)
+    return opener.open_encoder(query_encoder_with_cache, path=str(cache_home() / "queries.sqlite"), **options)
+
+
+def _encoder_options(request: SearchRequest, opener: Opener) -> dict[str, Any]:
+    chosen = opener.open(
+        encoder_options, request.index, request.encoder, pooling=request.pooling, l2_norm=request.l2_norm
+    )
+    return {**chosen, "encoder_class": request.encoder_class, "device": request.device}
+
+
+def _vectors(request: SearchRequest, inner: Any, texts: Any, opener: Opener) -> Any:
+    """Where candidate vectors come from, as `TourEngine` takes it."""
+    assert request.index is not None
+    if request.vectors is None:
+        return None
+    if request.vectors != "encode":
+        check_vectors(request.index, request.vectors)
+        return request.vectors
+    if texts is None:
+        raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
+    made = read_index_settings(request.index)
+    built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
+    encode = load_document_encoder(prefix=made.prefix if made else None, **_encoder_options(request, opener))
+    return PassageVectors(encode, docids=inner.docids, texts=texts, dimension=inner.dimension, **built)
 
 
 def _batches(
@@ -199,8 +244,6 @@ def _batches(
 
 
 def _write_queries(folder: str, batches: Sequence[Batch]) -> None:
-    from tour_pyserini.encoders.encoded_queries import write_encoded_queries
-
     write_encoded_queries(
         folder,
         [id_ for batch in batches for id_ in batch.ids],

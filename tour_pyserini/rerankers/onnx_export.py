@@ -1,6 +1,5 @@
 """Export a checkpoint to an ONNX graph, and check that the graph gives the same logits."""
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,11 @@ import numpy as np
 import torch
 
 from tour_pyserini.errors import first_line
-from tour_pyserini.rerankers.graph_cache import GraphError
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.torch_classifier import TorchClassifier, inputs_of
 from tour_pyserini.support.batching import Row, padded
+from tour_pyserini.support.onnx_graphs import GraphError, write_graph
 from tour_pyserini.support.optional import import_optional
 
 MAX_BYTES = 1_900_000_000
@@ -74,15 +73,4 @@ def _logits(model: Any, row: Row) -> np.ndarray:
 def _write(model: Any, row: Row, names: Sequence[str], path: Path) -> None:
     model.set_attn_implementation("eager")  # its graph is about 3 % faster in ONNX Runtime than that of "sdpa"
     inputs = padded([row], {})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter is deprecated; traced values become constants, as intended
-        torch.onnx.export(
-            _Logits(model, names),
-            tuple(torch.from_numpy(inputs[name]) for name in names),
-            str(path),
-            input_names=names,
-            output_names=["logits"],
-            dynamic_axes={name: {1: "length"} for name in names},
-            opset_version=17,
-            dynamo=False,  # the newer exporter needs another package, onnxscript
-        )
+    write_graph(_Logits(model, names), {name: inputs[name] for name in names}, path, output="logits")

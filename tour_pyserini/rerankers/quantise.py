@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tour_pyserini.errors import first_line
-from tour_pyserini.rerankers.graph_cache import GraphError
 from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.onnx_graphs import GraphError
 from tour_pyserini.support.optional import import_optional
 
 WITHOUT_OVERFLOW = {"avx512_vnni", "avx_vnni", "amx_int8"}

@@ -93,7 +93,7 @@ def load_reranker(
         return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
     if not isinstance(spec, str | os.PathLike):
         raise TourError(f"a re-ranker is a name, a folder or an object with predict, not {type(spec).__name__}.")
-    folder = verify_default_reranker() if spec == "default" else _model_folder(spec)
+    folder = model_folder(spec)
     name = os.fspath(spec)
     for kind_name, kind in {**_registered_kinds, **BUILT_IN_KINDS}.items():
         if kind.accepts(folder):
@@ -154,8 +154,15 @@ def _check_backend(kind: RerankerKind, options: Options, name: str) -> None:
         raise TourError(f"{name} cannot be run by {wanted}{precision}, only by {' or '.join(backends)}.")
 
 
-def _model_folder(spec: str | os.PathLike[str]) -> Path:
-    """The folder at that path, or the downloaded files of the Hugging Face model of that name."""
+def has_registered_kinds() -> bool:
+    """Whether kinds of re-rankers were added by `register_reranker_kind`."""
+    return bool(_registered_kinds)
+
+
+def model_folder(spec: str | os.PathLike[str]) -> Path:
+    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name."""
+    if spec == "default":
+        return verify_default_reranker()
     name = os.fspath(spec)
     path = Path(name).expanduser()
     if name and path.is_dir():

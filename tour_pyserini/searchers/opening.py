@@ -1,13 +1,86 @@
-"""Opening a FaissSearcher from a folder or the name of a prebuilt index, with clear errors."""
+"""Open an index folder, or Pyserini's FaissSearcher on a folder or a prebuilt index, with clear error messages."""
 
 import contextlib
 import io
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini_names import may_be_prebuilt
+
+
+@dataclass
+class SearchedIndex:
+    """A FAISS index with the names of its documents and the encoder of its queries, as `TourEngine` needs them.
+
+    Attributes:
+        index: the FAISS index.
+        docids: the docid at each position of the index.
+        query_encoder: anything with `encode(query)` that gives [d].
+    """
+
+    index: Any
+    docids: Sequence[str]
+    query_encoder: Any = None
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the vectors."""
+        return self.index.d
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        return self.index.ntotal
+
+
+def check_index(index: str | os.PathLike[str]) -> None:
+    """Refuse an index that does not exist, without importing FAISS or Pyserini.
+
+    Args:
+        index: a folder with `index` and `docid`, or a name from Pyserini's list of prebuilt indexes.
+    """
+    folder = Path(index)
+    if not folder.exists():
+        if isinstance(index, os.PathLike) or not may_be_prebuilt(str(index)):
+            raise _no_index(str(index))
+        return
+    for name in ("index", "docid"):
+        if not (folder / name).is_file():
+            raise TourError(
+                f"{folder} is not a FAISS index of Pyserini's: it has no file `{name}`; "
+                "build one with python -m tour_pyserini.index."
+            )
+
+
+def open_index(folder: str | os.PathLike[str], encoder: Any = None, *, ef_search: int | None = None) -> SearchedIndex:
+    """Read an index folder: `index` is a FAISS index, `docid` has one docid per line. Pyserini is not imported.
+
+    Args:
+        folder: the index.
+        encoder: the query encoder.
+        ef_search: efSearch of an HNSW index.
+    """
+    import faiss
+
+    check_index(folder)
+    folder = Path(folder)
+    try:
+        index = faiss.read_index(str(folder / "index"))
+        docids = [line.rstrip() for line in (folder / "docid").read_text(encoding="utf-8").split("\n")]
+    except (RuntimeError, OSError, UnicodeDecodeError) as error:
+        raise TourError(f"{folder / 'index'} cannot be read as a FAISS index; build it again.") from error
+    if docids and not docids[-1]:
+        del docids[-1]  # after the last line break
+    if len(docids) != index.ntotal:
+        raise TourError(f"{folder} is damaged: `docid` has not one line per vector of `index`; build it again.")
+    if ef_search is not None:
+        _set_ef_search(index, ef_search, str(folder))
+    return SearchedIndex(index, docids, encoder)
 
 
 def open_searcher(index: str | os.PathLike[str], encoder: Any, *, ef_search: int | None = None) -> Any:
@@ -18,23 +91,18 @@ def open_searcher(index: str | os.PathLike[str], encoder: Any, *, ef_search: int
         encoder: a Pyserini query encoder.
         ef_search: efSearch of an HNSW index.
     """
+    check_index(index)
     ensure_java()
     folder = Path(index)
     searcher = _from_folder(folder, encoder) if folder.exists() else _prebuilt(str(index), encoder)
     if ef_search is not None:
-        _set_ef_search(searcher, ef_search, str(index))
+        _set_ef_search(searcher.index, ef_search, str(index))
     return searcher
 
 
 def _from_folder(folder: Path, encoder: Any) -> Any:
     from pyserini.search.faiss import FaissSearcher
 
-    for name in ("index", "docid"):
-        if not (folder / name).is_file():
-            raise TourError(
-                f"{folder} is not a FAISS index of Pyserini's: it has no file `{name}`; "
-                "build one with python -m tour_pyserini.index."
-            )
     try:
         return FaissSearcher(str(folder), encoder)
     except AssertionError:
@@ -48,25 +116,28 @@ def _from_folder(folder: Path, encoder: Any) -> Any:
 def _prebuilt(name: str, encoder: Any) -> Any:
     from pyserini.search.faiss import FaissSearcher
 
-    said = io.StringIO()
     try:
-        # Pyserini prints errors and returns None.
-        with contextlib.redirect_stdout(said):
+        # Pyserini prints why it failed, and returns None.
+        with contextlib.redirect_stdout(io.StringIO()):
             searcher = FaissSearcher.from_prebuilt_index(name, encoder)
     except Exception as error:
         raise TourError(f"the prebuilt index {name!r} is unavailable: {error}.") from error
     if searcher is None:
-        raise TourError(
-            f"there is no index folder {name!r}, and no prebuilt index of that name is available; "
-            "build one with python -m tour_pyserini.index."
-        )
+        raise _no_index(name)
     return searcher
 
 
-def _set_ef_search(searcher: Any, ef_search: int, name: str) -> None:
+def _no_index(name: str) -> TourError:
+    return TourError(
+        f"index not found: there is no folder {name!r} and no prebuilt index with this name; "
+        "build one with python -m tour_pyserini.index."
+    )
+
+
+def _set_ef_search(index: Any, ef_search: int, name: str) -> None:
     import faiss
 
-    inner = faiss.downcast_index(searcher.index)
+    inner = faiss.downcast_index(index)
     if not hasattr(inner, "hnsw"):
         raise TourError(f"--ef-search is for HNSW indexes and {name} is {type(inner).__name__}; leave it out.")
     inner.hnsw.efSearch = ef_search

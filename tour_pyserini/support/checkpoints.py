@@ -5,14 +5,13 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.support.files import sha256
 from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.remembered import content_hash
 
 log = logging.getLogger(__name__)
 
@@ -106,12 +105,6 @@ def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
     return f"{kind}:{hashlib.sha256(identity.encode()).hexdigest()}"
 
 
-def content_hash(path: Path) -> str:
-    """The SHA-256 of a file; it is computed again only if size or time of change differ from the last call."""
-    status = path.stat()
-    return _hash(path.resolve(), status.st_size, status.st_mtime_ns)
-
-
 @contextlib.contextmanager
 def _reading(folder: Path, what: str) -> Iterator[None]:
     """Turn any error of a damaged checkpoint into one sentence, and silence the library's own output."""
@@ -143,8 +136,3 @@ def _brief(error: Exception) -> str:
     """The first line of an error message, at most 200 characters."""
     line = first_line(error)
     return line if len(line) <= 200 else line[:197] + "..."
-
-
-@lru_cache(maxsize=256)
-def _hash(path: Path, size: int, mtime_ns: int) -> str:
-    return sha256(path)

@@ -1,10 +1,30 @@
 """Move models to devices, and limit the threads of torch and FAISS."""
 
 import contextlib
+import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
+
+log = logging.getLogger(__name__)
+
+
+def pyserini_device(device: str) -> str:
+    """The device that Pyserini uses for a name: `cpu`, `cuda:0`, ...; `cpu` if torch does not have the device."""
+    name = (device or "cpu").strip().lower()
+    if name == "cpu":
+        return name
+    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    if match:
+        import torch
+
+        number = int(match[1] or 0)
+        if torch.cuda.is_available() and number < torch.cuda.device_count():
+            return f"cuda:{number}"
+    log.warning("the device %r is not available; using cpu", device)
+    return "cpu"
 
 
 def on_device(model: Any, device: str, *, name: object = "the model") -> Any:

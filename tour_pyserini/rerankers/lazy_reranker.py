@@ -1,0 +1,93 @@
+"""A re-ranker whose model is loaded when the first pair is scored; its fingerprint is remembered from the last time."""
+
+import importlib.metadata
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.reranker import Pair, Reranker
+from tour_pyserini.rerankers.reranker_loading import has_registered_kinds, load_reranker, model_folder
+from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.remembered import content_hash, recall, remember
+
+_VERSION = 1  # change it when fingerprints are computed in another way
+
+
+def load_reranker_later(spec: Any, **options: Any) -> Reranker:
+    """A re-ranker with a fingerprint whose model is loaded when it is needed, if it was loaded on this machine before.
+
+    With a score cache around it, a search whose labels are all stored loads no model at all. The first time, and for
+    objects and registered kinds of re-rankers, the model is loaded at once, as `load_reranker` does.
+
+    Args:
+        spec: as in `load_reranker`.
+        options: as in `load_reranker`.
+    """
+    if not isinstance(spec, str | os.PathLike) or has_registered_kinds():
+        return load_reranker(spec, **options)
+    folder = model_folder(spec)
+    name, state = f"{folder.resolve()} {sorted(options.items())}", _state(folder)
+
+    def load() -> Any:
+        reranker = load_reranker(spec, **options)
+        fingerprint = getattr(reranker, "fingerprint", None)
+        # A re-ranker with `reads` decides itself what the keys of the score cache are made of.
+        if isinstance(fingerprint, str) and not hasattr(reranker, "reads"):
+            remember("re-ranker", name, state, fingerprint)
+        return reranker
+
+    known = recall("re-ranker", name, state)
+    return LazyReranker(os.fspath(spec), known, load) if known else load()
+
+
+class LazyReranker:
+    """Loads a re-ranker when the first pair is scored.
+
+    Args:
+        name: the name of the re-ranker, for messages.
+        fingerprint: what its fingerprint was the last time that it was loaded.
+        load: loads it.
+    """
+
+    def __init__(self, name: str, fingerprint: str, load: Callable[[], Any]) -> None:
+        self.name, self.fingerprint = name, fingerprint
+        self.on_progress: Callable[[int], None] | None = None
+        self._load = load
+        self._loaded: Any = None
+
+    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Compute raw logits, float64 [len(pairs)]; higher is more relevant.
+
+        Raises:
+            TourError: if the fingerprint is no longer the remembered one, for example because ONNX Runtime was removed.
+        """
+        if self._loaded is None:
+            reranker = self._load()
+            if reranker.fingerprint != self.fingerprint:
+                raise TourError(
+                    f"the re-ranker {self.name} is not the one that was loaded before: its files or the libraries "
+                    "that run it have changed; run the command again."
+                )
+            self._loaded = reranker
+        self._loaded.on_progress = self.on_progress
+        return self._loaded.predict(pairs)
+
+
+def _state(folder: Path) -> list[str | int]:
+    """Everything that decides about the fingerprint: the model's files, and what can run the model here."""
+    files = sorted(path for path in (*folder.iterdir(), *(folder / "onnx").glob("*")) if path.is_file())
+    contents = [f"{path.relative_to(folder).as_posix()} {content_hash(path)}" for path in files]
+    packages = [f"{name} {_version(name)}" for name in ("torch", "transformers", "tokenizers", "onnx", "onnxruntime")]
+    return [_VERSION, *contents, *packages, *(cpu_flags() or ("unknown processor",))]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "installed" if find_spec(package) else None

@@ -1,0 +1,99 @@
+"""ONNX graphs: write them from a torch module, keep them in the cache folder, and open them with ONNX Runtime."""
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, sha256
+from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.remembered import content_hash
+
+log = logging.getLogger(__name__)
+
+
+class GraphError(TourError):
+    """A graph cannot be made or stored; the model itself may still be usable by another back end."""
+
+
+def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
+    """Return the path of the graph with that key in the cache folder; a missing graph is made first.
+
+    Its checksum is stored in a file next to it: a truncated or changed graph is made again. If several processes need
+    the same graph, one makes it and the others wait.
+
+    Args:
+        key: a hash of everything the graph depends on.
+        make: a function that writes the graph to the path it gets.
+
+    Raises:
+        GraphError: when the cache folder cannot be written; `make` may raise other errors.
+    """
+    path = cache_home() / "graphs" / f"{key}.onnx"
+    checksum_path = path.with_suffix(".sha256")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = import_optional("filelock").FileLock(path.with_suffix(".lock")).acquire()
+    except OSError as error:
+        raise GraphError(
+            f"{path.parent} cannot be written ({error.strerror or error}): set TOUR_PYSERINI_CACHE to another folder"
+        ) from error
+    with lock:
+        if not _is_intact(path, checksum_path):
+            if path.exists():
+                log.warning("%s is damaged and is written again", path)
+            with atomic_replace(path) as partial:
+                make(partial)
+            with atomic_write(checksum_path) as file:
+                file.write(sha256(path))
+    return path
+
+
+def write_graph(module: Any, inputs: Mapping[str, np.ndarray], path: Path, *, output: str) -> None:
+    """Write a torch module as an ONNX graph whose inputs have any length.
+
+    Args:
+        module: takes its inputs as positional arguments, in the order of `inputs`, and returns one tensor.
+        inputs: an example [1, length] of each input, by name.
+        path: the file to write.
+        output: the name of the output.
+    """
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter is deprecated; traced values become constants, as intended
+        torch.onnx.export(
+            module,
+            tuple(torch.from_numpy(example) for example in inputs.values()),
+            str(path),
+            input_names=list(inputs),
+            output_names=[output],
+            dynamic_axes={name: {1: "length"} for name in inputs},
+            opset_version=17,
+            dynamo=False,  # the newer exporter needs another package, onnxscript
+        )
+
+
+def open_graph(graph: Path, *, device: str = "cpu") -> Any:
+    """An ONNX Runtime session with one thread."""
+    ort = import_optional("onnxruntime")
+    provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
+    if (device != "cpu" and not device.startswith("cuda")) or provider not in ort.get_available_providers():
+        raise TourError(f"ONNX Runtime cannot run on the device {device!r} here; use cpu.")
+    settings = ort.SessionOptions()
+    settings.intra_op_num_threads = 1
+    settings.log_severity_level = 3
+    try:
+        return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
+    except Exception as error:
+        raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
+
+
+def _is_intact(path: Path, checksum_path: Path) -> bool:
+    if not path.is_file() or not checksum_path.is_file():
+        return False
+    return checksum_path.read_text(encoding="utf-8", errors="replace") == content_hash(path)
