@@ -34,7 +34,7 @@ def this_package(name: str) -> Finding:
         version = importlib.metadata.version("tour_pyserini")
     except importlib.metadata.PackageNotFoundError:
         version = "not installed, used from its source"
-    return Finding(name, True, f"{version} ({Path(__file__).parent})")
+    return Finding(name, True, f"{version} ({Path(__file__).parents[1]})")
 
 
 def java(name: str) -> Finding:
