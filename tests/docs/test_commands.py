@@ -1,9 +1,10 @@
 """Every command and Python example of README.md and docs/*.md, run as it is written and in the page's order.
 
-A page is run in a folder of its own, in which the paths that the pages name (scifact/corpus.jsonl, ...) are a small part
-of the demo collection. Bash runs the page's commands, so that loops, variables and patterns mean what they mean to a
-reader. `python -m MODULE` and `python FILE` are answered by this process, which has loaded torch and Java already: it calls
-the module's `main` with the same words. Commands that cannot run here are listed below with the reason, and are parsed.
+A page is run in a folder of its own, in which the paths that the pages name (scifact/corpus.jsonl, ...) are a small
+part of the demo collection. Bash runs the page's commands, so that loops, variables and patterns mean what they mean to
+a reader. `python -m MODULE` and `python FILE` are answered by this process, which has loaded torch and Java already: it
+calls the module's `main` with the same words. Commands that cannot run here are listed below with the reason, and are
+parsed.
 """
 
 import argparse

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOADED = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="?(https?:)?//|<link[^>]*rel="?stylesheet"?[^>]*href="?(https?:)?//')
+LOADED = re.compile(
+    r'<(?:script|img|iframe)[^>]*\ssrc="?(https?:)?//|<link[^>]*rel="?stylesheet"?[^>]*href="?(https?:)?//'
+)
 
 
 @pytest.fixture(scope="module")
