@@ -1,1 +1,1 @@
-"""Flags of the commands, their settings, and exit codes."""
+"""The command line: flags of the commands, plugins, and exit codes."""

@@ -12,7 +12,7 @@ from tour_pyserini.support.plugins import load_plugins
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 WRONG_INPUT = 2
-INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
+INTERRUPTED = 130  # the exit code that shells use after Ctrl-C
 
 
 def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:

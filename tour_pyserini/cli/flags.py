@@ -14,7 +14,7 @@ from tour_pyserini.pipeline.search_request import PRF_METHODS
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of examples, and shows defaults that are not empty."""
+    """Formats --help: keeps the line breaks of examples, and shows defaults that are not empty."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -34,7 +34,7 @@ def positive(text: str) -> int:
 
 
 def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
-    """One flag for each field of a request that has a help text; the result has only the flags that are given."""
+    """Add a flag for each field of a request that has a help text; only the flags that were given are in the result."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     hints = typing.get_type_hints(request)
     for field in dataclasses.fields(request):
@@ -47,7 +47,7 @@ def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -
 
 
 def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
-    """How argparse reads the flag of a field."""
+    """The options of `add_argument` for the flag of a field."""
     required = field.default is dataclasses.MISSING
     text = field.metadata["help"]
     if not required and field.default not in (None, False) and "default" not in text:
@@ -71,7 +71,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
 
 
 def add_config_flags(parser: argparse._ArgumentGroup) -> None:
-    """`--preset`, `--config`, `--method`, and one flag for each setting of any method."""
+    """Add `--preset`, `--config`, `--method`, and a flag for each setting of any method."""
     parser.add_argument("--preset", choices=list(PRESETS), help="start from these settings")
     parser.add_argument("--config", metavar="FILE", help="start from a TOML file of settings")
     parser.add_argument("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
@@ -88,7 +88,7 @@ def add_config_flags(parser: argparse._ArgumentGroup) -> None:
 
 
 def _for_methods(name: str, field: dataclasses.Field[Any], methods: Sequence[str]) -> str:
-    """Which methods have a setting; for a shared one, which methods have another default."""
+    """The methods that have a setting; for a shared setting, the methods that have another default."""
     if methods:
         return "for " + ", ".join(methods)
     values = {method: TourConfig(method).settings()[name] for method in METHODS}

@@ -10,13 +10,13 @@ EXAMPLE = """\
 example:
   python -m tour_pyserini.index --corpus collections/scifact --encoder default --index indexes/scifact
 
-An interrupted run leaves INDEX.partial; the same command goes on from there. The index appears when it is complete,
-and Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
+An interrupted run leaves INDEX.partial, and the same command continues it. INDEX is made when it is complete.
+Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
 """
 
 
 def index_parser() -> argparse.ArgumentParser:
-    """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults where it has them."""
+    """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults of flags."""
     parser = argparse.ArgumentParser(
         prog="python -m tour_pyserini.index",
         description="Encode a corpus into a FAISS index that this package and Pyserini search.",

@@ -8,7 +8,7 @@ from tour_pyserini.pipeline.search_request import SearchRequest
 
 DESCRIPTION = """\
 Search topics and write a run, with Pyserini's own flags and one for each setting of TouR. Labels are kept in the score
-cache, so an interrupted search goes on where it was when the same command is given again."""
+cache, so the same command continues an interrupted search without paying for them again."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.search --topics demo

@@ -81,7 +81,7 @@ def time_labels(experiment: Experiment, setup: Setup, locations: Locations) -> L
     """Score the first hits of some topics without a score cache, and save how long it took.
 
     Raises:
-        TourError: if the setup has no run, whose hits could be scored.
+        TourError: if the setup has no run.
     """
     request = _search_request(experiment, setup, locations)
     queries, hits = _hits(experiment, setup, locations)
