@@ -1,0 +1,45 @@
+"""What mkdocs does besides rendering.
+
+`<!-- help: search -->` in a page becomes what `python -m tour_pyserini.search --help` says. With the plugin `offline`
+the theme loads a script from a server; the site has its own instead.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
+
+SCRIPT = "assets/iframe-worker.js"
+FOREIGN_SCRIPT = re.compile(r"""<script src=["']?https://[^>]*/iframe-worker/shim["']?></script>""")
+HELP = re.compile(r"<!-- help: ([a-z_ -]+) -->")
+
+
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:
+    """Put the help texts into a page."""
+    return HELP.sub(lambda match: f"```text\n{_help(match[1])}```", markdown)
+
+
+def on_post_page(output: str, page: Page, **kwargs: Any) -> str:
+    """Load the site's own script in the place of the foreign one."""
+    return FOREIGN_SCRIPT.sub(f'<script src="{get_relative_url(SCRIPT, page.url)}"></script>', output)
+
+
+def on_post_template(output_content: str, **kwargs: Any) -> str:
+    """The page for addresses that do not exist needs no script."""
+    return FOREIGN_SCRIPT.sub("", output_content)
+
+
+def _help(command: str) -> str:
+    name, *words = command.split()
+    done = subprocess.run(
+        [sys.executable, "-m", f"tour_pyserini.{name}", *words, "--help"],
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout

@@ -1,0 +1,54 @@
+"""The docs site builds without a warning, and its pages load nothing from elsewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADED = re.compile(
+    r'<(?:script|img|iframe)[^>]*\ssrc="?(https?:)?//|<link[^>]*rel="?stylesheet"?[^>]*href="?(https?:)?//'
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings_handlers.python")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_pages_load_nothing_from_elsewhere(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 15
+    assert [str(page) for page in pages if LOADED.search(page.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.slow
+def test_the_api_reference_has_every_exported_name(site):
+    import tour_pyserini
+    from tour_pyserini import pipeline
+
+    text = (site / "api.html").read_text(encoding="utf-8")
+    missing = [name for name in (*tour_pyserini.__all__, *pipeline.__all__) if name not in text]
+    assert missing == []
+
+
+@pytest.mark.slow
+def test_the_command_line_page_has_the_help_of_the_commands(site):
+    text = (site / "commands.html").read_text(encoding="utf-8")
+    assert "--least-gain" in text and "--filter-threshold" in text and "&lt;!-- help" not in text
