@@ -34,14 +34,14 @@ class Candidates(NamedTuple):
         vectors: [n, k, d] candidate vectors C, zero where there is no candidate.
         similarities: [n, k] scaled similarities z, minus infinity where there is no candidate.
         labels: [n, k] re-ranker scores s; minus infinity where there is no candidate, NaN where one has no label.
-        scale: the factor in z, which puts similarities on the scale of labels.
+        scale: [n] the factor in z, which puts similarities on the scale of labels.
     """
 
     ids: Ids
     vectors: Floats
     similarities: Floats
     labels: Floats
-    scale: float = 1.0
+    scale: Floats
 
     @property
     def mask(self) -> Flags:
@@ -50,4 +50,4 @@ class Candidates(NamedTuple):
 
     def only(self, rows: Flags) -> "Candidates":
         """The candidates of the queries that are true in `rows` [n]."""
-        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.labels[rows], self.scale)
+        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.labels[rows], self.scale[rows])

@@ -85,10 +85,10 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         config=request.config,
         files={"topics": request.topics, "index": request.index, "corpus": request.corpus, "qrels": request.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={"similarity_scale": searcher.similarity_scale},
+        found={},
         costs=searcher.costs,
     )
-    return RunSummary(Path(request.output), request.config, searcher.similarity_scale, searcher.costs)
+    return RunSummary(Path(request.output), request.config, 0.0, searcher.costs)
 
 
 def completed(request: SearchRequest) -> SearchRequest:
