@@ -43,17 +43,17 @@ def test_runs_are_judged_together(files, capsys):
     assert said.count("\n") == 1 and said.endswith(" s\n")
 
 
-def test_hits_and_regular_expressions(files):
+def test_hits_limits_the_judged_passages_and_regex_reads_patterns(files):
     assert written("--runs", "one.trec", "--hits", "1") == ["0 0 a 0", "1 0 a 0", "2 0 no-passage 0"]
     assert written("--runs", "one.trec", "--regex", "on") == ["0 0 a 0", "0 0 b 1", "1 0 a 1", "2 0 no-passage 0"]
 
 
-def test_a_whole_corpus(files):
+def test_a_whole_corpus_is_judged(files):
     assert written() == ["0 0 b 1", "1 0 b 1", "2 0 no-passage 0"]
     assert written("--regex", "on") == ["0 0 b 1", "1 0 a 1", "2 0 no-passage 0"]
 
 
-def test_the_name_of_the_topics_says_what_answers_are(files, capsys):
+def test_the_name_of_the_topics_decides_whether_answers_are_patterns(files, capsys):
     (files / "topics.tsv").rename(files / "curated.tsv")
     given = [*GIVEN[2:], "--topics", "curated.tsv"]
     assert written(given=given) == ["0 0 b 1", "1 0 a 1", "2 0 no-passage 0"]
@@ -75,7 +75,7 @@ def test_the_name_of_the_topics_says_what_answers_are(files, capsys):
         (["--topics", "plain.tsv"], "the query '1' of plain.tsv has no answers"),
     ],
 )
-def test_one_sentence_and_no_file_for_what_does_not_fit(files, capsys, more, says):
+def test_wrong_input_gives_one_sentence_and_no_file(files, capsys, more, says):
     (files / "other.trec").write_text("9 Q0 a 1 2.0 t\n")
     (files / "unknown.trec").write_text("0 Q0 z 1 2.0 t\n")
     (files / "plain.tsv").write_text("1\tone\n")
@@ -87,7 +87,7 @@ def test_one_sentence_and_no_file_for_what_does_not_fit(files, capsys, more, say
     assert not (files / "out").exists() or not list((files / "out").iterdir())
 
 
-def test_processes_of_the_command(files):
+def test_a_corpus_is_judged_by_two_processes(files):
     documents = [f'{{"_id": "d{at}", "title": "", "text": "ann lee {at}"}}\n' for at in range(600)]
     (files / "corpus.jsonl").write_text("".join(documents))
     command = [sys.executable, "-m", "tour_pyserini.answers", *GIVEN, "--processes", "2"]
@@ -106,7 +106,7 @@ TO_JSON = ["--topics", "topics.tsv", "--corpus", "corpus.jsonl", "--run", "one.t
 
 
 @pytest.mark.parametrize("layout", ["pyserini", "dpr"])
-def test_a_run_there_and_back(files, capsys, layout):
+def test_a_run_converted_to_json_and_back_is_the_same(files, capsys, layout):
     dpr_json([*TO_JSON, "--layout", layout])
     assert capsys.readouterr().err.startswith("one.json: 3 questions, 1 of them with an answer, 3 hits; ")
     dpr_json(["--input", "one.json", "--output", "back.trec"])
@@ -125,7 +125,7 @@ def test_a_run_there_and_back(files, capsys, layout):
         (["--input", "empty.json", "--output", "x"], "empty.json holds no hits"),
     ],
 )
-def test_conversions_that_do_not_fit(files, capsys, arguments, says):
+def test_wrong_conversions_give_one_sentence_and_no_file(files, capsys, arguments, says):
     (files / "empty.json").write_text('{"0": {"contexts": []}}')
     with pytest.raises(SystemExit) as left:
         run(lambda _: dpr_json(arguments))
@@ -157,7 +157,7 @@ def test_a_run_keeps_the_order_of_the_json(files, caplog):
     assert ["3 of 4 questions" in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_regular_expressions_that_a_name_chose_are_said(files, caplog):
+def test_a_warning_says_how_to_switch_patterns_off(files, caplog):
     (files / "topics.tsv").rename(files / "curated.tsv")
     written(given=[*GIVEN[2:], "--topics", "curated.tsv"])
     assert "--regex off" in caplog.text
@@ -172,7 +172,7 @@ def test_regular_expressions_that_a_name_chose_are_said(files, caplog):
         (dpr_json, ["--input", "one.trec", "--output", "link"]),
     ],
 )
-def test_no_input_is_written_over(files, command, arguments):
+def test_inputs_are_never_overwritten(files, command, arguments):
     (files / "link").symlink_to("one.trec")
     before = {path: path.read_bytes() for path in files.iterdir()}
     with pytest.raises(TourError, match="would overwrite the input"):
@@ -180,7 +180,7 @@ def test_no_input_is_written_over(files, command, arguments):
     assert {path: path.read_bytes() for path in files.iterdir()} == before
 
 
-def test_a_place_that_cannot_be_written_is_found_first(files):
+def test_an_output_that_cannot_be_written_is_reported_first(files):
     (files / "folder").mkdir()
     for command, given in ((answers, GIVEN[:4]), (dpr_json, ["--input", "missing.json"])):
         with pytest.raises(TourError, match="cannot write"):

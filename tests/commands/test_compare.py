@@ -18,7 +18,7 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_table_by_hand(files, capsys):
+def test_the_table_of_means(files, capsys):
     compare(
         [str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), "--measures", "RR", "Success@1"]
     )
@@ -29,7 +29,7 @@ def test_table_by_hand(files, capsys):
     ]
 
 
-def test_markdown(files, capsys):
+def test_a_markdown_table(files, capsys):
     compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--format", "markdown", "--measures", "RR"])
     assert capsys.readouterr().out.splitlines()[2] == "| one.trec | 0.7500 | 10.0 | 1.50 |"
 
@@ -69,7 +69,7 @@ def test_malformed_lines_are_named(files, capsys, name, text, names):
     assert said.count("\n") == 1
 
 
-def test_unknown_measure(files, capsys):
+def test_an_unknown_measure_is_refused(files, capsys):
     with pytest.raises(SystemExit) as left:
         run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--measures", "Wonder@3"]))
     assert left.value.code == 2
@@ -80,7 +80,7 @@ def call(files, *more):
     compare([str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), "--measures", "RR", *more])
 
 
-def test_against_a_baseline_by_hand(files, capsys):
+def test_the_comparison_with_a_baseline(files, capsys):
     call(files, "--baseline", str(files / "two.trec"))
     means, title, table = capsys.readouterr().out.split("\n\n")
     assert means.splitlines()[1].split() == ["one.trec", "2", "0.7500", "10.0", "1.50"]
@@ -93,7 +93,7 @@ def test_against_a_baseline_by_hand(files, capsys):
     ]
 
 
-def test_significant_ones_are_marked(tmp_path, capsys):
+def test_significant_differences_are_marked(tmp_path, capsys):
     queries = [f"q{at}" for at in range(8)]
     (tmp_path / "qrels").write_text("".join(f"{query} 0 a 1\n" for query in queries))
     (tmp_path / "good").write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in queries))
@@ -113,7 +113,7 @@ def test_significant_ones_are_marked(tmp_path, capsys):
     assert last_columns(*baseline, "--test", "t") == [["2e-308", "4e-308", "*"]] * 2  # all differences are equal
 
 
-def test_output_takes_the_report(files, capsys):
+def test_the_report_is_written_to_the_output_file(files, capsys):
     call(files, "--format", "csv", "--output", str(files / "out" / "table.csv"))
     assert capsys.readouterr().out == ""
     assert (files / "out" / "table.csv").read_text() == (
@@ -121,7 +121,7 @@ def test_output_takes_the_report(files, capsys):
     )
 
 
-def test_latex(files, capsys):
+def test_a_latex_table(files, capsys):
     call(files, "--format", "latex")
     assert capsys.readouterr().out == (
         "\\begin{tabular}{lrrrr}\n\\toprule\nrun & answered & RR & labels/query & updates/query \\\\\n\\midrule\n"
@@ -129,7 +129,7 @@ def test_latex(files, capsys):
     )
 
 
-def test_picture(files, capsys):
+def test_a_picture_of_gains_is_drawn(files, capsys):
     call(files, "--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png"))
     assert (files / "gains.png").read_bytes().startswith(b"\x89PNG")
 
@@ -143,7 +143,7 @@ def texts(files):
     return ["--topics", str(files / "topics.tsv")]
 
 
-def test_show(files, texts, capsys):
+def test_the_largest_gains_and_losses_are_shown(files, texts, capsys):
     more = ["--show", "2", *texts, "--corpus", str(files / "corpus.jsonl")]
     call(files, "--baseline", str(files / "one.trec"), *more, "--format", "markdown")
     assert capsys.readouterr().out.split("```")[1].strip().splitlines() == [
@@ -200,7 +200,7 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys
         (["--measures", "nDCG@0"], "nDCG@0 must be at least 1"),
     ],
 )
-def test_one_sentence_for_what_does_not_fit(files, capsys, monkeypatch, more, says):
+def test_wrong_flags_and_files_give_one_sentence_and_no_file(files, capsys, monkeypatch, more, says):
     monkeypatch.chdir(files)
     (files / "loop.trec").symlink_to("loop.trec")
     (files / "folder.png").mkdir()
@@ -215,7 +215,7 @@ def test_one_sentence_for_what_does_not_fit(files, capsys, monkeypatch, more, sa
     assert said.out == "" and not (files / "table.txt").exists()
 
 
-def test_answers_stand_in_the_same_table(files, capsys):
+def test_measures_of_answers_are_in_the_same_table(files, capsys):
     topics = [
         {"_id": "q1", "text": "who", "answers": ["The Beatles"]},
         {"_id": "q2", "text": "what", "answers": ["red green"]},
@@ -240,10 +240,10 @@ def test_answers_stand_in_the_same_table(files, capsys):
         (["--predictions", "a.jsonl"], ["EM@k"]),
         (["--measures", "EM@1", "--predictions", "a", "b"], ["2 files", "1 runs"]),
         (["--measures", "RR", "EM@1", "--predictions", "a"], ["--topics"]),
-        (["--measures", "EM@1", "--predictions", "a", "--topics", "t"], ["none of the runs"]),
+        (["--measures", "EM@1", "--predictions", "a", "--topics", "t"], ["no measure of runs"]),
     ],
 )
-def test_predictions_without_what_they_need(files, capsys, flags, names):
+def test_predictions_need_measures_topics_and_one_file_per_run(files, capsys, flags, names):
     with pytest.raises(SystemExit) as left:
         run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec"), *flags]))
     assert left.value.code == 2
@@ -267,7 +267,7 @@ def predicted(files):
     return predicted
 
 
-def test_answers_that_are_regular_expressions(predicted, capsys):
+def test_answers_of_curated_topics_are_regular_expressions(predicted, capsys):
     said = {"q1": "1901", "q2": "y"}
     predicted(["RR", "EM@1"], said)
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["one.trec", "2", "0.7500", "0.0000"]
@@ -277,7 +277,7 @@ def test_answers_that_are_regular_expressions(predicted, capsys):
         predicted(["RR", "F1@1"], said, topics="curated.jsonl")
 
 
-def test_predictions_of_other_questions(predicted, caplog):
+def test_predictions_for_unknown_questions_are_refused(predicted, caplog):
     with pytest.raises(TourError, match=r"one\.jsonl has a prediction for 'q9', which is not in the topics"):
         predicted(["RR", "EM@1"], {"q1": "x", "q9": "x"})
     with pytest.raises(TourError, match=r"one\.jsonl has no prediction for a judged question"):
@@ -297,7 +297,7 @@ def test_measures_stay_in_the_order_given(files, predicted, texts, capsys):
 
 @pytest.mark.parametrize("flag", ["--output", "--picture"])
 @pytest.mark.parametrize("name", ["qrels.tsv", "one.trec", "one.trec.json"])
-def test_no_input_is_written_over(files, flag, name):
+def test_inputs_are_never_overwritten(files, flag, name):
     output = files / name
     if flag == "--picture":
         output = files / "link.png"
@@ -311,7 +311,7 @@ def test_no_input_is_written_over(files, flag, name):
 def test_the_report_is_written_before_the_picture(files, monkeypatch):
     report = files / "report.txt"
     seen = []
-    monkeypatch.setattr("tour_pyserini.compare.draw_gains", lambda *_, **__: seen.append(report.exists()))
+    monkeypatch.setattr("tour_pyserini.pipeline.comparing.draw_gains", lambda *_, **__: seen.append(report.exists()))
     picture = ["--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png")]
     call(files, *picture, "--output", str(report))
     assert seen == [True]
@@ -326,7 +326,7 @@ def test_the_report_is_written_before_the_picture(files, monkeypatch):
         ("q1 0 a 1\nq1 0 b 0\nq1 0 c 0\n", 0),
     ],
 )
-def test_runs_that_were_not_judged(tmp_path, caplog, qrels, warnings):
+def test_a_warning_for_runs_that_were_not_judged(tmp_path, caplog, qrels, warnings):
     (tmp_path / "qrels").write_text(qrels)
     (tmp_path / "first").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq7 Q0 y 1 1.0 t\n")
     (tmp_path / "other").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 c 2 1.0 t\n")

@@ -9,22 +9,25 @@ from indexing import ROOT, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.index_flags import index_arguments
+from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.data.documents import Document
 from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.encoders import document_vectors
 from tour_pyserini.encoders.document_vectors import fitting_length, only_fields
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import indexing
 from tour_pyserini.pipeline.encoder_options import encoder_options
+from tour_pyserini.pipeline.index_request import IndexRequest
 from tour_pyserini.stores.faiss_building import build_index
 
 
 def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 40)
     index.main(flags(tiny, corpus, tmp_path / "index"))
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "40 documents (0 were encoded before) in " in told.err
-    assert "documents per second" in told.err
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert "40 documents (0 were encoded before) in " in written.err
+    assert "documents per second" in written.err
     from pyserini.search.faiss import FaissSearcher
 
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
@@ -71,7 +74,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
 
     monkeypatch.chdir(tiny.parent)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(index, "build_index", no_build)
+        patched.setattr(indexing, "build_faiss_index", no_build)
         index.main(flags(f"./{tiny.name}", corpus, tmp_path / "index"))
     monkeypatch.chdir(tiny)
     index.main(flags(".", corpus, tmp_path / "index"))  # the same encoder, so it goes on
@@ -83,7 +86,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
 def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
     (tmp_path / "default").mkdir()  # the word wins over a folder
     monkeypatch.chdir(tmp_path)
-    assert index.findable(name) == name
+    assert IndexRequest(corpus="c", index="i", encoder=name).encoder_location() == name
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,10 @@ def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
 def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, monkeypatch, more, message):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 30)
     encoded = []
-    encode = index.encode_documents
-    monkeypatch.setattr(index, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
+    encode = document_vectors.encode_documents
+    monkeypatch.setattr(
+        document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+    )
     with pytest.raises(TourError, match=message):
         index.main(flags(tiny, corpus, tmp_path / "index", *more))
     assert sum(encoded) <= 1  # the probe
@@ -127,7 +132,7 @@ def test_a_document_as_long_as_the_model_reads_is_encoded(tiny, tmp_path):
         (None, None, 256),
     ],
 )
-def test_how_many_tokens_are_read(model, wanted, length):
+def test_the_number_of_tokens_that_are_read(model, wanted, length):
     encoder = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(**model)) if model else "a name")
     if length is None:
         with pytest.raises(TourError, match="at most 512 tokens, not 513"):
@@ -140,7 +145,7 @@ def test_how_many_tokens_are_read(model, wanted, length):
     ("fields", "kept"),
     [(["title", "text"], ("Title", "a text")), (["title"], ("Title", "")), (["text"], ("", "a text"))],
 )
-def test_only_some_fields(fields, kept):
+def test_only_the_chosen_fields_are_kept(fields, kept):
     assert only_fields(fields, Document("d", " Title", "a text\n")) == Document("d", *kept)
 
 
@@ -161,17 +166,17 @@ def test_a_wrong_line_ends_the_command_before_anything_is_written(tiny, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
-def test_the_process_says_what_is_wrong_in_one_line():
+def test_an_error_is_one_line():
     process = started(["--corpus", "nowhere", "--index", "nothing"])
-    told = process.communicate()[1]
-    assert (process.returncode, told) == (
+    stderr = process.communicate()[1]
+    assert (process.returncode, stderr) == (
         2,
         "error: there is no corpus nowhere; give a corpus.jsonl, or a folder that holds one.\n",
     )
 
 
 @pytest.mark.parametrize(("outcome", "code"), [(None, None), (1, 1), (TourError("no."), 2), (KeyboardInterrupt(), 130)])
-def test_how_commands_end(outcome, code, capsys):
+def test_exit_codes_of_commands(outcome, code, capsys):
     def main(argv):
         if isinstance(outcome, BaseException):
             raise outcome
@@ -239,11 +244,11 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     "given", [["--kind", "flat"], ["--nlist", 4], ["--nprobe", 1], ["--dtype", "float16"], ["--filter-threshold", 0]]
 )
 def test_flags_of_phrases_are_refused_without_phrases(tmp_path, given):
-    with pytest.raises(TourError, match=f"{given[0]} is for phrases alone: add --phrases"):
+    with pytest.raises(TourError, match=f"{given[0]} is for phrases only: add --phrases"):
         index.main([str(word) for word in ["--corpus", tmp_path, "--index", tmp_path / "index", *given]])
 
 
 def test_defaults_are_pyserinis():
-    args = index_arguments(["--corpus", "c", "--index", "i", "--hnsw"])
-    assert index.index_kind(args) == {"kind": "hnsw", "hnsw_m": 256, "ef_construction": 256}
-    assert args.batch_size == 64
+    request = index_request(["--corpus", "c", "--index", "i", "--hnsw"])
+    assert request.faiss_kind() == {"kind": "hnsw", "hnsw_m": 256, "ef_construction": 256}
+    assert request.batch_size == 64

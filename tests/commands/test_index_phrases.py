@@ -12,7 +12,7 @@ from tour_pyserini import index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import phrase_indexing as index_phrases
+from tour_pyserini.pipeline import phrase_indexing
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index, open_phrase_index, read_settings
 
@@ -75,7 +75,7 @@ def test_the_encoders_own_filter_is_the_default(encoder, corpus, tmp_path):
         ["--kind", "ivfpq", "--nlist", 2, "--nprobe", 2, "--pq-m", 8, "--pq-nbits", 3],
     ],
 )
-def test_other_kinds(encoder, corpus, tmp_path, more):
+def test_inverted_files(encoder, corpus, tmp_path, more):
     folder = build(encoder, corpus, tmp_path / "index", *more)
     searcher = PhraseSearcher(open_phrase_index(folder), load_phrase_encoder(encoder), open_texts(corpus))
     flat = build(encoder, corpus, tmp_path / "flat", *(["--dtype", "float32"] if "float32" in more else []))
@@ -89,9 +89,9 @@ def test_other_kinds(encoder, corpus, tmp_path, more):
 
 
 def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(index_phrases, "CHUNK", 2)
+    monkeypatch.setattr(phrase_indexing, "CHUNK", 2)
     whole = build(encoder, corpus, tmp_path / "whole")
-    passages, calls = index_phrases.PhraseEncoder.passages, []
+    passages, calls = phrase_indexing.PhraseEncoder.passages, []
 
     def passages_until_the_third_chunk(self, documents, **more):
         calls.append(len(documents))
@@ -99,7 +99,7 @@ def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, 
             raise KeyboardInterrupt
         return passages(self, documents, **more)
 
-    monkeypatch.setattr(index_phrases.PhraseEncoder, "passages", passages_until_the_third_chunk)
+    monkeypatch.setattr(phrase_indexing.PhraseEncoder, "passages", passages_until_the_third_chunk)
     with pytest.raises(KeyboardInterrupt):
         build(encoder, corpus, tmp_path / "cut")
     assert not (tmp_path / "cut").exists()
@@ -111,7 +111,7 @@ def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, 
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "whole", "cut"}
 
 
-def test_what_cannot_be_indexed_is_refused(encoder, corpus, tmp_path):
+def test_wrong_flags_corpora_and_folders_are_refused(encoder, corpus, tmp_path):
     folder = build(encoder, corpus, tmp_path / "index")
     with pytest.raises(TourError, match="add --overwrite"):
         build(encoder, corpus, folder)
@@ -149,17 +149,17 @@ def test_what_cannot_be_indexed_is_refused(encoder, corpus, tmp_path):
         open_phrase_index(tmp_path)
 
 
-def test_another_kind_takes_the_vectors_that_are_there(encoder, corpus, tmp_path, monkeypatch):
+def test_another_kind_of_index_is_made_from_existing_vectors(encoder, corpus, tmp_path, monkeypatch):
     flat = build(encoder, corpus, tmp_path / "flat", "--dtype", "float32")
     kind = ["--kind", "ivf", "--nlist", "2", "--nprobe", "2"]
     encoded = build(encoder, corpus, tmp_path / "encoded", *kind)
-    monkeypatch.setattr(index_phrases, "CHUNK", 2)
+    monkeypatch.setattr(phrase_indexing, "CHUNK", 2)
     with monkeypatch.context() as patch:
         patch.setattr("tour_pyserini.encoders.phrases.phrase_encoder.PhraseEncoder.passages", None)
         copied = build(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
     for name in ("vectors", "rows", "docid", "index"):
         assert (copied / name).read_bytes() == (encoded / name).read_bytes()
-    with pytest.raises(TourError, match=r"are float16; take them as they are with --dtype"):
+    with pytest.raises(TourError, match=r"are float16; use the same --dtype"):
         build(encoder, corpus, tmp_path / "longer", "--dtype", "float32", "--vectors", copied)
     with pytest.raises(TourError, match="made with another filter_threshold; leave out --vectors"):
         build(encoder, corpus, tmp_path / "other", "--filter-threshold=-inf", "--vectors", flat)

@@ -9,7 +9,9 @@ import pytest
 from indexing import content, flags, started, write_corpus
 
 from tour_pyserini import index
+from tour_pyserini.encoders import document_vectors, encoder_loading
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import indexing
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 
@@ -25,45 +27,47 @@ def test_a_resumed_run_gives_the_bytes_of_an_uninterrupted_one(tiny, tmp_path, e
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.005)
     process.send_signal(end)
-    told = process.communicate()[1]
+    stderr = process.communicate()[1]
     assert process.returncode == (130 if end == signal.SIGINT else -signal.SIGKILL)
-    assert ("run the same command again" in told) == (end == signal.SIGINT)
+    assert ("run the same command again" in stderr) == (end == signal.SIGINT)
     assert not (tmp_path / "cut").exists()
     done = len(docids.read_text().splitlines())
     assert 0 < done < 2500
 
     process = started(flags(tiny, corpus, tmp_path / "cut", "--batch-size", 2))
-    told = process.communicate()[1]
+    stderr = process.communicate()[1]
     assert process.returncode == 0
-    assert "(0 were encoded before)" not in told
+    assert "(0 were encoded before)" not in stderr
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "cut", "whole"}
 
 
-def test_what_is_left_of_a_chunk_is_encoded_again(tiny, tmp_path, monkeypatch):
+def test_an_incomplete_chunk_is_encoded_again(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 50)
-    monkeypatch.setattr(index, "CHUNK", 16)
+    monkeypatch.setattr(indexing, "CHUNK", 16)
     index.main(flags(tiny, corpus, tmp_path / "whole"))
 
     def no_build(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(index, "build_index", no_build)
+        patched.setattr(indexing, "build_faiss_index", no_build)
         index.main(flags(tiny, corpus, tmp_path / "cut"))
     assert not (tmp_path / "cut").exists()
     partial = tmp_path / "cut.partial"
     os.truncate(partial / "docid", 4 * 40)  # in the middle of the third chunk and of a line
     os.truncate(partial / "vectors", 64 * 45 + 3)
     encoded = []
-    encode = index.encode_documents
-    monkeypatch.setattr(index, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
+    encode = document_vectors.encode_documents
+    monkeypatch.setattr(
+        document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+    )
     index.main(flags(tiny, corpus, tmp_path / "cut"))
     assert encoded == [1, 16, 2]  # the probe, then all after the second chunk
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
 
 
-def test_an_index_is_replaced_only_when_told_and_only_by_a_whole_one(tiny, tmp_path, monkeypatch):
+def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     folder = tmp_path / "index"
     index.main(flags(tiny, corpus, folder))
@@ -75,7 +79,7 @@ def test_an_index_is_replaced_only_when_told_and_only_by_a_whole_one(tiny, tmp_p
         raise TourError("no")
 
     with monkeypatch.context() as patched, pytest.raises(TourError, match="no"):
-        patched.setattr(index, "build_index", no_build)
+        patched.setattr(indexing, "build_faiss_index", no_build)
         index.main(flags(tiny, corpus, folder, "--overwrite", "--max-length", 8))
     assert content(folder) == before
     index.main(flags(tiny, corpus, folder, "--overwrite", "--max-length", 8))
@@ -86,16 +90,18 @@ def test_an_index_is_replaced_only_when_told_and_only_by_a_whole_one(tiny, tmp_p
 def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     folder = tmp_path / "index"
-    load, encode = index.load_document_encoder, index.encode_documents
+    load, encode = encoder_loading.load_document_encoder, document_vectors.encode_documents
     encoded = []
 
     def load_while_the_same_command_runs(*options, **more):
-        monkeypatch.setattr(index, "load_document_encoder", load)
+        monkeypatch.setattr(encoder_loading, "load_document_encoder", load)
         index.main(flags(tiny, corpus, folder))
         return load(*options, **more)
 
-    monkeypatch.setattr(index, "load_document_encoder", load_while_the_same_command_runs)
-    monkeypatch.setattr(index, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
+    monkeypatch.setattr(encoder_loading, "load_document_encoder", load_while_the_same_command_runs)
+    monkeypatch.setattr(
+        document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+    )
     with pytest.raises(TourError, match="already contains an index; add --overwrite"):
         index.main(flags(tiny, corpus, folder))
     assert encoded == [1, 20, 1]  # the second command only probes
@@ -113,7 +119,7 @@ def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, m
         return build_index(*options, **more)
 
     with monkeypatch.context() as patched, pytest.raises(TourError, match="already contains an index; add --overwrite"):
-        patched.setattr(index, "build_index", build_while_another_index_appears)
+        patched.setattr(indexing, "build_faiss_index", build_while_another_index_appears)
         index.main(flags(tiny, corpus, folder))
     assert content(folder) == {"index": b"theirs", "docid": b"theirs"}
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index", "index.partial"}
@@ -125,15 +131,15 @@ def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, m
 def test_of_two_commands_started_together_one_builds_the_index(tiny, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     processes = [started(flags(tiny, corpus, tmp_path / "index")) for _ in range(2)]
-    told = [process.communicate()[1] for process in processes]
-    assert sorted(process.returncode for process in processes) == [0, 2], told
-    refused = next(text for text in told if text.startswith("error"))
+    stderr = [process.communicate()[1] for process in processes]
+    assert sorted(process.returncode for process in processes) == [0, 2], stderr
+    refused = next(text for text in stderr if text.startswith("error"))
     assert "already contains an index" in refused or "another process is using" in refused
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
 
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
-def test_a_folder_of_other_things_is_never_replaced(tiny, tmp_path, overwrite):
+def test_a_folder_of_other_files_is_never_replaced(tiny, tmp_path, overwrite):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 3)
     with pytest.raises(TourError, match="contains files that are not an index"):
         index.main(flags(tiny, corpus, tmp_path, *overwrite))
@@ -158,7 +164,7 @@ def test_other_settings_do_not_resume(tiny, tmp_path, monkeypatch, change, messa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(index, "build_index", no_build)
+        patched.setattr(indexing, "build_faiss_index", no_build)
         index.main(flags(tiny, corpus, tmp_path / "index"))
     if change == "corpus":
         change = []
@@ -170,14 +176,14 @@ def test_other_settings_do_not_resume(tiny, tmp_path, monkeypatch, change, messa
 
 def test_a_failure_before_the_first_chunk_leaves_nothing(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
-    encode = index.encode_documents
+    encode = document_vectors.encode_documents
 
     def fail_after_the_probe(encoder, documents, **more):
         if len(documents) > 1:
             raise RuntimeError("no")
         return encode(encoder, documents, **more)
 
-    monkeypatch.setattr(index, "encode_documents", fail_after_the_probe)
+    monkeypatch.setattr(document_vectors, "encode_documents", fail_after_the_probe)
     with pytest.raises(RuntimeError, match="no"):
         index.main(flags(tiny, corpus, tmp_path / "index"))
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]

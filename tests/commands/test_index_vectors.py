@@ -5,6 +5,7 @@ from indexing import flags, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import indexing
 
 PQ = ["--pq", "--pq-m", 4, "--pq-nbits", 4]
 
@@ -13,7 +14,7 @@ def test_vectors_of_another_index_give_the_same_index_without_encoding(tiny, tmp
     corpus = write_corpus(tmp_path / "corpus.jsonl", 1100)  # more than one chunk
     index.main(flags(tiny, corpus, tmp_path / "flat"))
     index.main(flags(tiny, corpus, tmp_path / "encoded", *PQ))
-    monkeypatch.setattr(index, "_encode", None)
+    monkeypatch.setattr(indexing, "_encode", None)
     index.main(flags(tiny, corpus, tmp_path / "copied", *PQ, "--vectors", tmp_path / "flat"))
     for path in (tmp_path / "encoded").iterdir():
         assert (tmp_path / "copied" / path.name).read_bytes() == path.read_bytes()

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
+from tour_pyserini.data import demo_collection
 from tour_pyserini.evaluation.comparison import compare
 from tour_pyserini.index import main as index
+from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.search import main as search
 
 pytestmark = pytest.mark.slow
@@ -16,25 +18,25 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def scifact(shared, tmp_path_factory):
-    """SciFact with the default encoder: its folder, and a place with its index and test topics."""
-    collection, place = shared / "collections" / "scifact", tmp_path_factory.mktemp("scifact")
-    index(["--corpus", str(collection / "corpus.jsonl"), "--encoder", "default", "--index", str(place / "index")])
+    """SciFact with the default encoder: its folder, and a folder with its index and test topics."""
+    collection, folder = shared / "collections" / "scifact", tmp_path_factory.mktemp("scifact")
+    index(["--corpus", str(collection / "corpus.jsonl"), "--encoder", "default", "--index", str(folder / "index")])
     judged = {line.split("\t")[0] for line in (collection / "qrels/test.tsv").read_text().splitlines()[1:]}
     queries = map(json.loads, (collection / "queries.jsonl").read_text().splitlines())
     topics = "".join(f"{query['_id']}\t{query['text']}\n" for query in queries if query["_id"] in judged)
-    (place / "topics.tsv").write_text(topics)
-    return collection, place
+    (folder / "topics.tsv").write_text(topics)
+    return collection, folder
 
 
 def test_scifact_dense_is_the_published_figure_and_pyserinis_own_run(scifact):
-    collection, place = scifact
-    ours, theirs = place / "ours.trec", place / "theirs.trec"
-    shared_flags = ["--topics", str(place / "topics.tsv"), "--index", str(place / "index"), "--hits", "100"]
+    collection, folder = scifact
+    ours, theirs = folder / "ours.trec", folder / "theirs.trec"
+    shared_flags = ["--topics", str(folder / "topics.tsv"), "--index", str(folder / "index"), "--hits", "100"]
     search([*shared_flags, "--method", "dense", "--tag", "Faiss", "--output", str(ours)])
     row = compare(collection / "qrels/test.tsv", [ours], ["nDCG@10"])[0]
     assert row.means["nDCG@10"] == pytest.approx(0.645, abs=0.001)
 
-    from tour_pyserini.encoders.encoder_loading import verify_default_encoder
+    from tour_pyserini.encoders.default_encoder import verify_default_encoder
 
     code = (
         "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
@@ -56,18 +58,16 @@ def _assert_same_run(ours, theirs):
 
 def test_demo_questions_gain_from_tour(tmp_path, monkeypatch):
     """Sixteen questions of the embedded collection, with the default models."""
-    from tour_pyserini.demo import collection
-
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
     topics = tmp_path / "topics.jsonl"
-    topics.write_text("".join(collection.QUERIES.read_text().splitlines(keepends=True)[:16]))
+    topics.write_text("".join(demo_collection.QUERIES.read_text().splitlines(keepends=True)[:16]))
     runs = {}
     for method in ("dense", "rerank", "hard", "soft"):
         runs[method] = tmp_path / f"{method}.trec"
-        flags = ["--topics", topics, "--index", collection.demo_index(), "--corpus", collection.CORPUS, "--hits", "20"]
+        flags = ["--topics", topics, "--index", demo_index(), "--corpus", demo_collection.CORPUS, "--hits", "20"]
         search([*map(str, flags), "--method", method, "--output", str(runs[method])])
     qrels = tmp_path / "qrels.tsv"
-    lines = collection.QRELS.read_text().splitlines(keepends=True)
+    lines = demo_collection.QRELS.read_text().splitlines(keepends=True)
     kept = {json.loads(line)["_id"] for line in topics.read_text().splitlines()}
     qrels.write_text("".join(line for line in lines if line.split("\t")[0] in kept | {"query-id"}))
     rows = compare(qrels, list(runs.values()), ["nDCG@10"])
@@ -75,6 +75,6 @@ def test_demo_questions_gain_from_tour(tmp_path, monkeypatch):
     assert means["hard"] > means["dense"] + 0.02
     assert means["soft"] > means["dense"] + 0.02
     before = runs["hard"].read_bytes()
-    flags = ["--topics", topics, "--index", collection.demo_index(), "--corpus", collection.CORPUS, "--hits", "20"]
+    flags = ["--topics", topics, "--index", demo_index(), "--corpus", demo_collection.CORPUS, "--hits", "20"]
     search([*map(str, flags), "--method", "hard", "--no-cache", "--output", str(runs["hard"])])
     assert runs["hard"].read_bytes() == before

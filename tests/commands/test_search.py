@@ -1,4 +1,4 @@
-"""The real search command, in a process of its own, on a small collection."""
+"""The search command on a small collection."""
 
 import itertools
 import json
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from toy_collection import ToyCollection
 
+from tour_pyserini import TourConfig
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main
 
@@ -115,7 +116,7 @@ def test_every_method_writes_a_run_that_ir_measures_reads(case, method, tmp_path
     assert ir_measures.calc_aggregate([ir_measures.RR], qrels, run)[ir_measures.RR] == 1.0
 
 
-def test_same_inputs_same_bytes_with_and_without_cache(case):
+def test_the_same_inputs_give_the_same_bytes_with_and_without_cache(case):
     first = case.run()
     assert case.run() == first
     assert case.run("--no-cache") == first
@@ -126,7 +127,7 @@ def test_same_inputs_same_bytes_with_and_without_cache(case):
     assert record["costs"]["pairs"] > 7 * 5
 
 
-def test_back_ends_agree_and_share_no_score(case):
+def test_backends_agree_and_do_not_share_scores(case):
     runs, prints, scored = {}, {}, {}
     for backend, precision in (("torch", None), ("onnx", None), ("onnx", "int8"), ("auto", "int8")):
         key = backend, precision
@@ -142,7 +143,6 @@ def test_back_ends_agree_and_share_no_score(case):
 def test_record_says_how_the_run_was_made(case):
     case.run("--method", "soft", "--depth", "4")
     record = json.loads((case.output.parent / "a.trec.json").read_text())
-    from tour_pyserini import TourConfig
     from tour_pyserini.support.files import sha256
 
     assert TourConfig.parse(record["config"]) == TourConfig(method="soft", depth=4)
@@ -153,7 +153,7 @@ def test_record_says_how_the_run_was_made(case):
     assert len(record["models"]["reranker"]) >= 16
 
 
-def test_trace_tells_the_path(case, tmp_path):
+def test_the_trace_has_every_round_of_every_query(case, tmp_path):
     case.run(trace=tmp_path / "trace.jsonl", method="hard", depth=5, learning_rate=0.5)
     steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert {step["qid"] for step in steps} == set(case.collection.q_ids)
@@ -161,12 +161,12 @@ def test_trace_tells_the_path(case, tmp_path):
         path = [step for step in steps if step["qid"] == q_id]
         assert [step["t"] for step in path] == list(range(len(path)))
         assert path[0]["cosine"] == 1.0
-        assert path[-1]["stopped"] in ("agreement", "iterations")
-        assert all(step["stopped"] is None for step in path[:-1])
+        assert path[-1]["stop"] in ("agreement", "rounds")
+        assert all(step["stop"] is None for step in path[:-1])
         for step in path:
-            assert len(step["docids"]) == len(step["scores"]) == len(step["similarities"]) == 5
-            assert sum(step["labels"]) == pytest.approx(1, abs=1e-4)
-            assert step["label_mean"] == pytest.approx(np.mean(step["scores"]), abs=1e-5)
+            assert len(step["docids"]) == len(step["labels"]) == len(step["similarities"]) == 5
+            assert sum(step["target"]) == pytest.approx(1, abs=1e-4)
+            assert step["label_mean"] == pytest.approx(np.mean(step["labels"]), abs=1e-5)
         assert path[0]["overlap"] is None
         assert all(0 <= step["overlap"] <= 1 for step in path[1:])
 
@@ -178,8 +178,8 @@ def test_trace_is_json_where_candidates_have_no_label(case, tmp_path):
     case.run(trace=tmp_path / "trace.jsonl", method="rocchio-rerank", depth=5)
     lines = (tmp_path / "trace.jsonl").read_text().splitlines()
     first, last, *_ = (json.loads(line, parse_constant=refuse) for line in lines if '"qid": "q1"' in line)
-    assert first["scores"] == [None] * 5 and first["label_mean"] is None
-    assert None not in last["scores"]
+    assert first["labels"] == [None] * 5 and first["label_mean"] is None
+    assert None not in last["labels"]
 
 
 def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
@@ -191,10 +191,10 @@ def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
         assert set(path[0]["docids"]) < set(path[1]["docids"]) == set(path[2]["docids"])
         for step in path:
             assert step["similarities"] == sorted(step["similarities"], reverse=True)
-        assert path[-1]["stopped"] == "iterations"
+        assert path[-1]["stop"] == "rounds"
 
 
-def test_optimised_queries_serve_pyserinis_own_command(case, tmp_path):
+def test_optimised_queries_can_be_searched_with_pyserinis_own_command(case, tmp_path):
     ours = case.run(output_queries=tmp_path / "optimised", method="hard", score_weight=0, depth=5, learning_rate=0.5)
     theirs = tmp_path / "theirs.trec"
     flags = ["--topics", case.topics, "--index", case.collection.folder, "--encoded-queries", tmp_path / "optimised"]
@@ -241,8 +241,6 @@ def test_msmarco_and_kilt_formats(case, tmp_path):
 
 
 def test_settings_from_file_preset_and_flags(case, tmp_path):
-    from tour_pyserini import TourConfig
-
     TourConfig(method="soft", depth=6).save(tmp_path / "c.toml")
     case.run(config=tmp_path / "c.toml", depth=3)
     record = json.loads((case.output.parent / "a.trec.json").read_text())
@@ -252,7 +250,7 @@ def test_settings_from_file_preset_and_flags(case, tmp_path):
     assert TourConfig.parse(record["config"]) == TourConfig.preset("paper-odqa-phrases").replace(early_stopping=False)
 
 
-def test_only_judged_topics(case, tmp_path):
+def test_only_judged_topics_are_searched(case, tmp_path):
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq3\td1\t1\nq5\td1\t0\n")
     assert {row[0] for row in lines_of(case.run(qrels=tmp_path / "qrels.tsv"))} == {"q3", "q5"}
 
@@ -324,7 +322,8 @@ BAD = {
     "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
     "diverging step": (lambda case: {"method": "hard", "learning_rate": 1e38}, ["diverged"]),
-    "infinite step": (lambda case: {"learning_rate": "inf"}, ["learning_rate", "finite"]),
+    "setting of another method": (lambda case: {"learning_rate": 0.1}, ["anchored", "'learning_rate'", "hard, soft"]),
+    "infinite step": (lambda case: {"method": "hard", "learning_rate": "inf"}, ["learning_rate", "finite"]),
     "tag of two words": (lambda case: {"tag": "a b"}, ["'a b'"]),
     "two names of one setting": (lambda case: {"depth": 3, "prf_depth": 7}, ["--prf-depth"]),
     "two sources of vectors": (lambda case: {"encoder": "default"}, ["--encoded-queries"]),
@@ -358,7 +357,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(case, name, capsys):
     assert [file.name for file in case.output.parent.iterdir()] == ["a.trec"]
 
 
-def test_a_process_of_its_own_leaves_with_2_and_no_traceback(case):
+def test_a_wrong_index_ends_the_process_with_exit_code_2_and_no_traceback(case):
     command = [sys.executable, "-m", "tour_pyserini.search", *case.flags(index="no-such-index", encoded_queries=None)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
@@ -380,12 +379,14 @@ def test_counts_are_whole_numbers_above_0(case, flag, value, capsys):
      ("dpr-nq-test", "dpr-nq-test")],
 )  # fmt: skip
 def test_runs_are_named_after_their_topics(topics, name):
-    from tour_pyserini.search import _name
+    from tour_pyserini.pipeline.search_request import SearchRequest
+    from tour_pyserini.pipeline.searching import completed
 
-    assert _name(topics) == name
+    dense = TourConfig("dense")
+    assert completed(SearchRequest(topics=topics, index="an-index", config=dense)).output == f"runs/{name}.dense.trec"
 
 
-def test_help_is_worth_reading(capsys):
+def test_help_shows_examples_and_settings(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     said = capsys.readouterr().out

@@ -65,7 +65,7 @@ def test_every_method_gives_a_run_and_answers(case, tmp_path, method):
     assert (record["costs"]["pairs"] > 0) == (method in ("rerank", "hard", "soft"))
 
 
-def test_same_inputs_same_bytes_and_a_trace_of_phrases(case, tmp_path):
+def test_the_same_inputs_give_the_same_bytes_and_a_trace_names_phrases(case, tmp_path):
     first = case.search(tmp_path / "a.trec", "--method", "hard", "--trace", tmp_path / "trace.jsonl")
     second = case.search(tmp_path / "b.trec", "--method", "hard", "--predictions", tmp_path / "b.jsonl")
     assert first.read_bytes() == second.read_bytes()
@@ -78,7 +78,7 @@ def test_same_inputs_same_bytes_and_a_trace_of_phrases(case, tmp_path):
     assert TEXTS[docid][begin:end]
 
 
-def test_context_and_unit_are_what_was_said(case, tmp_path):
+def test_context_and_unit_change_the_run(case, tmp_path):
     outputs = {
         name: case.search(tmp_path / name, "--method", "rerank", *more).read_text()
         for name, more in {
@@ -114,7 +114,7 @@ def test_answers_are_measured_beside_the_run(case, tmp_path, capsys):
     assert float(row["F1@40"]) >= float(row["EM@40"]) >= float(row["EM@1"])
 
 
-def test_encoded_queries_search_phrases_too(case, tmp_path):
+def test_encoded_queries_can_search_phrases(case, tmp_path):
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 
     vectors = load_phrase_encoder(case.encoder).encode_batch([text for _, text, _ in QUESTIONS])
@@ -125,7 +125,7 @@ def test_encoded_queries_search_phrases_too(case, tmp_path):
     )
 
 
-def test_what_does_not_fit_is_refused(case, tmp_path):
+def test_flags_that_do_not_fit_the_index_are_refused(case, tmp_path):
     for more, message in [
         (["--vectors", "encode"], "--vectors cannot be used: .* is a phrase index"),
         (["--remove-query"], "--remove-query cannot be used"),
@@ -138,15 +138,15 @@ def test_what_does_not_fit_is_refused(case, tmp_path):
     ]:
         with pytest.raises(TourError, match=message):
             case.search(tmp_path / "a.trec", *more)
-    with pytest.raises(TourError, match="--corpus is missing: an index of phrases"):
+    with pytest.raises(TourError, match="--corpus is missing: a phrase index"):
         search([str(w) for w in ["--topics", case.topics, "--index", case.index, "--method", "dense"]])
     for more in (["--unit", "phrase"], ["--no-title"]):
-        with pytest.raises(TourError, match=rf"{more[0].replace('no-', '')} cannot be used: .* is no phrase index"):
+        with pytest.raises(TourError, match=rf"{more[0].replace('no-', '')} cannot be used: .* is not a phrase index"):
             search([str(w) for w in ["--topics", case.topics, "--index", tmp_path, *more]])
     assert not list(tmp_path.iterdir())
 
 
-def test_another_corpus_than_the_indexs_is_refused(case, tmp_path):
+def test_a_corpus_that_the_index_was_not_built_from_is_refused(case, tmp_path):
     other = tmp_path / "corpus.jsonl"
     other.write_text(case.corpus.read_text().replace(".", ". More.", 1))
     with pytest.raises(TourError, match="was made from another corpus than"):

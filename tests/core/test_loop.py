@@ -1,4 +1,4 @@
-"""The batched loop against the plain one, and what it may not do twice."""
+"""The batched loop against a plain one, what it may not do twice, and why queries stop."""
 
 import numpy as np
 import oracle
@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_corpus import MemoryCorpus, MemoryCorpusWithoutHits
 
+from tour_pyserini.core.candidates import Hits
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.loop import StopReason
+from tour_pyserini.core.methods import METHODS
 from tour_pyserini.core.ranking import rank
 
 configs = st.builds(
@@ -157,3 +160,121 @@ def test_soft_labels_stop_on_the_highest_score_or_as_published_on_the_nucleus():
     config = TourConfig(method="soft", tau=2.0, p=0.6, similarity_scale=1.0)
     assert MemoryCorpus(np.eye(3), scores, 3).run(queries, config).updates.tolist() != [0]
     assert MemoryCorpus(np.eye(3), scores, 3).run(queries, config.replace(stopping="nucleus")).updates.tolist() == [0]
+
+
+def stops_of(corpus, queries, config):
+    """The reason and the round in which each query stopped, checked to be given once and in its last round."""
+    rounds, stops = [], {}
+    corpus.run(queries, config, observe=rounds.append)
+    for round_ in rounds:
+        assert len(round_.stops) == len(round_.rows)
+        for row, reason in zip(round_.rows.tolist(), round_.stops, strict=True):
+            assert row not in stops  # a query that stopped takes part in no later round
+            if reason is not None:
+                stops[row] = (reason, round_.t)
+    assert sorted(stops) == list(range(len(queries)))
+    return [stops[row] for row in range(len(queries))]
+
+
+QUERY = np.array([[3.0, 2.0, 1.0]])
+
+
+def nothing_found(rows, queries):
+    return Hits(np.full((len(rows), 3), -1), np.full((len(rows), 3), -np.inf))
+
+
+@pytest.mark.parametrize("method", ["hard", "soft", "interpolation"])
+def test_a_query_stops_by_agreement_when_its_first_candidate_has_the_best_label(method):
+    scores = np.array([[9.0, 0.0, 0.0], [0.0, 9.0, 0.0]])
+    queries = np.repeat(QUERY, 2, axis=0)
+    config = TourConfig(method, iterations=1, similarity_scale=1.0)
+    stops = stops_of(MemoryCorpus(np.eye(3), scores, 3), queries, config)
+    assert stops == [(StopReason.AGREEMENT, 0), (StopReason.ROUNDS, 1)]
+    never = config.replace(early_stopping=False)
+    assert stops_of(MemoryCorpus(np.eye(3), scores, 3), queries, never) == [(StopReason.ROUNDS, 1)] * 2
+
+
+def test_a_query_stops_when_nothing_is_left_that_is_worth_a_label():
+    # Labels follow similarities. One query has its relevant passages first; for the other, what comes next is as good.
+    vectors = np.linspace(1, 0, 80)[:, None]
+    scores = np.stack([60 * (vectors[:, 0] - 0.97), 2 + 0.1 * vectors[:, 0]])
+    config = TourConfig(budget=50, calibrate="never", similarity_scale=1.0)
+    stops = stops_of(MemoryCorpus(vectors, scores, 80), np.ones((2, 1)), config)
+    assert stops == [(StopReason.NOTHING_TO_GAIN, 1), (StopReason.BUDGET, 5)]
+
+
+@pytest.mark.parametrize("budget", [7, 10])
+def test_a_method_that_keeps_its_labels_stops_when_the_budget_is_spent(budget):
+    vectors = np.linspace(1, 0, 80)[:, None]
+    config = TourConfig(depth=5, iterations=9, budget=budget, least_gain=0)
+    corpus = MemoryCorpus(vectors, vectors.T.copy(), 80)
+    assert stops_of(corpus, np.ones((1, 1)), config) == [(StopReason.BUDGET, 2)]
+    assert len(corpus.scored) == budget
+
+
+def test_the_papers_methods_stop_by_the_budget_only_if_it_leaves_no_candidate():
+    config = TourConfig("hard", depth=1, iterations=1, budget=1, early_stopping=False)
+    corpus = MemoryCorpus(np.eye(3), np.zeros((1, 3)), 3)
+    assert stops_of(corpus, QUERY, config) == [(StopReason.ROUNDS, 1)]  # the same candidate again: it has a label
+    results = iter([0, 1])
+    corpus.search = lambda rows, queries: Hits(np.array([[next(results)]]), np.array([[1.0]]))
+    corpus.scored.clear()
+    assert stops_of(corpus, QUERY, config) == [(StopReason.BUDGET, 1)]
+    assert corpus.scored == [(0, 0)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_query_without_hits_stops_because_it_has_no_candidates(method):
+    corpus = MemoryCorpus(np.eye(3), np.zeros((1, 3)), 3)
+    corpus.search = nothing_found
+    assert [reason for reason, _ in stops_of(corpus, QUERY, TourConfig(method))] == [StopReason.NO_CANDIDATES]
+    assert not corpus.scored
+
+
+def test_a_query_stops_when_all_passages_are_labelled():
+    corpus = MemoryCorpus(np.eye(3), np.array([[4.0, 5.0, 6.0]]), 3)
+    assert stops_of(corpus, QUERY, TourConfig(depth=3)) == [(StopReason.NO_CANDIDATES, 1)]
+    assert len(corpus.scored) == 3
+
+
+@pytest.mark.parametrize("method", ["dense", "rerank"])
+def test_a_method_without_updates_has_one_round(method):
+    corpus = MemoryCorpus(np.eye(3), np.array([[1.0, 2.0, 3.0]]), 3)
+    assert stops_of(corpus, QUERY, TourConfig(method)) == [(StopReason.ROUNDS, 0)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(seed=st.integers(0, 10**6), budget=st.sampled_from([0, 1, 7, 40]), early_stopping=st.booleans())
+@settings(deadline=None, max_examples=15)
+def test_observing_changes_nothing_and_every_reason_is_true(method, seed, budget, early_stopping):
+    random = np.random.default_rng(seed)
+    vectors, queries = random.normal(size=(15, 4)), random.normal(size=(3, 4))
+    scores = 3 * random.normal(size=(3, 15))
+    config = TourConfig(method, depth=4, budget=budget, early_stopping=early_stopping)
+    rounds = []
+    watched, alone = MemoryCorpus(vectors, scores, 15), MemoryCorpus(vectors, scores, 15)
+    outcome, other = watched.run(queries, config, observe=rounds.append), alone.run(queries, config)
+    assert np.array_equal(outcome.queries, other.queries)
+    assert np.array_equal(outcome.updates, other.updates)
+    assert watched.scored == alone.scored
+    for row in range(3):
+        ours, theirs = rank(outcome, row, config, hits=15), rank(other, row, config, hits=15)
+        assert ours.ids.tolist() == theirs.ids.tolist() and ours.scores.tolist() == theirs.scores.tolist()
+    for round_ in rounds:
+        for i, (row, reason) in enumerate(zip(round_.rows.tolist(), round_.stops, strict=True)):
+            labels = len(outcome.ledger.labelled(row).ids)
+            candidates = round_.candidates
+            assert (reason is not None) == (outcome.updates[row] == round_.t)
+            if reason in (StopReason.AGREEMENT, StopReason.NOTHING_TO_GAIN):
+                assert early_stopping and round_.t < config.rounds
+            if reason is StopReason.AGREEMENT:
+                first = candidates.labels[i, 0]
+                assert method != "soft" or first == candidates.labels[i].max()
+                assert method not in ("hard", "interpolation") or round_.target[i, 0] > 0
+            if reason is StopReason.BUDGET:
+                assert labels == budget > 0
+            if reason is StopReason.ROUNDS:
+                assert round_.t == config.rounds
+                assert labels < 15 or not config.method_class.keeps_labels
+            if reason is StopReason.NO_CANDIDATES:
+                assert labels == 15

@@ -41,7 +41,7 @@ class Checked(HTMLParser):
         assert tag in VOID or self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_marks_what_matters():
+def test_the_page_needs_no_other_file_and_marks_passages():
     svg = as_svg(Projection(np.zeros((2, 2)), np.eye(3)[:, :2]), PATH, ["a", "b", "c<"], {"c<"})
     page = as_page(PATH, 'why "x" < y', TEXTS, {"c<"}, svg=svg)
     checked = Checked(page)
@@ -86,18 +86,18 @@ def test_projections_shrink_distances_and_fit_the_paper(seed, steps, count, stil
     assert places and all(0 <= place <= max(WIDTH, HEIGHT) for place in places)
 
 
-def test_the_command_picks_the_most_telling_query_and_says_what_is_wrong(tmp_path, capsys):
+def test_the_command_picks_the_most_improved_query_and_refuses_wrong_input(tmp_path, capsys):
     lines = [
-        {"qid": "q1", "docids": ["a", "b"], "scores": [0.0, 5.0], "labels": [0, 1], "cosine": 1.0, "stopped": None},
-        {"qid": "q1", "docids": ["b", "a"], "scores": [5, None], "labels": [1], "cosine": 0.9, "stopped": "agreement"},
-        {"qid": "q2", "docids": ["a"], "scores": None, "labels": [0], "cosine": 1.0, "stopped": "agreement"},
+        {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0, 1], "cosine": 1.0, "stop": None},
+        {"qid": "q1", "docids": ["b", "a"], "labels": [5, None], "target": [1], "cosine": 0.9, "stop": "agreement"},
+        {"qid": "q2", "docids": ["a"], "labels": None, "target": [0], "cosine": 1.0, "stop": "agreement"},
     ]  # fmt: skip
     trace, topics, corpus, qrels = (tmp_path / name for name in ("trace.jsonl", "topics.tsv", "corpus.jsonl", "qrels"))
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     topics.write_text("q1\twhy\nq2\twho\n")
     corpus.write_text('{"_id": "a", "text": "A"}\n{"_id": "b", "text": "B"}\n')
     qrels.write_text("q1 0 b 1\nq2 0 b 0\n")
-    assert np.isnan(read_paths(trace)["q1"][1].scores[1])
+    assert np.isnan(read_paths(trace)["q1"][1].labels[1])
     flags = [
         "--trace",
         trace,
@@ -116,7 +116,10 @@ def test_the_command_picks_the_most_telling_query_and_says_what_is_wrong(tmp_pat
     assert "<h1>why</h1>" in (tmp_path / "a.html").read_text()
     main([*flags, "--topic", "q2"])
     assert "<h1>who</h1>" in (tmp_path / "a.html").read_text()
-    for more, message in ((["--topic", "q3"], "no query 'q3'"), (["--output", str(trace)], "over the input")):
+    for more, message in (
+        (["--topic", "q3"], "no query 'q3'"),
+        (["--output", str(trace)], "would overwrite the input"),
+    ):
         with pytest.raises(TourError, match=message):
             main([*flags, *more])
     topics.write_text("q2\twho\n")

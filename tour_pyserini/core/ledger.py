@@ -133,7 +133,8 @@ class Ledger:
         for i, (row, met) in enumerate(zip(rows.tolist(), known, strict=True)):
             ids[i, : len(met)] = met
             entries[i, : len(met)] = [self._entries.get((row, id_), -1) for id_ in met]
-        mask = ids >= 0
+        mask = entries >= 0  # hits that were not entered are left out
+        ids[~mask] = -1
         labels = np.where(mask, self._labels[entries] if len(self._labels) else -np.inf, -np.inf)
         if self._stack is not None:
             vectors = np.where(mask[..., None], self._stack[entries], 0)

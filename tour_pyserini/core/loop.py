@@ -133,8 +133,10 @@ def optimise(
         agrees = method.agrees(candidates) & may_stop
         stopped = enough | agrees | last
         if observe:
-            spent = (ledger.spent(active) >= config.budget) & (config.budget > 0)
-            stops = _reasons(enough, agrees, last=last, empty=offered.ids.max(axis=1) < 0, spent=spent)
+            empty = offered.ids.max(axis=1) < 0
+            # A method that keeps its labels has as many rounds as the budget allows; others may go on without labels.
+            spent = (ledger.spent(active) >= config.budget) & (config.budget > 0) & (empty | method.keeps_labels)
+            stops = _reasons(enough, agrees, last=last, empty=empty, spent=spent)
             step_size = None if last else method.step_size(t)
             observe(Round(t, active, query[active], hits, candidates, target, step_size, stops))
         if stopped.all():
@@ -157,15 +159,15 @@ def _reasons(enough: Flags, agrees: Flags, *, last: bool, empty: Flags, spent: F
         agrees: [n] the first candidate agrees with the labels.
         last: whether all rounds are over.
         empty: [n] there was no candidate to label.
-        spent: [n] the budget is spent.
+        spent: [n] the budget is spent, and that ended the rounds or left no candidate.
     """
     reasons: list[StopReason | None] = []
     for i in range(len(enough)):
-        if agrees[i]:
-            reasons.append(StopReason.AGREEMENT)
-        elif not (enough[i] or last):
+        if not (enough[i] or agrees[i] or last):
             reasons.append(None)
-        elif spent[i] and (last or empty[i]):
+        elif agrees[i] and not empty[i]:
+            reasons.append(StopReason.AGREEMENT)
+        elif spent[i]:
             reasons.append(StopReason.BUDGET)
         elif empty[i]:
             reasons.append(StopReason.NO_CANDIDATES)

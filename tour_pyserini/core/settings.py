@@ -17,7 +17,7 @@ class Rule(NamedTuple):
 
 
 AT_LEAST_1 = Rule("must be at least 1", lambda value: value >= 1)
-NOT_NEGATIVE = Rule("cannot be negative", lambda value: value >= 0)
+NOT_NEGATIVE = Rule("must be 0 or more", lambda value: value >= 0)
 POSITIVE = Rule("must be above 0", lambda value: value > 0)
 SHARE = Rule("must lie in [0, 1]", lambda value: 0 <= value <= 1)
 BELOW_1 = Rule("must lie in [0, 1)", lambda value: 0 <= value < 1)

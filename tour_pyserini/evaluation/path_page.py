@@ -62,7 +62,7 @@ def _rounds(path: Sequence[PathRound], texts: Mapping[str, str], relevant: Set[s
         items = [
             _item(rank, docid, score, before, t > 0 and docid not in seen, docid in relevant, texts[docid])
             for rank, (docid, score) in enumerate(
-                zip(path_round.docids[:shown], path_round.scores, strict=False), start=1
+                zip(path_round.docids[:shown], path_round.labels, strict=False), start=1
             )
         ]
         new = len(set(path_round.docids) - seen) if t else 0
@@ -145,7 +145,7 @@ def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[s
     """
     queries, candidates = _to_picture(projection)
     scores = {
-        docid: score for path_round in path for docid, score in zip(path_round.docids, path_round.scores, strict=True)
+        docid: score for path_round in path for docid, score in zip(path_round.docids, path_round.labels, strict=True)
     }
     shades = _shades([scores[docid] for docid in docids])
     dots = [

@@ -16,40 +16,47 @@ class PathRound(NamedTuple):
 
     Attributes:
         docids: the candidates retrieved in this round, in order.
-        scores: the re-ranker's score of each candidate; NaN where it has none.
-        targets: the target probability of each candidate (`labels` in the trace).
-        cosine: cosine of the query vector and the first query vector.
+        labels: the re-ranker's score of each candidate; NaN where it has none.
+        target: the target probability of each candidate.
+        cosine: cosine of the query vector and the first query vector; None for a vector of length 0.
         stop_reason: why the query stopped after this round; None if it did not.
         query: the query vector, if the trace has it.
     """
 
     docids: list[str]
-    scores: list[float]
-    targets: list[float]
-    cosine: float
+    labels: list[float]
+    target: list[float]
+    cosine: float | None
     stop_reason: str | None
     query: list[float] | None = None
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
-    """The path of every query in a trace, by query id."""
+    """The path of every query in a trace, by query id; traces of version 0.1 can be read too."""
     paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
-            record = json.loads(line.text)
-            scores = record["scores"] or [None] * len(record["docids"])
+            record = _new_layout(json.loads(line.text))
+            labels = record["labels"] or [None] * len(record["docids"])
             path_round = PathRound(
                 docids=record["docids"],
-                scores=[float("nan") if score is None else float(score) for score in scores],
-                targets=record["labels"],
+                labels=[float("nan") if label is None else float(label) for label in labels],
+                target=record["target"],
                 cosine=record["cosine"],
-                stop_reason=record["stopped"],
+                stop_reason=record["stop"],
                 query=record.get("query"),
             )
             paths.setdefault(record["qid"], []).append(path_round)
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")
     return paths
+
+
+def _new_layout(record: dict[str, Any]) -> dict[str, Any]:
+    """A line of a trace in the present layout; version 0.1 had `scores`, `labels` and `stopped` instead."""
+    if "scores" not in record:
+        return record
+    return {**record, "labels": record["scores"], "target": record["labels"], "stop": record["stopped"]}
 
 
 def most_improved_query(paths: Mapping[str, list[PathRound]], relevant: Mapping[str, Set[str]]) -> str:
@@ -79,10 +86,11 @@ def as_text(path: list[PathRound], query: str, texts: Mapping[str, str], relevan
     lines, seen = [f"query: {query}"], set()
     for t, path_round in enumerate(path):
         end = f", stopped: {path_round.stop_reason}" if path_round.stop_reason else ""
-        lines.append(f"t = {t} (cosine to the first vector {path_round.cosine:.3f}{end})")
-        for rank, (docid, score) in enumerate(zip(path_round.docids[:shown], path_round.scores, strict=False), start=1):
+        cosine = "-" if path_round.cosine is None else f"{path_round.cosine:.3f}"
+        lines.append(f"t = {t} (cosine to the first vector {cosine}{end})")
+        for rank, (docid, label) in enumerate(zip(path_round.docids[:shown], path_round.labels, strict=False), start=1):
             marks = ("*" if docid in relevant else " ") + ("+" if t and docid not in seen else " ")
-            lines.append(f"  {rank:2d}. {marks} {docid:8s} {score:7.2f}  {texts[docid][:80]}...")
+            lines.append(f"  {rank:2d}. {marks} {docid:8s} {label:7.2f}  {texts[docid][:80]}...")
         seen.update(path_round.docids)
     return "\n".join(lines)
 
@@ -122,10 +130,10 @@ def _draw_candidate(axes: Any, path: list[PathRound], docid: str, is_relevant: b
     for t, rank in enumerate(ranks):
         if rank is None:
             continue
-        score, target = path[t].scores[rank - 1], path[t].targets[rank - 1]
+        label, target = path[t].labels[rank - 1], path[t].target[rank - 1]
         filled = target > 1 / len(path[t].docids)
         axes.annotate(
-            f"{docid}  {score:.1f}",
+            f"{docid}  {label:.1f}",
             (t, rank),
             ha="center",
             va="center",

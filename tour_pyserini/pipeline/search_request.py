@@ -186,8 +186,9 @@ class SearchRequest(Request):
 
     def check_index_kind(self, *, phrases: bool) -> None:
         """Refuse flags that this kind of index would ignore."""
+        defaults = {item.name: item.default for item in dataclasses.fields(self)}
         for name in _PASSAGES_ONLY if phrases else _PHRASES_ONLY:
-            if getattr(self, name) not in (None, False):
+            if getattr(self, name) != defaults[name]:
                 kind = "a phrase index" if phrases else "not a phrase index"
                 raise TourError(f"{flag_name(name)} cannot be used: {self.index} is {kind}.")
         if phrases and not self.corpus:

@@ -1,0 +1,56 @@
+"""Query paths from traces: both layouts, as text and as a picture."""
+
+import json
+import math
+
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_query, read_paths
+
+LINES = [
+    {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0.0, 1.0], "cosine": 1.0, "stop": None},
+    {"qid": "q1", "docids": ["b", "c"], "labels": [5.0, None], "target": [1.0, 0.0], "cosine": 0.9, "stop": "agreement"},
+    {"qid": "q2", "docids": ["c"], "labels": None, "target": [1.0], "cosine": 1.0, "stop": "rounds"},
+]  # fmt: skip
+RENAMED = {"labels": "scores", "target": "labels", "stop": "stopped"}  # in traces of version 0.1
+OLD_LINES = [{RENAMED.get(name, name): value for name, value in line.items()} for line in LINES]
+
+
+def write_trace(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("lines", [LINES, OLD_LINES], ids=["present layout", "layout of version 0.1"])
+def test_both_layouts_of_traces_give_the_same_paths(tmp_path, lines):
+    paths = read_paths(write_trace(tmp_path / "trace", lines))
+    assert list(paths) == ["q1", "q2"]
+    first, second = paths["q1"]
+    assert (first.docids, first.labels, first.target) == (["a", "b"], [0.0, 5.0], [0.0, 1.0])
+    assert (first.cosine, first.stop_reason, first.query) == (1.0, None, None)
+    assert second.labels[0] == 5.0 and math.isnan(second.labels[1])
+    assert (second.target, second.stop_reason) == ([1.0, 0.0], "agreement")
+    (only,) = paths["q2"]
+    assert len(only.labels) == 1 and math.isnan(only.labels[0])
+    assert (only.target, only.stop_reason) == ([1.0], "rounds")
+
+
+@pytest.mark.parametrize("lines", [LINES, OLD_LINES], ids=["present layout", "layout of version 0.1"])
+def test_a_line_that_lacks_a_field_is_refused_with_its_number(tmp_path, lines):
+    for name in lines[1]:
+        damaged = {key: value for key, value in lines[1].items() if key != name}
+        with pytest.raises(TourError, match=r"trace, line 2 is not a line of a trace; make it with --trace"):
+            read_paths(write_trace(tmp_path / "trace", [lines[0], damaged]))
+
+
+def test_a_query_path_as_text_and_as_a_picture(tmp_path):
+    paths = read_paths(write_trace(tmp_path / "trace", LINES))
+    assert most_improved_query(paths, {"q1": {"b"}, "q2": {"c"}}) == "q1"
+    lines = as_text(paths["q1"], "why", {"a": "A", "b": "B", "c": "C"}, {"b"}).splitlines()
+    assert lines[0] == "query: why"
+    assert lines[1].startswith("t = 0")
+    assert lines[3].split()[:3] == ["2.", "*", "b"]
+    assert lines[-1].split()[:3] == ["2.", "+", "c"]
+    draw(paths["q1"], "why", {"b"}, tmp_path / "path.png")
+    assert (tmp_path / "path.png").read_bytes().startswith(b"\x89PNG")
