@@ -3,6 +3,7 @@ import itertools
 import faiss
 import numpy as np
 import pytest
+from halfway_method import Halfway, registered
 from toy_collection import HashReranker, TableEncoder, ToyCollection
 
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourQueryEncoder, TourSearcher
@@ -231,3 +232,23 @@ def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(co
     # Sixty documents are fewer than what is looked at: the order is that of the exact vectors throughout.
     for q_id, hits in refined.batch_search(collection.queries, collection.q_ids, k=60).items():
         assert [hit.docid for hit in hits] == [hit.docid for hit in exact[q_id]]
+
+
+def test_a_registered_method_searches(collection):
+    with registered("halfway", Halfway):
+        config = TourConfig("halfway", iterations=1, share=0.75, score_weight=1.0)
+        searcher = tour(collection, config)
+        vectors, hits = searcher.batch_search(collection.queries, collection.q_ids, k=60, return_vector=True)
+        dense, reranker = collection.searcher(), HashReranker()
+        for row, query in enumerate(collection.queries):
+            first = [hit.docid for hit in dense.search(query, k=4)]
+            labels = reranker.predict([(query, collection.texts[docid]) for docid in first])
+            best = collection.vectors[collection.docids.index(first[int(np.argmax(labels))])]
+            start = collection.encoder.encode(query)
+            assert vectors[row] == pytest.approx(start + 0.75 * (best - start), abs=1e-6)
+            # The four candidates of the moved query come first, by their labels.
+            moved = [hit.docid for hit in dense.search(vectors[row : row + 1], k=60)]
+            scores = {d: reranker.predict([(query, collection.texts[d])])[0] for d in moved[:4]}
+            expected = sorted(moved[:4], key=lambda docid: -scores[docid]) + moved[4:]
+            assert [hit.docid for hit in hits[collection.q_ids[row]]] == expected
+        assert searcher.costs.updates == len(collection.queries)

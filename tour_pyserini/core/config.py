@@ -11,47 +11,13 @@ from typing import Any
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.core.methods import METHODS, Method, method_named
-from tour_pyserini.core.settings import AT_LEAST_1, NOT_NEGATIVE, SHARE, Settings, as_text, setting
+from tour_pyserini.core.settings import Settings, SharedSettings, as_text
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
 log = logging.getLogger(__name__)
 
 DEFAULT_METHOD = "anchored"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedSettings(Settings):
-    """What every method has. A method may have defaults of its own for these: `Method.shared_defaults`."""
-
-    depth: int = setting(10, "candidates retrieved and labelled in each round (k)", rule=AT_LEAST_1)
-    iterations: int = setting(3, "most updates of a query (T)", rule=NOT_NEGATIVE)
-    budget: int = setting(
-        0,
-        "most labels of a query; 0: as many as depth and iterations allow. Methods that keep their labels run rounds "
-        "until it is spent",
-        rule=NOT_NEGATIVE,
-    )
-    score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
-    early_stopping: bool = setting(True, "stop a query once its first candidate agrees with the labels")
-    similarity_scale: float = setting(
-        20.0,
-        "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
-        rule=NOT_NEGATIVE,
-    )
-    calibrate: str = setting(
-        "method",
-        "find the scale of similarities on the first candidates; method: where the method keeps its labels",
-        choices=("method", "always", "never"),
-    )
-    final_list: str = setting(
-        "last", "rank the last retrieval, or the union of all labelled candidates", choices=("last", "union")
-    )
-    aggregation: str = setting(
-        "linear",
-        "final score from raw scores (paper), or from probabilities (published code)",
-        choices=("linear", "softmax"),
-    )
 
 
 _SHARED = tuple(item.name for item in dataclasses.fields(SharedSettings))

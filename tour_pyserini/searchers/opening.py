@@ -1,4 +1,4 @@
-"""A FaissSearcher from a folder or a prebuilt index's name, with errors a person can act on."""
+"""Opening a FaissSearcher from a folder or the name of a prebuilt index, with clear errors."""
 
 import contextlib
 import io
@@ -50,14 +50,14 @@ def _prebuilt(name: str, encoder: Any) -> Any:
 
     said = io.StringIO()
     try:
-        # Pyserini prints its troubles and returns None.
+        # Pyserini prints errors and returns None.
         with contextlib.redirect_stdout(said):
             searcher = FaissSearcher.from_prebuilt_index(name, encoder)
     except Exception as error:
-        raise TourError(f"the prebuilt index {name!r} cannot be had: {error}.") from error
+        raise TourError(f"the prebuilt index {name!r} is unavailable: {error}.") from error
     if searcher is None:
         raise TourError(
-            f"there is no index folder {name!r}, and no prebuilt index of that name can be had; "
+            f"there is no index folder {name!r}, and no prebuilt index of that name is available; "
             "build one with python -m tour_pyserini.index."
         )
     return searcher

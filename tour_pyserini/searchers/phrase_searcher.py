@@ -98,8 +98,8 @@ class PhraseSearcher:
 
     def text(self, id_: int) -> str:
         """The words of a phrase."""
-        place = self.docids.span(id_)
-        return title_and_text(self.texts, place)[1][place.begin : place.end]
+        span = self.docids.span(id_)
+        return title_and_text(self.texts, span)[1][span.begin : span.end]
 
     def hits(self, ids: Ids, scores: Floats) -> list[PhraseHit]:
         """Phrases [m] with their scores [m] as hits."""

@@ -21,7 +21,7 @@ from pyserini.search.faiss._prf import DenseVectorPrf  # noqa: E402
 
 
 class TourPrf(DenseVectorPrf):
-    """One update of a query from the candidates it is given; whoever calls it retrieves again.
+    """One update of a query from the candidates it is given; the caller retrieves again.
 
     Pyserini hands a PRF rule vectors and ids but no query text: `topics` has the texts by id, or a single query's
     text is passed along.
