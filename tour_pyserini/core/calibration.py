@@ -1,8 +1,8 @@
 """The scale that makes similarities comparable with labels, found without relevance judgements.
 
-It is the slope a of s = b + a z: how many units of label a unit of similarity is worth within a query, with an intercept
-b for each query. Retrieval selects candidates by z, which leaves the least-squares slope unbiased, unlike a ratio of
-standard deviations.
+It is the slope a of s = b + a z: how many units of label a unit of similarity is worth within a query; each query has
+an intercept b of its own. Retrieval selects candidates by z, which leaves the least-squares slope unbiased, unlike a
+ratio of standard deviations.
 """
 
 from typing import NamedTuple

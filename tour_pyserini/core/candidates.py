@@ -50,4 +50,6 @@ class Candidates(NamedTuple):
 
     def only(self, rows: Flags) -> "Candidates":
         """The candidates of the queries that are true in `rows` [n]."""
-        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.labels[rows], self.scale[rows])
+        return Candidates(
+            self.ids[rows], self.vectors[rows], self.similarities[rows], self.labels[rows], self.scale[rows]
+        )

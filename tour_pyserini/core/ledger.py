@@ -114,9 +114,7 @@ class Ledger:
         labels[mask] = self._labels[entries]
         return labels
 
-    def candidates(
-        self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: Floats, width: int = 1
-    ) -> Candidates:
+    def candidates(self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: Floats, width: int = 1) -> Candidates:
         """What is known of the candidates of some queries.
 
         Args:

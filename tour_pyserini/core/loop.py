@@ -118,7 +118,8 @@ def optimise(
             labels = ledger.buy(active, entered)
             if finds_scale:
                 import os
-                if os.environ.get("SCALE_ALL") and method.keeps_labels:
+
+                if os.environ.get("SCALE_ALL", "1") == "1" and method.keeps_labels:
                     all_ = ledger.candidates(active, queries[active], None, scale=np.ones(len(active)), width=width)
                     scales[active] = scale_of_each(moments(all_.similarities, all_.labels, all_.mask))
                 else:

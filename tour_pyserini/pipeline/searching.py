@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -25,10 +25,13 @@ from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
 from tour_pyserini.pipeline.request import words
 from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.rerankers import CachedReranker, load_reranker
+from tour_pyserini.stores.index_scales import IndexScale, find_scale
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, cache_home, check_output
+
+Observer = Callable[[Any, Sequence[str]], None]
 
 
 class RunSummary(NamedTuple):
@@ -37,13 +40,11 @@ class RunSummary(NamedTuple):
     Attributes:
         output: the run file; its record is beside it.
         config: the method and its settings.
-        similarity_scale: the factor that puts similarities on the scale of labels.
         costs: what it cost.
     """
 
     output: Path
     config: TourConfig
-    similarity_scale: float
     costs: Costs
 
 
@@ -67,8 +68,10 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     reranker = open_reranker(request, opener) if request.config.method_class.needs_labels else None
     kept: list[Batch] = []
     with _open_file(request.trace) as trace, _open_file(request.predictions) as predictions:
-        make = tour_phrase_searcher if phrases else _tour_searcher
-        searcher = make(request, reranker, trace=trace, predictions=predictions, opener=opener)
+        if phrases:
+            searcher = tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
+        else:
+            searcher = tour_searcher(request, reranker, trace=trace, opener=opener)
         write_run(
             _batches(searcher, topics, request, kept, progress=progress),
             request.output,
@@ -85,10 +88,10 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         config=request.config,
         files={"topics": request.topics, "index": request.index, "corpus": request.corpus, "qrels": request.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={},
+        found={"similarity_scale": _scale_record(request, reranker, opener)},
         costs=searcher.costs,
     )
-    return RunSummary(Path(request.output), request.config, 0.0, searcher.costs)
+    return RunSummary(Path(request.output), request.config, searcher.costs)
 
 
 def completed(request: SearchRequest) -> SearchRequest:
@@ -116,6 +119,14 @@ def completed(request: SearchRequest) -> SearchRequest:
     return replace(request, output=output, predictions=predictions)
 
 
+def _scale_record(request: SearchRequest, reranker: Any, opener: Opener) -> Any:
+    """Where the scale of similarities came from, for the record."""
+    if not request.config.calibrates:
+        return request.config.similarity_scale
+    stored = stored_scale(request, reranker, opener)
+    return stored._asdict() if stored else "found for each query, from its own labels"
+
+
 def open_reranker(request: SearchRequest, opener: Opener) -> Any:
     """The re-ranker of a request, with the score cache unless `no_cache` is set."""
     reranker = opener.open(load_reranker, request.reranker, **reranker_options(request))
@@ -135,9 +146,30 @@ def reranker_options(request: SearchRequest) -> dict[str, Any]:
     }
 
 
-def _tour_searcher(
-    request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
+def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> IndexScale | None:
+    """The calibrated scale of the request's index and models, where there is one and the method asks for it."""
+    fingerprint = getattr(reranker, "fingerprint", None)
+    if not request.config.calibrates or not fingerprint or request.index is None or request.encoded_queries:
+        return None
+    return find_scale(request.index, encoder=query_encoder_fingerprint(request, opener), reranker=fingerprint)
+
+
+def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
+    """What identifies the query encoder of a request."""
+    from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+
+    return opener.open(encoder_fingerprint, _encoder_options(request, opener)["spec"])
+
+
+def tour_searcher(
+    request: SearchRequest,
+    reranker: Any,
+    *,
+    trace: IO[str] | None = None,
+    observe: Observer | None = None,
+    opener: Opener,
 ) -> Any:
+    """TouR over a passage index, as the request describes it; rounds go to `trace`, or to `observe`."""
     # Pyserini takes seconds to start; a mistake in the request is reported before.
     from tour_pyserini.encoders.document_vectors import PassageVectors
     from tour_pyserini.encoders.encoded_queries import load_encoded_queries
@@ -147,10 +179,11 @@ def _tour_searcher(
     from tour_pyserini.searchers.trace import Trace
 
     assert request.index is not None
-    chosen = opener.open(
-        encoder_options, request.index, request.encoder, pooling=request.pooling, l2_norm=request.l2_norm
-    )
-    options = {**chosen, "encoder_class": request.encoder_class, "device": request.device}
+    options = {
+        **_encoder_options(request, opener),
+        "encoder_class": request.encoder_class,
+        "device": request.device,
+    }
     if request.encoded_queries:
         encoder = opener.open(load_encoded_queries, request.encoded_queries)
     else:
@@ -168,7 +201,10 @@ def _tour_searcher(
         vectors = PassageVectors(encode, docids=inner.docids, texts=texts, dimension=inner.dimension, **built)
     elif vectors is not None:
         check_vectors(request.index, vectors)
-    labelled = request.config.method_class.needs_labels
+    if trace:
+        labelled = request.config.method_class.needs_labels
+        observe = Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors)
+    scale = stored_scale(request, reranker, opener)
     return TourSearcher(
         inner,
         reranker,
@@ -176,7 +212,15 @@ def _tour_searcher(
         request.config,
         vectors=vectors,
         remove_query=request.remove_query,
-        observe=Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors) if trace else None,
+        scale=scale.scale if scale else None,
+        observe=observe,
+    )
+
+
+def _encoder_options(request: SearchRequest, opener: Opener) -> dict[str, Any]:
+    assert request.index is not None
+    return opener.open(
+        encoder_options, request.index, request.encoder, pooling=request.pooling, l2_norm=request.l2_norm
     )
 
 

@@ -61,7 +61,12 @@ class Regression(Anchored):
 
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
         fit = posterior(
-            start, candidates.vectors, candidates.labels, candidates.mask, slope=np.zeros(len(start)), anchor=self.settings.anchor
+            start,
+            candidates.vectors,
+            candidates.labels,
+            candidates.mask,
+            slope=np.zeros(len(start)),
+            anchor=self.settings.anchor,
         )
         # There is no prior query to fall back to, so the spread around q_0 does not count.
         return fit._replace(queries=fit.queries / candidates.scale[:, None], prior_spreads=fit.spreads)
