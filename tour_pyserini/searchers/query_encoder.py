@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from pyserini.encode import QueryEncoder
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.searchers.opening import open_searcher
 from tour_pyserini.searchers.searcher import FaissSearcher, TourSearcher
+from tour_pyserini.support.java import ensure_java
+
+ensure_java()
+
+from pyserini.encode import QueryEncoder  # noqa: E402
 
 
 class TourQueryEncoder(QueryEncoder):
