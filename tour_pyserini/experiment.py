@@ -1,117 +1,117 @@
-"""Run an experiment from a YAML file and report on it: `python -m tour_pyserini.experiment`."""
+"""Run an experiment from a YAML file and report its results: `python -m tour_pyserini.experiment`."""
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.experiment_flags import experiment_parser
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
-from tour_pyserini.experiments.archive import pack_cells, unpack_cells
-from tour_pyserini.experiments.definition import Cell, Experiment, cells, conditions_of
+from tour_pyserini.experiments.archive import pack_setups, unpack_setups
+from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, conditions_of, setups
 from tour_pyserini.experiments.expected import Verdict, verdicts, write_expected
-from tour_pyserini.experiments.locations import Places, variables
-from tour_pyserini.experiments.measuring import Measures, Rows, measure, measures_of
+from tour_pyserini.experiments.locations import Locations, variables
+from tour_pyserini.experiments.measuring import measure, scorers_of
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
-from tour_pyserini.experiments.report import tables_of, write_figures, write_tables
+from tour_pyserini.experiments.report import report_tables, write_figures, write_tables
 from tour_pyserini.experiments.running import commands, make_runs, steps
 
 FAILED = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 1 where a score is not the expected one."""
+    """Run the command; the exit code is 1 if a score differs from the expected one."""
     args = experiment_parser().parse_args(argv)
     if args.experiment is None:
         if not args.list:
             raise TourError(f"no experiment is given: name a YAML file, or one of {', '.join(packaged())}.")
-        sys.stdout.write("".join(f"{name}\n" for name in packaged()))
+        _print(packaged())
         return 0
     path = find_experiment(args.experiment)
     experiment = read_experiment(path)
     if args.list:
-        sys.stdout.write("".join(f"{line}\n" for line in _listed(experiment)))
+        _print(_listed(experiment))
         return 0
-    chosen = list(cells(experiment, _chosen(args)))
-    places = Places(Path(args.runs) / experiment.name, Path(args.indexes), args.cache, variables(args.data))
-    return _done(args, path, experiment, chosen, places)
+    names = {"collections": args.collection, "encoders": args.encoder}
+    chosen = list(setups(experiment, {**names, "indexes": args.index, "rerankers": args.reranker}))
+    locations = Locations(Path(args.runs) / experiment.name, Path(args.indexes), args.cache, variables(args.data))
+    if args.dry_run:
+        planned = list(steps(experiment, chosen, locations, args.condition, write=False))
+        _print(commands(experiment, planned, locations))
+    elif args.time_labels:
+        _time_labels(experiment, chosen, locations)
+    elif args.pack:
+        _log(pack_setups(experiment, chosen, locations))
+    elif args.unpack:
+        _log(unpack_setups(experiment, chosen, locations))
+    else:
+        return _run_and_measure(args, path, experiment, chosen, locations)
+    return 0
 
 
-def _done(args: argparse.Namespace, path: Path, experiment: Experiment, chosen: list[Cell], places: Places) -> int:
-    if args.time_labels:
-        return _time_labels(experiment, chosen, places)
-    if args.pack or args.unpack:
-        written = (pack_cells if args.pack else unpack_cells)(experiment, chosen, places)
-        sys.stderr.write("".join(f"{path}\n" for path in written))
-        return 0
+def _run_and_measure(
+    args: argparse.Namespace, path: Path, experiment: Experiment, chosen: list[Setup], locations: Locations
+) -> int:
     if not (args.report or args.write_expected):
-        planned = list(steps(experiment, chosen, places, args.condition, write=not args.dry_run))
-        if args.dry_run:
-            sys.stdout.write("".join(f"{command}\n" for command in commands(experiment, planned, places)))
-            return 0
-        made = make_runs(experiment, planned, places)
-        sys.stderr.write(f"{made} runs made, {len(planned) - made} were there\n")
-    how = measures_of(experiment, chosen, places)
-    rows = measure(experiment, chosen, places, args.condition, how=how)
-    if not rows:
-        raise TourError(f"{places.runs} has no runs that could be measured; make some, or give --data DIR.")
+        planned = list(steps(experiment, chosen, locations, args.condition))
+        made = make_runs(experiment, planned, locations, report=lambda line: _log([line]))
+        _log([f"{made} runs made, {len(planned) - made} existed"])
+    scorers = scorers_of(experiment, chosen, locations)
+    results = measure(experiment, chosen, locations, args.condition, scorers=scorers)
+    if not results:
+        raise TourError(f"{locations.runs} has no runs that can be measured; make some, or give --data DIR.")
     if args.write_expected:
-        write_expected(path, rows, experiment.expected)
+        write_expected(path, results, experiment.expected)
         return 0
-    _report(args, experiment, rows, places, how)
-    return _verdict(list(verdicts(rows, experiment.expected)))
-
-
-def _chosen(args: argparse.Namespace) -> dict[str, list[str]]:
-    return {
-        "collections": args.collection,
-        "encoders": args.encoder,
-        "indexes": args.index,
-        "rerankers": args.reranker,
-    }
+    tables = report_tables(experiment, results, locations, scorers)
+    sys.stdout.write("\n\n".join(FORMATS["text"](table) for table in tables) + "\n")
+    if args.report:
+        folder = Path(args.output) if args.output else locations.runs / "report"
+        _log(write_tables(tables, folder))
+        _log(write_figures(experiment, results, locations, folder))
+    return _compare_with_expected(list(verdicts(results, experiment.expected)))
 
 
 def _listed(experiment: Experiment) -> Iterator[str]:
     yield f"{experiment.name}: {experiment.title}"
-    for part in ("collections", "encoders", "indexes", "rerankers"):
+    for part in PARTS:
         yield f"{part}: {', '.join(getattr(experiment, part))}"
-    count = sum(len(conditions_of(experiment, cell)) for cell in cells(experiment))
+    count = sum(len(conditions_of(experiment, setup)) for setup in setups(experiment))
     yield f"conditions ({count} runs):"
     for name, condition in experiment.conditions.items():
         yield f"  {name}: {condition.title}"
 
 
-def _time_labels(experiment: Experiment, chosen: Sequence[Cell], places: Places) -> int:
+def _time_labels(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> None:
     from tour_pyserini.experiments.latency import time_labels
 
-    for cell in {(cell.collection, cell.reranker): cell for cell in reversed(chosen)}.values():
-        label = time_labels(experiment, cell, places)
-        sys.stderr.write(
-            f"{cell.collection}, {cell.reranker}: {label.seconds / label.pairs:.4f} s per label ({label.pairs} pairs)\n"
-        )
-    return 0
+    for setup in {(setup.collection, setup.reranker): setup for setup in reversed(chosen)}.values():
+        label = time_labels(experiment, setup, locations)
+        seconds = f"{label.seconds / label.pairs:.4f} s per label ({label.pairs} pairs)"
+        _log([f"{setup.collection}, {setup.reranker}: {seconds}"])
 
 
-def _report(args: argparse.Namespace, experiment: Experiment, rows: Rows, places: Places, how: Measures) -> None:
-    tables = tables_of(experiment, rows, places, how)
-    sys.stdout.write("\n\n".join(FORMATS["text"](table) for table in tables) + "\n")
-    if args.report:
-        folder = Path(args.output) if args.output else places.runs / "report"
-        written = [*write_tables(tables, folder), *write_figures(experiment, rows, places, folder)]
-        sys.stderr.write("".join(f"{path}\n" for path in written))
-
-
-def _verdict(found: Sequence[Verdict]) -> int:
-    """Say which scores are not as expected."""
-    for one in found:
-        if one.result in ("okish", "FAIL"):
-            measured = f"{one.cell} {one.condition} {one.measure}: {one.score:.4f}"
-            sys.stdout.write(f"{measured} [{one.result}] expected {one.expected:.4f}\n")
-    counts = {result: sum(one.result == result for one in found) for result in ("ok", "okish", "FAIL", "new")}
-    sys.stdout.write(f"\nscores as expected: {', '.join(f'{count} {result}' for result, count in counts.items())}\n")
+def _compare_with_expected(found: Sequence[Verdict]) -> int:
+    """Print the scores that differ from the expected ones; return the exit code."""
+    for verdict in found:
+        if verdict.result in ("okish", "FAIL"):
+            measured = f"{verdict.setup} {verdict.condition} {verdict.measure}: {verdict.score:.4f}"
+            _print([f"{measured} [{verdict.result}] expected {verdict.expected:.4f}"])
+    counts = {result: sum(verdict.result == result for verdict in found) for result in ("ok", "okish", "FAIL", "new")}
+    _print(["", f"scores as expected: {', '.join(f'{count} {result}' for result, count in counts.items())}"])
     return FAILED if counts["FAIL"] else 0
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+
+
+def _log(lines: Iterable[str | Path]) -> None:
+    for line in lines:
+        sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from tiny_encoder import WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
 
 def write_corpus(path, count):

@@ -10,7 +10,7 @@ from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_que
 
 LINES = [
     {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0.0, 1.0], "cosine": 1.0, "stop": None},
-    {"qid": "q1", "docids": ["b", "c"], "labels": [5.0, None], "target": [1.0, 0.0], "cosine": 0.9, "stop": "agreement"},
+    {"qid": "q1", "docids": ["b", "c"], "labels": [5.0, None], "target": [1, 0], "cosine": 0.9, "stop": "agreement"},
     {"qid": "q2", "docids": ["c"], "labels": None, "target": [1.0], "cosine": 1.0, "stop": "rounds"},
 ]  # fmt: skip
 RENAMED = {"labels": "scores", "target": "labels", "stop": "stopped"}  # in traces of version 0.1

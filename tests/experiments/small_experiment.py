@@ -1,4 +1,4 @@
-"""A small experiment: what its file says, and the command on it."""
+"""A small experiment: the content of its file, and a command that runs it."""
 
 import yaml
 
@@ -46,6 +46,6 @@ class Small:
     def command(self, *more, runs="runs"):
         from tour_pyserini.experiment import main
 
-        places = {"data": self.folder, "runs": self.folder / runs, "indexes": self.folder / "indexes"}
-        flags = [str(word) for name, place in places.items() for word in (f"--{name}", place)]
+        folders = {"data": self.folder, "runs": self.folder / runs, "indexes": self.folder / "indexes"}
+        flags = [str(word) for name, folder in folders.items() for word in (f"--{name}", folder)]
         return main([str(self.file), *flags, *more])

@@ -1,4 +1,4 @@
-"""Runs in one small file."""
+"""Archives: all runs of a setup in one small file."""
 
 import json
 import lzma
@@ -27,7 +27,7 @@ def packed(folder, name, lists):
 
 @settings(max_examples=40, deadline=None)
 @given(runs=st.dictionaries(st.sampled_from(["dense", "mix-30", "hard"]), LISTS, min_size=1))
-def test_orders_and_records_come_back(tmp_path_factory, runs):
+def test_an_archive_has_the_order_of_hits_and_the_records_of_its_runs(tmp_path_factory, runs):
     folder = tmp_path_factory.mktemp("archive")
     paths = {name: packed(folder, name, lists) for name, lists in runs.items()}
     write_archive(paths, folder / "a.runs.xz")
@@ -42,7 +42,7 @@ def test_orders_and_records_come_back(tmp_path_factory, runs):
         scores: dict[str, list[float]] = {}
         for hit in archive.run(name):
             scores.setdefault(hit.query_id, []).append(hit.score)
-        assert all(sorted(set(each), reverse=True) == each for each in scores.values())
+        assert all(sorted(set(values), reverse=True) == values for values in scores.values())
         assert read_rankings(paths[name], set(lists)) == lists
 
 
@@ -50,13 +50,13 @@ def test_damaged_runs_and_archives_are_refused(tmp_path):
     run = packed(tmp_path, "dense", {"q": ["a"]})
     run.with_name("dense.trec.gz.json").write_text(json.dumps({"run": {"sha256": "0"}}))
     assert read_record(run) is None
-    with pytest.raises(TourError, match="not what its record says"):
+    with pytest.raises(TourError, match="does not match its record; make the run again"):
         write_archive({"dense": run}, tmp_path / "a.runs.xz")
     assert not (tmp_path / "a.runs.xz").exists()
     for text, message in (
         ("q1\tdense\ta b\n", "not an archive of runs"),
-        ('{"dense": {}}\nq1\tdense\n', "line 2 is not a query"),
-        ('{"dense": {}}\nq1\tmix\ta\n', "line 2 is of the condition 'mix'"),
+        ('{"dense": {}}\nq1\tdense\n', "line 2 does not have three columns: query, condition, docids"),
+        ('{"dense": {}}\nq1\tmix\ta\n', "line 2 has the condition 'mix', which has no record"),
     ):
         with lzma.open(tmp_path / "a.runs.xz", "wt") as file:
             file.write(text)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tour_pyserini.demo.collection import demo_index
 from tour_pyserini.experiment import main
+from tour_pyserini.pipeline.indexing import demo_index
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""An experiment on a phrase index: answers are measured beside passages, whole and in splits."""
+"""An experiment on a phrase index: answers are measured beside passages, on all questions and on splits."""
 
 import json
 
@@ -6,12 +6,12 @@ import pytest
 import yaml
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
-from tour_pyserini import search
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main
+from tour_pyserini.experiments import running
 from tour_pyserini.experiments.archive import read_record
 from tour_pyserini.rerankers.phrase_input import PhraseInput
 
@@ -49,8 +49,8 @@ class Case:
     def command(self, *more, **changes):
         file = self.folder / "phrases.yaml"
         file.write_text(yaml.safe_dump({**DEFINITION, **changes}, sort_keys=False))
-        places = {"data": self.folder, "runs": self.folder / "runs", "indexes": self.folder / "indexes"}
-        return main([str(file), *(str(word) for name, at in places.items() for word in (f"--{name}", at)), *more])
+        folders = {"data": self.folder, "runs": self.folder / "runs", "indexes": self.folder / "indexes"}
+        return main([str(file), *(str(word) for name, at in folders.items() for word in (f"--{name}", at)), *more])
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_answers_are_measured_beside_passages(case, capsys, monkeypatch):
     assert case.command() == 0
     out = capsys.readouterr().out.splitlines()
     record = read_record(case.runs / "nq.tiny.flat.dense.trec.gz")
-    assert {len(each) for each in record["answers"].values()} == {3}
-    right = {qid: exact_match(each[0], ANSWERS[qid]) for qid, each in record["answers"].items()}
+    assert {len(predicted) for predicted in record["answers"].values()} == {3}
+    right = {qid: exact_match(predicted[0], ANSWERS[qid]) for qid, predicted in record["answers"].items()}
     rows = {line[0]: line for line in lines_of(out, "main: nq, tiny, flat") if line}
     assert float(rows["dense"][1]) == pytest.approx(sum(right.values()) / 3, abs=1e-4)
     assert not list(case.runs.glob("*.answers.jsonl"))  # the first ones are in the record
@@ -79,9 +79,9 @@ def test_answers_are_measured_beside_passages(case, capsys, monkeypatch):
     ]
     assert float(by_split[1][3]) == right["q1"]
 
-    # Nothing is searched again, unless a measure needs more answers than were kept.
+    # Nothing is searched again, unless a measure needs more answers than the record has.
     with monkeypatch.context() as patch:
-        patch.setattr(search, "main", None)
+        patch.setattr(running, "search", None)
         assert case.command() == 0
         with pytest.raises(TypeError):
             case.command(measures=["EM@4", "Success@2"])
@@ -130,21 +130,21 @@ def test_an_index_of_other_phrases_is_refused(case):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"kind": "ivf", "nlist": 2, "nprobe": 1}}})
 
 
-def test_a_run_without_answers_is_named(case):
+def test_a_run_without_answers_is_named_in_the_error(case):
     assert case.command(measures=["Success@2"]) == 0
-    with pytest.raises(TourError, match=r"dense.trec.gz came without answers; make the run again"):
+    with pytest.raises(TourError, match=r"dense.trec.gz has no predicted answers in its record; make the run again"):
         case.command("--report")
 
 
-def test_a_model_that_is_trained_again_makes_new_runs(case, capsys):
+def test_runs_are_made_again_after_a_model_was_trained_again(case, capsys):
     assert case.command() == 0
     PhraseInput(context="3").save(case.folder / "reranker")
     capsys.readouterr()
     assert case.command() == 0
-    assert "2 runs made, 0 were there" in capsys.readouterr().err
+    assert "2 runs made, 0 existed" in capsys.readouterr().err
 
 
-def test_a_report_does_without_a_file_of_splits_that_is_not_there(case, capsys):
+def test_a_report_is_made_without_splits_if_their_file_is_missing(case, capsys):
     assert case.command() == 0
     (case.folder / "splits.tsv").unlink()
     capsys.readouterr()
@@ -152,6 +152,6 @@ def test_a_report_does_without_a_file_of_splits_that_is_not_there(case, capsys):
     assert "By split" not in capsys.readouterr().out
 
 
-def test_answers_alone_are_not_measured(case):
-    with pytest.raises(TourError, match="the measures name none of the runs"):
+def test_an_experiment_with_only_measures_of_answers_is_refused(case):
+    with pytest.raises(TourError, match="the experiment has no measure of runs; add one"):
         case.command(measures=["EM@1"])

@@ -1,37 +1,87 @@
-"""The runs that are kept with the project have the scores that the files say."""
+"""The runs that are stored with the project: they have the expected scores, and count as current."""
 
 from pathlib import Path
 
 import pytest
 
-from tour_pyserini.experiments.definition import cells
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.experiments.archive import read_records
+from tour_pyserini.experiments.definition import setups
 from tour_pyserini.experiments.expected import verdicts
-from tour_pyserini.experiments.locations import Places, variables
+from tour_pyserini.experiments.locations import Locations, variables
 from tour_pyserini.experiments.measuring import measure
 from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.running import run_exists, steps
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
 LARGE = {"nq-test", "nq-dev", "scifact", "scifact-train"}
 
 
-def archived(name):
+def stored_setups(name):
+    """The setups of an experiment whose runs are stored."""
     experiment = read_experiment(find_experiment(name))
-    kept = [cell for cell in cells(experiment) if (RUNS / name / f"{cell.name}.runs.xz").is_file()]
-    marks = {cell: [pytest.mark.slow] if cell.collection in LARGE else [] for cell in kept}
-    return [pytest.param(name, cell, id=f"{name}: {cell.name}", marks=marks[cell]) for cell in kept]
+    return [setup for setup in setups(experiment) if (RUNS / name / f"{setup.name}.runs.xz").is_file()]
 
 
-CELLS = [case for name in packaged() for case in archived(name)]
+STORED = [(name, setup) for name in packaged() for setup in stored_setups(name)]
+CASES = [
+    pytest.param(
+        name,
+        setup,
+        id=f"{name}: {setup.name}",
+        marks=[pytest.mark.slow] if setup.collection in LARGE else [],
+    )
+    for name, setup in STORED
+]
 
 
-@pytest.mark.skipif(not CELLS, reason="no runs are kept with the project")
-@pytest.mark.parametrize(("name", "cell"), CELLS or [("", None)])
-def test_kept_runs_have_the_expected_scores(name, cell, shared):
+@pytest.mark.skipif(not CASES, reason="no runs are stored with the project")
+@pytest.mark.parametrize(("name", "setup"), CASES or [("", None)])
+def test_stored_runs_have_the_expected_scores(name, setup, shared):
     experiment = read_experiment(find_experiment(name))
-    places = Places(RUNS / name, RUNS / "none", None, variables(str(shared)))
-    rows = measure(experiment, [cell], places)
-    if not rows:
-        pytest.skip(f"no judgements of {cell.collection} on this machine")
-    found = list(verdicts(rows, experiment.expected))
+    locations = Locations(RUNS / name, RUNS / "none", None, variables(str(shared)))
+    results = measure(experiment, [setup], locations)
+    if not results:
+        pytest.skip(f"no judgements of {setup.collection} on this machine")
+    found = list(verdicts(results, experiment.expected))
     assert found
-    assert [one for one in found if one.result != "ok"] == []
+    assert [verdict for verdict in found if verdict.result != "ok"] == []
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in STORED}) or [""])
+def test_stored_runs_have_the_settings_of_the_experiment_file(name, monkeypatch):
+    """Neither the flags nor the method's settings make a stored run count as another one."""
+    if not name:
+        pytest.skip("no runs are stored with the project")
+    monkeypatch.setenv("MODELS", "models")
+    experiment = read_experiment(find_experiment(name))
+    locations, stored = Locations(RUNS / name, RUNS / "none", None, variables("data")), stored_setups(name)
+    planned = {(step.setup, step.condition): step for step in steps(experiment, stored, locations, write=False)}
+    compared = 0
+    for setup in stored:
+        for condition, record in read_records(locations.archive(setup)).items():
+            search = planned[setup, condition].search
+            assert record["settings"] == search.settings, (setup.name, condition)
+            assert TourConfig.parse(record["config"]) == search.request(condition).config, (setup.name, condition)
+            compared += 1
+    assert compared >= 30
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STORED, reason="no runs are stored with the project")
+def test_stored_runs_are_not_made_again(shared, tmp_path, monkeypatch):
+    """With the collections they were made from, `--data DIR` makes no run of the stored results again."""
+    if not (shared / "collections" / "nq-wiki").is_dir():
+        pytest.skip("the collections are not on this machine")
+    experiment = read_experiment(find_experiment("results"))
+    for setup in stored_setups("results"):
+        archive = RUNS / "results" / f"{setup.name}.runs.xz"
+        (tmp_path / archive.name).symlink_to(archive)
+    locations = Locations(tmp_path, tmp_path / "indexes", None, variables(str(shared)))
+    stale = [
+        step.output.name
+        for step in steps(experiment, stored_setups("results"), locations)
+        if step.condition in read_records(locations.archive(step.setup))
+        and not run_exists(step, step.search.request(step.condition).config, locations)
+    ]
+    assert stale == []

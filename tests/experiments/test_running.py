@@ -10,6 +10,7 @@ from small_experiment import definition
 from tour_pyserini import search
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
+from tour_pyserini.experiments import running
 from tour_pyserini.experiments.reading import read_experiment
 
 RUNS = [f"letters.tiny.{run}" for run in ("flat.dense", "flat.rerank-3", "flat.rerank-6", "flat.hard")] + [
@@ -25,22 +26,22 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
     assert small.command() == 0
     assert sorted(kept(small)) == sorted(f"{run}.trec.gz" for run in RUNS)
     assert {path.name for path in (small.folder / "indexes").iterdir()} == {"letters.tiny.flat", "letters.tiny.pq"}
-    told = capsys.readouterr()
-    assert "7 runs made, 0 were there" in told.err
+    first = capsys.readouterr()
+    assert "7 runs made, 0 existed" in first.err
     # Four of the six judged topics, evenly spaced.
     judged = [line.split()[0] for line in (small.runs / "letters.qrels").read_text().splitlines()]
     assert list(dict.fromkeys(judged)) == ["q0", "q1", "q3", "q4"]
-    assert "main: letters, tiny, exact" in told.out
+    assert "main: letters, tiny, exact" in first.out
 
-    # What is there is not made again, and what is asked for of it is measured all the same.
+    # Existing runs are not made again, but they are measured.
     before = kept(small)
     with monkeypatch.context() as patch:
-        patch.setattr(search, "main", None)
+        patch.setattr(running, "search", None)
         assert small.command() == 0
     assert kept(small) == before
     again = capsys.readouterr()
-    assert "0 runs made, 7 were there" in again.err
-    assert again.out == told.out
+    assert "0 runs made, 7 existed" in again.err
+    assert again.out == first.out
 
     # The same run as the command itself makes, from freshly opened models.
     index, settings = small.folder / "indexes" / "letters.tiny.flat", definition()["rerankers"]["tiny"]["flags"]
@@ -53,15 +54,15 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
     costs = read_costs(small.runs / "letters.tiny.flat.hard.trec.gz")
     assert costs is not None and costs.queries == 4  # of the six topics
 
-    # Nothing of this machine is in the record.
+    # The record has no path of this machine.
     record = (small.runs / "letters.tiny.pq.rerank-3.trec.gz.json").read_text()
     assert str(small.folder) not in record
     assert json.loads(record)["settings"].endswith("--method rerank --depth 3 --hits 20")
 
-    _made_again_when_something_changes(small, before, capsys)
+    _check_that_changes_make_runs_again(small, before, capsys)
 
 
-def _made_again_when_something_changes(small, before, capsys):
+def _check_that_changes_make_runs_again(small, before, capsys):
     changed = definition()
     changed["conditions"]["hard"]["flags"]["depth"] = 4
     small.write(changed)
@@ -75,28 +76,28 @@ def _made_again_when_something_changes(small, before, capsys):
     (small.folder / "topics.tsv").write_text((small.folder / "topics.tsv").read_text().replace("q0\t", "q0\tj "))
     capsys.readouterr()
     small.command("--condition", "dense", "--index", "flat")
-    assert "1 runs made, 0 were there" in capsys.readouterr().err
+    assert "1 runs made, 0 existed" in capsys.readouterr().err
     corpus = small.folder / "corpus.jsonl"
     corpus.write_text(corpus.read_text() + '{"_id": "new", "title": "", "text": "a"}\n')
     with pytest.raises(TourError, match="built from another corpus"):
         small.command("--condition", "dense")
 
 
-def test_an_interrupted_experiment_goes_on(small, capsys, monkeypatch):
-    real, calls = search.main, []
+def test_an_interrupted_experiment_is_continued(small, capsys, monkeypatch):
+    real, requests = running.search, []
 
-    def interrupted(argv, **options):
-        calls.append(argv)
-        if len(calls) == 2:
+    def interrupted(request, **options):
+        requests.append(request)
+        if len(requests) == 2:
             raise KeyboardInterrupt
-        real(argv, **options)
+        return real(request, **options)
 
-    monkeypatch.setattr(search, "main", interrupted)
+    monkeypatch.setattr(running, "search", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small.command("--index", "flat")
     assert list(kept(small)) == ["letters.tiny.flat.dense.trec.gz"]
     small.command("--index", "flat")
-    assert "3 runs made, 1 were there" in capsys.readouterr().err
+    assert "3 runs made, 1 existed" in capsys.readouterr().err
 
 
 def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
@@ -108,7 +109,7 @@ def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
     assert not (small.folder / "runs").exists() and not (small.folder / "indexes").exists()
 
 
-def test_listing(small, capsys):
+def test_list_shows_the_parts_of_a_file_or_the_packaged_files(small, capsys):
     from tour_pyserini.experiment import main
 
     small.command("--list")
@@ -119,11 +120,13 @@ def test_listing(small, capsys):
         main([])
 
 
-def test_mistakes_in_conditions_show_before_the_first_search(small, monkeypatch):
-    monkeypatch.setattr(search, "main", None)
+def test_wrong_conditions_are_reported_before_the_first_search(small, monkeypatch):
+    monkeypatch.setattr(running, "search", None)
     for flags, message in (
-        ({"methd": "x"}, "the condition hard has --methd"),
-        ({"tau": -1}, "the condition hard: tau"),
+        ({"methd": "x"}, "the condition hard: there is no flag --methd"),
+        ({"method": "hard", "tau": -1}, "the condition hard: tau must be"),
+        ({"method": "dense", "tau": 1}, "the condition hard: the method dense has no setting 'tau'"),
+        ({"method": "dense", "threads": "many"}, "the condition hard: --threads must be a whole number above 0"),
     ):
         values = definition()
         values["conditions"]["hard"]["flags"] = flags
@@ -134,7 +137,7 @@ def test_mistakes_in_conditions_show_before_the_first_search(small, monkeypatch)
 
 
 def test_report_expected_scores_archives_and_time(small, capsys):
-    with pytest.raises(TourError, match="no runs that could be measured"):
+    with pytest.raises(TourError, match="no runs that can be measured"):
         small.command("--report")
     small.command("--index", "flat")
     small.command("--time-labels", "--index", "flat")
@@ -149,8 +152,7 @@ def test_report_expected_scores_archives_and_time(small, capsys):
     capsys.readouterr()
     report = small.folder / "report"
     assert small.command("--report", "--output", str(report)) == 0
-    told = capsys.readouterr()
-    assert "scores as expected: 8 ok, 0 okish, 0 FAIL, 0 new" in told.out
+    assert "scores as expected: 8 ok, 0 okish, 0 FAIL, 0 new" in capsys.readouterr().out
     assert {path.name for path in report.iterdir()} == {"tables.txt", "tables.md", "tables.tex", "labels.png"}
     assert (report / "labels.png").read_bytes().startswith(b"\x89PNG")
     before = {path.name: path.read_bytes() for path in report.iterdir()}
@@ -163,7 +165,7 @@ def test_report_expected_scores_archives_and_time(small, capsys):
     assert {path.name: path.read_bytes() for path in report.iterdir()} == before
     capsys.readouterr()
     small.command("--index", "flat")
-    assert "0 runs made, 4 were there" in capsys.readouterr().err
+    assert "0 runs made, 4 existed" in capsys.readouterr().err
     small.command("--unpack")
     assert small.command("--report", "--output", str(report)) == 0
     assert {path.name: path.read_bytes() for path in report.iterdir()} == before
@@ -180,7 +182,7 @@ def test_report_expected_scores_archives_and_time(small, capsys):
     )
 
 
-def test_passages_are_judged_by_their_answers_where_there_are_no_qrels(small, capsys):
+def test_passages_are_judged_by_answers_if_there_are_no_qrels(small, capsys):
     values = definition()
     del values["collections"]["letters"]["qrels"], values["collections"]["letters"]["limit"]
     values["collections"]["letters"]["topics"] = "${DATA}/questions.jsonl"
@@ -192,7 +194,7 @@ def test_passages_are_judged_by_their_answers_where_there_are_no_qrels(small, ca
     values |= {"tables": {}, "figures": {}}
     small.write(values)
     questions = [{"_id": "q1", "text": "a b", "answers": ["a"]}, {"_id": "q2", "text": "c d", "answers": ["nowhere"]}]
-    (small.folder / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions))
+    (small.folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     assert small.command() == 0
     dense = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("dense"))
     assert dense.split()[1] == "0.5000"

@@ -1,16 +1,16 @@
-"""Tables, costs and curves from measured runs, by hand."""
+"""Tables, costs and curves of runs whose measures are given."""
 
 import pytest
 import yaml
 from rows import row
 from small_experiment import definition
 
-from tour_pyserini.experiments.definition import cells
+from tour_pyserini.experiments.definition import setups
 from tour_pyserini.experiments.expected import verdicts
-from tour_pyserini.experiments.figures import Curve, labels_per_query, panels
+from tour_pyserini.experiments.figures import Curve, curves_by_setup, labels_per_query
 from tour_pyserini.experiments.latency import encoding_seconds, seconds_per_query
 from tour_pyserini.experiments.reading import read_experiment
-from tour_pyserini.experiments.result_tables import all_tables
+from tour_pyserini.experiments.tables import tables
 from tour_pyserini.support.costs import Costs
 
 
@@ -33,7 +33,7 @@ def experiment(tmp_path):
 
 @pytest.fixture
 def rows(experiment):
-    letters, more = cells(experiment)
+    letters, more = setups(experiment)
     first = {
         "dense": row("dense", [0, 0, 0.4, 0.4]),
         "rerank-3": row("rerank-3", [1, 1, 1, 0.2], pairs=12, reused=8),
@@ -43,8 +43,8 @@ def rows(experiment):
     return {letters: first, more: second}
 
 
-def test_a_table_per_cell_and_their_means(experiment, rows):
-    first, second, means = all_tables(experiment, rows, lambda cell, row, labels: labels / 8)
+def test_a_table_for_each_setup_and_their_means(experiment, rows):
+    first, second, means = tables(experiment, rows, lambda setup, row, labels: labels / 8)
     head = ["condition", "nDCG@10", "labels/query", "seconds/query", "nDCG@10 (paper)", "nDCG@10 vs dense"]
     assert first.cells == [
         head,
@@ -62,7 +62,7 @@ def test_a_table_per_cell_and_their_means(experiment, rows):
     assert means.title == "main: mean of letters, more, tiny, exact"
 
 
-def test_expected_scores_are_ok_okish_or_not(rows):
+def test_verdicts_on_expected_scores(rows):
     def expected(value):
         return {"letters.tiny.flat": {"dense": {"nDCG@10": value}}}
 
@@ -80,20 +80,20 @@ def test_seconds_per_query_pay_for_every_label():
     assert encoding_seconds([]) == 0.0
 
 
-def test_curves_by_kind(experiment, rows):
-    letters = next(cells(experiment))
+def test_the_curves_of_each_kind_of_figure(experiment, rows):
+    letters = next(setups(experiment))
 
     def shown(name, cost=labels_per_query):
-        return panels(experiment, experiment.figures[name], rows, cost)
+        return curves_by_setup(experiment, experiment.figures[name], rows, cost)
 
-    # The second cell has one point of the sweep, which makes no curve.
+    # The second setup has one point of the sweep, which makes no curve.
     assert shown("labels") == {
         letters: [Curve("re-rank", [(3.0, 0.8), (6.0, 1.0)]), Curve("dense", [(0.0, pytest.approx(0.2))])]
     }
-    assert shown("time", lambda cell, row, labels: labels / 100)[letters] == [
+    assert shown("time", lambda setup, row, labels: labels / 100)[letters] == [
         Curve("re-rank", [(0.12, 0.8), (0.24, 1.0)])
     ]
-    assert shown("time", lambda cell, row, labels: None) == {}
+    assert shown("time", lambda setup, row, labels: None) == {}
     assert shown("swept")[letters][0].points == [(3.0, 0.8), (6.0, 1.0)]
     assert shown("cost")[letters] == [
         Curve("re-rank", [(3.0, 3.0), (6.0, 6.0)]),
@@ -101,16 +101,16 @@ def test_curves_by_kind(experiment, rows):
     ]
 
 
-def test_re_rankers_are_shown_together(tmp_path):
+def test_rerankers_are_shown_line_by_line(tmp_path):
     values = definition() | {"measures": ["nDCG@10"], "paper": {"letters.tiny.flat.small": {"dense": {"nDCG@10": 0.5}}}}
     values["rerankers"] = {"large": {"name": "Large", "flags": {}}, "small": {"name": "Small", "flags": {}}}
     values["tables"] = {"sizes": {"conditions": ["dense"], "rerankers": ["small", "large"]}}
     values["indexes"] = {"flat": {"name": "exact"}}
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     experiment = read_experiment(tmp_path / "a.yaml")
-    large, small = cells(experiment)
+    large, small = setups(experiment)
     measured = {large: {"dense": row("dense", [1, 1, 1, 0.2])}, small: {"dense": row("dense", [0, 0, 0.4, 0.4])}}
-    (table,) = all_tables(experiment, measured, lambda *_: None)
+    (table,) = tables(experiment, measured, lambda *_: None)
     assert table.cells == [
         ["re-ranker", "nDCG@10", "labels/query", "nDCG@10 (paper)", "nDCG@10 vs small"],
         ["Small", "0.2000", "0.0", "0.5000", ""],

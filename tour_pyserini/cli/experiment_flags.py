@@ -1,12 +1,13 @@
-"""What the experiment command can be told."""
+"""The flags of the experiment command."""
 
 import argparse
 
 from tour_pyserini.cli.flags import Help
 
-ABOUT = """\
-Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that are there
-already, made with the same settings from the same files, are not made again, so an interrupted experiment goes on."""
+DESCRIPTION = """\
+Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that exist and
+were made with the same settings from the same files are not made again, so the same command continues an interrupted
+experiment. The exit code is 1 if a score differs from the expected one."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.experiment demo
@@ -15,42 +16,46 @@ EXAMPLES = """examples:
   python -m tour_pyserini.experiment results --data collections --collection cacm --condition dense mix
   python -m tour_pyserini.experiment results --data collections --report --output report"""
 
+_ACTIONS = {
+    "--list": "list the parts of the file; without a file, the experiments that come with the package",
+    "--dry-run": "print the equivalent commands, and do nothing",
+    "--report": "measure existing runs and write tables and figures; search nothing",
+    "--write-expected": "measure existing runs and write their scores into the file, as expected scores",
+    "--pack": "write the runs of each setup into one small file, to store in a repository",
+    "--unpack": "write TREC runs from the files that --pack wrote, if they do not exist",
+    "--time-labels": "measure the time of a label, for seconds per query in the report",
+}
+
+_PARTS = {
+    "--condition": "conditions; the name of a sweep chooses all its values",
+    "--collection": "collections",
+    "--encoder": "encoders",
+    "--index": "kinds of index",
+    "--reranker": "re-rankers",
+}
+
 
 def experiment_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.experiment`."""
     parser = argparse.ArgumentParser(
         prog="python -m tour_pyserini.experiment",
-        description=ABOUT,
+        description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=Help,
         allow_abbrev=False,
     )
-    add = parser.add_argument
-    add("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
-    what = parser.add_argument_group("what is done").add_mutually_exclusive_group()
-    add = what.add_argument
-    add("--list", action="store_true", help="list what the file names, or the files that come with the package")
-    add("--dry-run", action="store_true", help="print the commands and do nothing")
-    add("--report", action="store_true", help="measure the runs that are there, search nothing, write the report")
-    add(
-        "--write-expected",
-        action="store_true",
-        help="measure the runs that are there and write their scores as expected",
-    )
-    add("--pack", action="store_true", help="put each cell's runs into one small file, as a repository keeps them")
-    add("--unpack", action="store_true", help="write TREC runs from such files, where there are none")
-    add("--time-labels", action="store_true", help="measure what a label costs, for seconds per query in the report")
-
-    group = parser.add_argument_group("which part (everything, if not given)")
-    for flag in ("--condition", "--collection", "--encoder", "--index", "--reranker"):
-        more = "; a sweep's name is all its values" if flag == "--condition" else ""
-        group.add_argument(flag, nargs="+", default=[], metavar="NAME", help=f"only these{more}")
-
-    places = parser.add_argument_group("where things are")
-    add = places.add_argument
-    add("--data", metavar="DIR", help="what ${DATA} in the file stands for: the folder of collections and models")
-    add("--runs", metavar="DIR", default="runs", help="runs go to DIR/EXPERIMENT")
-    add("--indexes", metavar="DIR", default="indexes", help="indexes are looked for, and built, here")
-    add("--cache", metavar="FILE", help="where re-ranker scores are kept (default: as the search command)")
-    add("--output", metavar="DIR", help="the report's folder (default: RUNS/EXPERIMENT/report)")
+    parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
+    actions = parser.add_argument_group("action (default: make the missing runs, then measure all)")
+    exclusive = actions.add_mutually_exclusive_group()
+    for flag, text in _ACTIONS.items():
+        exclusive.add_argument(flag, action="store_true", help=text)
+    parts = parser.add_argument_group("parts of the experiment (default: all)")
+    for flag, text in _PARTS.items():
+        parts.add_argument(flag, nargs="+", default=[], metavar="NAME", help=f"only these {text}")
+    add = parser.add_argument_group("paths").add_argument
+    add("--data", metavar="DIR", help="the folder of collections and models: the value of ${DATA} in the file")
+    add("--runs", metavar="DIR", default="runs", help="runs are written to DIR/EXPERIMENT")
+    add("--indexes", metavar="DIR", default="indexes", help="the folder of indexes; missing ones are built")
+    add("--cache", metavar="FILE", help="the score cache (default: scores.sqlite in the cache folder)")
+    add("--output", metavar="DIR", help="the folder of the report (default: RUNS/EXPERIMENT/report)")
     return parser

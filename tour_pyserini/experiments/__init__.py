@@ -1,1 +1,14 @@
-"""Tables, figures and pages."""
+"""Experiments: every condition on every collection, encoder, index and re-ranker of a YAML file.
+
+from tour_pyserini.experiments.definition import setups
+from tour_pyserini.experiments.locations import Locations, variables
+from tour_pyserini.experiments.measuring import measure
+from tour_pyserini.experiments.reading import find_experiment, read_experiment
+from tour_pyserini.experiments.running import make_runs, steps
+
+experiment = read_experiment(find_experiment("demo"))
+locations = Locations(Path("runs/demo"), Path("indexes"), None, variables(None))
+chosen = list(setups(experiment))
+make_runs(experiment, list(steps(experiment, chosen, locations)), locations)
+results = measure(experiment, chosen, locations)
+"""

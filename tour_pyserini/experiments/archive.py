@@ -1,4 +1,4 @@
-"""Runs as a repository keeps them: compressed, with records, all runs of a cell in one file."""
+"""Stored runs: one compressed run with its record, and all runs of a setup in one small file (an archive)."""
 
 import gzip
 import json
@@ -14,8 +14,8 @@ from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.records import predictions_path, record_path
 from tour_pyserini.data.runs import best_first, read_run, scores_by_rank
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import Cell, Experiment, conditions_of
-from tour_pyserini.experiments.locations import Places
+from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
+from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.support.files import atomic_replace, atomic_write, sha256
 
 if TYPE_CHECKING:
@@ -23,26 +23,29 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-# Of the search command's record; the others name this machine's places or repeat the settings.
-_KEPT = ("config", "versions", "models", "costs")
+# Fields of the search command's record that are kept; the others have paths of this machine or repeat the settings.
+_KEPT_FIELDS = ("config", "versions", "models", "costs")
+
+# Checksums that were computed before, so that a corpus is not read again for every condition.
+_digests: dict[tuple[Path, int, int], str] = {}
 
 
 def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], answers: int = 0) -> None:
-    """Compress a run that the search command made, with its record, and remove both.
+    """Compress a run that a search made, write its record beside it, and remove the originals.
 
     Args:
-        run: the plain run.
-        output: the compressed one; the same content gives the same bytes.
-        settings: what the run was made with, for `is_current`.
+        run: the run that the search wrote.
+        output: the compressed run; the same content gives the same bytes.
+        settings: how the run was made, for `is_current`.
         inputs: the files it was made from, by role.
-        answers: of the answers beside a run, how many of each question are kept, in the record.
+        answers: how many predicted answers of each question are kept in the record.
     """
     made = json.loads(record_path(run).read_text(encoding="utf-8"))
-    record = {"settings": settings, "files": digests(inputs), **{key: made[key] for key in _KEPT if key in made}}
+    record = {"settings": settings, "files": digests(inputs), **{key: made[key] for key in _KEPT_FIELDS if key in made}}
     predictions = predictions_path(run)
     if answers:
         record["answers_kept"] = answers
-        record["answers"] = {qid: each[:answers] for qid, each in read_predictions(predictions).items()}
+        record["answers"] = {qid: predicted[:answers] for qid, predicted in read_predictions(predictions).items()}
     write_packed(run.read_bytes(), output, record)
     for path in (run, record_path(run), predictions):
         path.unlink(missing_ok=True)
@@ -53,7 +56,7 @@ def write_packed(content: bytes, output: Path, record: Record) -> None:
     with (
         atomic_replace(output) as partial,
         open(partial, "wb") as raw,
-        # No name and no time in the file's head.
+        # Without a name and a time in its header, the same content gives the same bytes.
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
     ):
         packed.write(content)
@@ -62,7 +65,7 @@ def write_packed(content: bytes, output: Path, record: Record) -> None:
 
 
 def read_record(run: Path) -> Record | None:
-    """The record of a run that is there and undamaged; None otherwise."""
+    """The record of a run; None if the run or its record is missing or damaged."""
     try:
         record = json.loads(record_path(run).read_text(encoding="utf-8"))
         return record if record["run"]["sha256"] == sha256(run) else None
@@ -79,16 +82,16 @@ def is_current(
     if not _same_files(record.get("files", {}), digests(inputs)):
         return False
     try:
-        # A setting that is younger than the record has its default.
+        # A setting that did not exist when the record was written has its default.
         return TourConfig.parse(str(record.get("config"))) == config
     except TourError:
         return False
 
 
 def _same_files(made: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether a run was made from these files; older records do not name the files of models."""
-    asked = {role for role in now if role in made or role in ("topics", "corpus", "qrels")}
-    return {role: now[role] for role in asked} == dict(made)
+    """Whether a run was made from these files; older records do not list the files of models."""
+    compared = {role for role in now if role in made or role in ("topics", "corpus", "qrels")}
+    return {role: now[role] for role in compared} == dict(made)
 
 
 def digests(inputs: Mapping[str, Path]) -> dict[str, str]:
@@ -98,23 +101,24 @@ def digests(inputs: Mapping[str, Path]) -> dict[str, str]:
 
 def _digest(path: Path, state: os.stat_result) -> str:
     key = (path, state.st_size, state.st_mtime_ns)
-    if key not in _DIGESTS:
-        _DIGESTS[key] = sha256(path)
-    return _DIGESTS[key]
-
-
-# A corpus is read once, not once for every condition.
-_DIGESTS: dict[tuple[Path, int, int], str] = {}
+    if key not in _digests:
+        _digests[key] = sha256(path)
+    return _digests[key]
 
 
 class Archive(NamedTuple):
-    """Records, and docids by query, of each condition."""
+    """The runs of a setup.
+
+    Attributes:
+        records: the record of each condition.
+        docids: the docids of each query, best first, by condition.
+    """
 
     records: Mapping[str, Record]
     docids: Mapping[str, Mapping[str, list[str]]]
 
     def run(self, condition: str) -> list["ScoredDoc"]:
-        """The hits of a condition, with scores that say no more than their order."""
+        """The hits of a condition; their scores only express their order."""
         from ir_measures import ScoredDoc
 
         return [
@@ -125,12 +129,12 @@ class Archive(NamedTuple):
 
 
 def write_archive(runs: Mapping[str, Path], output: Path) -> None:
-    """Write runs with their records, by condition; the same runs give the same bytes."""
+    """Write the runs of each condition, with their records, into one file; the same runs give the same bytes."""
     records = {}
     for condition, run in runs.items():
         record = read_record(run)
         if record is None:
-            raise TourError(f"{run} is not what its record says; make the run again.")
+            raise TourError(f"{run} does not match its record; make the run again.")
         records[condition] = {key: value for key, value in record.items() if key != "run"}
     lists = {condition: _docids(run) for condition, run in runs.items()}
     queries = dict.fromkeys(query for docids in lists.values() for query in docids)
@@ -143,20 +147,20 @@ def write_archive(runs: Mapping[str, Path], output: Path) -> None:
 
 
 def read_archive(path: Path) -> Archive:
-    """Read what `write_archive` wrote."""
+    """Read an archive that `write_archive` wrote."""
     lines = read_lines(path)
     records = _records(path, lines)
     docids: dict[str, dict[str, list[str]]] = {condition: {} for condition in records}
     for line in lines:
         query, condition, hits = _parts(line)
         if condition not in docids:
-            line.refuse(f"is of the condition {condition!r}, which the first line does not have")
+            line.refuse(f"has the condition {condition!r}, which has no record in the first line")
         docids[condition][query] = hits
     return Archive(records, docids)
 
 
 def read_records(path: Path) -> Mapping[str, Record]:
-    """Only the records; nothing where there is no such file."""
+    """Read only the records of an archive, by condition; an empty mapping if the file does not exist."""
     return _records(path, read_lines(path)) if path.is_file() else {}
 
 
@@ -167,49 +171,49 @@ def _records(path: Path, lines: Iterator[Line]) -> Mapping[str, Record]:
     except ValueError:
         records = None
     if not isinstance(records, dict):
-        raise TourError(f"{path} is not an archive of runs; its first line should hold their records.")
+        raise TourError(f"{path} is not an archive of runs: the first line must have their records as JSON.")
     return records
 
 
 def _parts(line: Line) -> tuple[str, str, list[str]]:
     columns = line.text.split("\t")
     if len(columns) != 3:
-        line.refuse("is not a query, a condition and docids")
+        line.refuse("does not have three columns: query, condition, docids")
     return columns[0], columns[1], columns[2].split()
 
 
 def _docids(run: Path) -> dict[str, list[str]]:
-    found: dict[str, list[ScoredDoc]] = {}
+    hits_by_query: dict[str, list[ScoredDoc]] = {}
     for hit in read_run(run):
-        found.setdefault(hit.query_id, []).append(hit)
-    return {query: [hit.doc_id for hit in best_first(hits)] for query, hits in found.items()}
+        hits_by_query.setdefault(hit.query_id, []).append(hit)
+    return {query: [hit.doc_id for hit in best_first(hits)] for query, hits in hits_by_query.items()}
 
 
-def pack_cells(experiment: Experiment, chosen: Sequence[Cell], places: Places) -> Iterator[Path]:
-    """Put the runs there are of each cell into its archive, in place of what was in it."""
-    for cell in chosen:
-        runs = {name: places.run(cell, name) for name in conditions_of(experiment, cell)}
+def pack_setups(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Iterator[Path]:
+    """Write the existing runs of each setup into its archive, which is replaced."""
+    for setup in chosen:
+        runs = {name: locations.run(setup, name) for name in conditions_of(experiment, setup)}
         runs = {name: run for name, run in runs.items() if run.is_file()}
         if runs:
-            write_archive(runs, places.archive(cell))
-            yield places.archive(cell)
+            write_archive(runs, locations.archive(setup))
+            yield locations.archive(setup)
 
 
-def unpack_cells(experiment: Experiment, chosen: Sequence[Cell], places: Places) -> Iterator[Path]:
-    """Write the runs of each archive that are not files yet, as TREC runs with scores that say their order."""
-    for cell in chosen:
-        if not places.archive(cell).is_file():
+def unpack_setups(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Iterator[Path]:
+    """Write the runs in archives that are not files yet, as TREC runs; their scores only express their order."""
+    for setup in chosen:
+        if not locations.archive(setup).is_file():
             continue
-        archive = read_archive(places.archive(cell))
-        for name in conditions_of(experiment, cell):
-            output = places.run(cell, name)
+        archive = read_archive(locations.archive(setup))
+        for name in conditions_of(experiment, setup):
+            output = locations.run(setup, name)
             if name in archive.records and not output.exists():
-                content = "".join(_lines(archive.run(name), name)).encode()
+                content = "".join(_trec_lines(archive.run(name), name)).encode()
                 write_packed(content, output, archive.records[name])
                 yield output
 
 
-def _lines(run: "Sequence[ScoredDoc]", tag: str) -> Iterator[str]:
+def _trec_lines(run: "Sequence[ScoredDoc]", tag: str) -> Iterator[str]:
     query, rank = None, 0
     for hit in run:
         rank = rank + 1 if hit.query_id == query else 1

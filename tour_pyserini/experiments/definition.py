@@ -1,7 +1,7 @@
-"""An experiment as values: collections, encoders, indexes, re-rankers and conditions, and the cells they form."""
+"""An experiment as values: collections, encoders, indexes, re-rankers, conditions, and the setups they form."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from string import Template
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tour_pyserini.errors import TourError
@@ -10,33 +10,29 @@ Value = str | int | float | bool
 Flags = Mapping[str, Value]
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """The text with its ${VARIABLES} replaced.
-
-    Raises:
-        TourError: if there is no such variable.
-    """
-    try:
-        return Template(text).substitute(variables)
-    except KeyError as missing:
-        name = str(missing).strip("'")
-        hint = "give --data DIR" if name == "DATA" else f"set it in the environment: {name}=..."
-        raise TourError(f"{text!r} needs the variable {name}; {hint}.") from None
-    except ValueError:
-        raise TourError(f"{text!r} has a $ that begins no ${{VARIABLE}}; write $$ for the sign itself.") from None
-
-
 Scores = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""By cell and condition, the value of each measure."""
+"""The value of each measure, by the names of setup and condition."""
+
+PARTS = ("collections", "encoders", "indexes", "rerankers")
+"""A setup has one of each."""
+
+FIGURE_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "labels": "quality against labels per query",
+        "seconds": "quality against seconds per query",
+        "sweep": "quality against the swept flag, for example iterations",
+        "efficiency": "labels and seconds per query against the swept flag, with and without reused labels",
+    }
+)
 
 
 class Collection(NamedTuple):
-    """Passages, topics and judgements; paths may hold ${VARIABLES}.
+    """Passages, topics and judgements; paths may contain ${VARIABLES}.
 
     Attributes:
-        qrels: None where passages are judged by the answers they contain.
-        splits: a file that puts the topics into splits, if there is one.
-        stem: the first part of its indexes' names; collections of one corpus share it.
+        qrels: the judgements; None if passages are judged by the answers they contain.
+        splits: a file that puts the topics into splits; None if there is none.
+        stem: the first part of the names of its indexes; collections with the same corpus share it.
         limit: search this many of the judged topics, evenly spaced; None for all.
         search_flags: further flags of the search command.
     """
@@ -51,7 +47,7 @@ class Collection(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    """Flags of the index command and of the search command that choose an encoder."""
+    """An encoder: the flags of the index command and of the search command that choose it."""
 
     title: str
     index_flags: Flags
@@ -62,9 +58,9 @@ class Index(NamedTuple):
     """A kind of index.
 
     Attributes:
-        flags: of the index command.
+        flags: flags of the index command.
         vectors: the kind of index, of the same encoder, that exact vectors are read from.
-        prebuilt: the name of a Pyserini index that is not built here.
+        prebuilt: the name of an index that Pyserini downloads; None if it is built here.
     """
 
     title: str
@@ -74,7 +70,7 @@ class Index(NamedTuple):
 
 
 class Reranker(NamedTuple):
-    """Flags of the search command that choose a re-ranker, and the collections it is for: all, if none is named."""
+    """A re-ranker: the flags of the search command that choose it, and its collections (all, if none is named)."""
 
     title: str
     flags: Flags
@@ -85,9 +81,10 @@ class Condition(NamedTuple):
     """One way to search.
 
     Attributes:
-        flags: of the search command.
-        sweep: the sweep it is a point of, if any, and `value` the flag's value there.
-        only: by `collections`, `encoders`, `indexes` or `rerankers`, the names it is restricted to.
+        flags: flags of the search command.
+        sweep: the name of its sweep; None if it is not part of one.
+        value: the value of the swept flag.
+        only: the names that it is restricted to, by `collections`, `encoders`, `indexes` or `rerankers`.
     """
 
     title: str
@@ -104,11 +101,12 @@ class Sweep(NamedTuple):
     flag: str
 
 
-class TableOf(NamedTuple):
-    """Conditions shown together, and those that the others are tested against.
+class TableDefinition(NamedTuple):
+    """A table of conditions, and the baselines that the others are tested against.
 
     Attributes:
-        rerankers: shown together, for each of the conditions; the others are tested against the first.
+        rerankers: if given, there is one table for each condition, with one line for each of these re-rankers; the
+            first re-ranker is the baseline.
     """
 
     title: str
@@ -117,8 +115,14 @@ class TableOf(NamedTuple):
     rerankers: Sequence[str] = ()
 
 
-class FigureOf(NamedTuple):
-    """Curves shown together; see `tour_pyserini.experiments.figures` for the kinds."""
+class FigureDefinition(NamedTuple):
+    """A figure of several curves.
+
+    Attributes:
+        kind: one of `FIGURE_KINDS`.
+        curves: names of sweeps.
+        lines: names of conditions that are drawn as one point or one horizontal line.
+    """
 
     kind: str
     title: str
@@ -128,7 +132,7 @@ class FigureOf(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """Everything one file says; runs hold `hits` hits per topic."""
+    """The content of an experiment file; runs have `hits` hits per topic."""
 
     name: str
     title: str
@@ -140,33 +144,32 @@ class Experiment(NamedTuple):
     rerankers: Mapping[str, Reranker]
     conditions: Mapping[str, Condition]
     sweeps: Mapping[str, Sweep]
-    tables: Mapping[str, TableOf]
-    figures: Mapping[str, FigureOf]
+    tables: Mapping[str, TableDefinition]
+    figures: Mapping[str, FigureDefinition]
     expected: Scores
     paper: Scores
 
 
-PARTS = ("collections", "encoders", "indexes", "rerankers")
+class Setup(NamedTuple):
+    """One collection, encoder, index and re-ranker, by their names.
 
-
-class Cell(NamedTuple):
-    """Names of its four parts (`kind` is the index's); `name` is what files and expected scores call it."""
+    Attributes:
+        name: the name in file names and in expected scores; it has the re-ranker only if there are several.
+    """
 
     collection: str
     encoder: str
-    kind: str
+    index_kind: str
     reranker: str
     name: str
 
 
-def cells(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = None) -> Iterator[Cell]:
-    """The cells in the file's order, only those whose parts are chosen.
+def setups(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = None) -> Iterator[Setup]:
+    """The setups of an experiment in the order of its file.
 
     Args:
         experiment: the experiment.
-        chosen: by `collections`, `encoders`, `indexes` or `rerankers`, names; nothing chosen is everything.
-
-    The re-ranker is part of the name only where there are several.
+        chosen: names by `collections`, `encoders`, `indexes` or `rerankers`; without names, all of that part.
     """
     chosen = chosen or {}
     kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in PARTS}
@@ -177,27 +180,27 @@ def cells(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = N
                     if collection not in (experiment.rerankers[reranker].collections or kept["collections"]):
                         continue
                     parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
-                    yield Cell(collection, encoder, index, reranker, ".".join(parts))
+                    yield Setup(collection, encoder, index, reranker, ".".join(parts))
 
 
-def conditions_of(experiment: Experiment, cell: Cell, chosen: Sequence[str] = ()) -> dict[str, Condition]:
-    """The conditions of a cell by name, only those chosen by their own name or their sweep's."""
+def conditions_of(experiment: Experiment, setup: Setup, chosen: Sequence[str] = ()) -> dict[str, Condition]:
+    """The conditions of a setup by name; only the chosen ones, which are named by condition or by sweep."""
     names = [*experiment.conditions, *experiment.sweeps]
     _chosen(names, chosen, "conditions")
     return {
         name: condition
         for name, condition in experiment.conditions.items()
-        if _applies(condition, cell) and (not chosen or name in chosen or condition.sweep in chosen)
+        if _applies(condition, setup) and (not chosen or name in chosen or condition.sweep in chosen)
     }
 
 
-def _applies(condition: Condition, cell: Cell) -> bool:
-    own = dict(zip(PARTS, cell[:4], strict=True))
+def _applies(condition: Condition, setup: Setup) -> bool:
+    own = dict(zip(PARTS, setup[:4], strict=True))
     return all(own[part] in names for part, names in condition.only.items())
 
 
 def _chosen(names: list[str], chosen: Sequence[str], part: str) -> list[str]:
     for name in chosen:
         if name not in names:
-            raise TourError(f"there is no {name!r} among the {part}; choose from {', '.join(names)}.")
+            raise TourError(f"{name!r} is not one of the {part}; choose from {', '.join(names)}.")
     return [name for name in names if name in chosen] if chosen else names

@@ -1,4 +1,4 @@
-"""Expected scores: against what was measured, and written into the file."""
+"""Expected scores: compared with measured ones, and written into the experiment file."""
 
 import json
 import os
@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.experiments.definition import Scores
-from tour_pyserini.experiments.measuring import Rows
+from tour_pyserini.experiments.measuring import Results
 from tour_pyserini.support.files import atomic_write
 
-TOLERANCE = 0.0001
-CLOSE = 0.0005
-"""What Pyserini's reproductions call "OKish"."""
+TOLERANCE = 0.0001  # up to this difference a score is "ok"
+CLOSE = 0.0005  # up to this difference it is "okish", as in Pyserini's reproductions
 
 
 class Verdict(NamedTuple):
-    """One measured score beside the expected one: `ok`, `okish`, `FAIL`, or `new` where nothing is expected."""
+    """A measured score and the expected one; `result` is `ok`, `okish`, `FAIL`, or `new` if none is expected."""
 
-    cell: str
+    setup: str
     condition: str
     measure: str
     score: float
@@ -26,22 +25,22 @@ class Verdict(NamedTuple):
     result: str
 
 
-def verdicts(rows: Rows, expected: Scores) -> Iterator[Verdict]:
-    """Every measured score against the expected one."""
-    for cell, measured in rows.items():
+def verdicts(results: Results, expected: Scores) -> Iterator[Verdict]:
+    """Compare every measured score with the expected one."""
+    for setup, measured in results.items():
         for condition, row in measured.items():
-            scores = expected.get(cell.name, {}).get(condition, {})
+            scores = expected.get(setup.name, {}).get(condition, {})
             for measure, score in row.means.items():
                 wanted = scores.get(measure)
-                yield Verdict(cell.name, condition, measure, score, wanted, _result(score, wanted))
+                yield Verdict(setup.name, condition, measure, score, wanted, _result(score, wanted))
 
 
-def write_expected(path: str | os.PathLike[str], rows: Rows, before: Scores) -> None:
-    """Write measured scores as the last part of the file, `expected`; what was not measured stays as it was."""
-    merged = {cell: dict(conditions) for cell, conditions in before.items()}
-    for cell, measured in rows.items():
+def write_expected(path: str | os.PathLike[str], results: Results, before: Scores) -> None:
+    """Write measured scores as `expected`, the last section of the file; scores that were not measured stay."""
+    merged = {setup: dict(conditions) for setup, conditions in before.items()}
+    for setup, measured in results.items():
         for condition, row in measured.items():
-            merged.setdefault(cell.name, {})[condition] = row.means
+            merged.setdefault(setup.name, {})[condition] = row.means
     text = Path(path).read_text(encoding="utf-8")
     kept = text.split("\nexpected:")[0].rstrip("\n")
     with atomic_write(path) as file:
@@ -56,6 +55,6 @@ def write_expected(path: str | os.PathLike[str], rows: Rows, before: Scores) -> 
 def _result(score: float, expected: float | None) -> str:
     if expected is None:
         return "new"
-    # Both sides have four digits: half of the last one is rounding.
-    away = abs(round(score, 4) - expected) - 1e-9
-    return "ok" if away <= TOLERANCE else "okish" if away <= CLOSE else "FAIL"
+    # Both numbers have four digits; 1e-9 allows for the error of floating-point subtraction.
+    difference = abs(round(score, 4) - expected) - 1e-9
+    return "ok" if difference <= TOLERANCE else "okish" if difference <= CLOSE else "FAIL"

@@ -1,4 +1,4 @@
-"""The indexes of an experiment: built, or checked where they exist."""
+"""The indexes of an experiment: build them, or check those that exist."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,11 @@ from tour_pyserini.stores.phrases.phrase_index import read_settings
 
 
 def make_index(request: IndexRequest) -> None:
-    """Build an index, or check that the existing one is the one that the request describes."""
+    """Build an index; if it exists, check that it was built as the request describes.
+
+    Raises:
+        TourError: if the existing index was built from another corpus or with other settings.
+    """
     folder = Path(request.index)
     if not (folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)).is_file():
         build_index(request, progress=True)
@@ -24,7 +28,7 @@ def make_index(request: IndexRequest) -> None:
             f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
         )
     for name, value in _expected_settings(request).items():
-        if made[name] != value:
+        if made.get(name) != value:
             what = "kind of index" if name == "index" else name
             raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")
 
@@ -41,7 +45,7 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
         from tour_pyserini.pipeline.phrase_indexing import phrase_index_encoder, phrase_settings
 
         settings = phrase_settings(request, request.open_corpus(), phrase_index_encoder(request))
-        # The folder of the encoder, and how many passages were encoded at once, change nothing.
+        # The path of the encoder and the number of passages per chunk do not change the index.
         wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
     else:
         from tour_pyserini.encoders.encoder_loading import encoder_fingerprint

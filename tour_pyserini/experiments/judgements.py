@@ -1,70 +1,70 @@
-"""The judgements of an experiment's collections."""
+"""The judgements of an experiment's collections: files, a part of them, or judgements by answers."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from tour_pyserini.data.qrels_file import read_qrels, write_qrels
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import Experiment, cells, conditions_of, expanded
-from tour_pyserini.experiments.locations import Places
+from tour_pyserini.experiments.definition import Experiment, conditions_of, setups
+from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.pipeline.judging import JudgeRequest, judge
 
 
-def searched_qrels(experiment: Experiment, name: str, places: Places, *, write: bool = True) -> Path | None:
-    """The judgements whose topics are searched; None where all topics are.
+def searched_qrels(experiment: Experiment, name: str, locations: Locations, *, write: bool = True) -> Path | None:
+    """The judgements whose topics are searched; None if all topics are searched.
 
-    With a limit, that is a file of so many judged topics, evenly spaced in the order of the judgements.
+    If the collection has a limit, a new file has the judgements of that many topics, evenly spaced in their order.
+
+    Args:
+        experiment: the experiment.
+        name: the collection.
+        locations: where the new file goes.
+        write: whether the new file is written.
     """
     collection = experiment.collections[name]
-    given = Path(expanded(collection.qrels, places.variables)) if collection.qrels else None
+    given = Path(locations.expanded(collection.qrels)) if collection.qrels else None
     if collection.limit is None:
         return given
     if not write:
-        return places.qrels(name)
-    qrels = read_qrels(given or _judge(experiment, name, places))
+        return locations.qrels(name)
+    qrels = read_qrels(given or _judge(experiment, name, locations))
     topics = list(dict.fromkeys(qrel.query_id for qrel in qrels))
     count = min(collection.limit, len(topics))
-    chosen = {topics[at * len(topics) // count] for at in range(count)}
-    write_qrels([qrel for qrel in qrels if qrel.query_id in chosen], places.qrels(name))
-    return places.qrels(name)
+    chosen = {topics[number * len(topics) // count] for number in range(count)}
+    write_qrels([qrel for qrel in qrels if qrel.query_id in chosen], locations.qrels(name))
+    return locations.qrels(name)
 
 
-def measured_qrels(experiment: Experiment, name: str, places: Places) -> Path | None:
-    """The judgements that runs are measured with; None where they are not on this machine.
+def measured_qrels(experiment: Experiment, name: str, locations: Locations) -> Path | None:
+    """The judgements that runs are measured with; None if they are not on this machine.
 
-    Passages are judged by their answers where there are no judgements: all of a corpus that is a file, else what the
-    runs of the collection found.
+    A collection without judgements is judged by answers: the whole corpus if it is a file, otherwise the passages that
+    the runs of the collection retrieved.
     """
     collection = experiment.collections[name]
     if collection.qrels is None and collection.limit is None:
-        return _by_answers(experiment, name, places)
-    if not is_file(collection.qrels or collection.corpus, places):
+        return _by_answers(experiment, name, locations)
+    if not locations.is_file(collection.qrels or collection.corpus):
         return None
-    return searched_qrels(experiment, name, places)
+    return searched_qrels(experiment, name, locations)
 
 
-def is_file(text: str, places: Places) -> bool:
-    """Whether a path of the experiment's file, ${VARIABLES} replaced, is a file on this machine."""
-    try:
-        return Path(expanded(text, places.variables)).is_file()
-    except TourError:
-        return False
+def _by_answers(experiment: Experiment, name: str, locations: Locations) -> Path | None:
+    if locations.is_file(experiment.collections[name].corpus):
+        return _judge(experiment, name, locations)
+    existing: list[Path] = []
+    for setup in setups(experiment, {"collections": [name]}):
+        runs = [locations.run(setup, condition) for condition in conditions_of(experiment, setup)]
+        files = [run for run in runs if run.is_file()]
+        archive = locations.archive(setup)
+        if archive.is_file() and len(files) < len(runs):
+            raise TourError(f"the runs in {archive} can only be judged as files; use --unpack first.")
+        existing += files
+    return _judge(experiment, name, locations, existing) if existing else None
 
 
-def _by_answers(experiment: Experiment, name: str, places: Places) -> Path | None:
-    if is_file(experiment.collections[name].corpus, places):
-        return _judge(experiment, name, places)
-    own = list(cells(experiment, {"collections": [name]}))
-    runs = {cell: [places.run(cell, condition) for condition in conditions_of(experiment, cell)] for cell in own}
-    found = [run for cell in own for run in runs[cell] if run.is_file()]
-    for cell in own:
-        if places.archive(cell).is_file() and not all(run.is_file() for run in runs[cell]):
-            raise TourError(f"{places.archive(cell)} has runs that can only be judged as files; use --unpack first.")
-    return _judge(experiment, name, places, found) if found else None
-
-
-def _judge(experiment: Experiment, name: str, places: Places, runs: Sequence[Path] = ()) -> Path:
-    collection, output = experiment.collections[name], places.qrels(name)
-    topics, corpus = (expanded(text, places.variables) for text in (collection.topics, collection.corpus))
+def _judge(experiment: Experiment, name: str, locations: Locations, runs: Sequence[Path] = ()) -> Path:
+    collection, output = experiment.collections[name], locations.qrels(name)
+    topics, corpus = locations.expanded(collection.topics), locations.expanded(collection.corpus)
     judge(JudgeRequest(topics=topics, corpus=corpus, output=str(output), runs=runs), progress=True)
     return output

@@ -1,16 +1,20 @@
-"""The searches and indexes that make up an experiment, as requests."""
+"""The searches and indexes of an experiment, as requests."""
 
+import dataclasses
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import Cell, Condition, Experiment, Flags, expanded
-from tour_pyserini.experiments.locations import Places
+from tour_pyserini.experiments.definition import Condition, Experiment, Flags, Setup
+from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.pipeline.index_request import IndexRequest
-from tour_pyserini.pipeline.request import words
+from tour_pyserini.pipeline.request import Request, words
 from tour_pyserini.pipeline.search_request import SearchRequest
+
+_MODELS = ("encoder", "reranker")
+_WEIGHTS = (".safetensors", ".bin", ".onnx", ".json")
 
 
 class PlannedSearch(NamedTuple):
@@ -18,8 +22,9 @@ class PlannedSearch(NamedTuple):
 
     Attributes:
         flags: values of the flags of `python -m tour_pyserini.search`.
-        settings: the flags as the file has them: no path of this machine, ${VARIABLES} as written.
-        inputs: files by role, as far as they are files.
+        settings: the flags as the experiment file has them: ${VARIABLES} are not replaced, and paths of this machine
+            are left out.
+        inputs: those inputs that are files, by role.
     """
 
     flags: Flags
@@ -30,16 +35,16 @@ class PlannedSearch(NamedTuple):
         """The search as a request.
 
         Raises:
-            TourError: if the search has no such flag or setting; it names the condition.
+            TourError: if a flag or a setting is wrong; the message names the condition.
         """
         try:
-            return SearchRequest.from_flags(self.flags)
+            return SearchRequest.from_flags(_with_numbers(self.flags, SearchRequest))
         except TourError as error:
             raise TourError(f"the condition {condition}: {error}") from error
 
     def command(self) -> str:
-        """The equivalent command line."""
-        return command_line("search", self.flags)
+        """The equivalent command line, to show to users."""
+        return _command_line("search", self.flags)
 
 
 class PlannedIndex(NamedTuple):
@@ -49,84 +54,122 @@ class PlannedIndex(NamedTuple):
     flags: Flags
 
     def request(self) -> IndexRequest:
-        """The index as a request."""
-        return IndexRequest.from_flags(self.flags)
+        """The index as a request.
+
+        Raises:
+            TourError: if a flag is wrong; the message names the folder.
+        """
+        try:
+            return IndexRequest.from_flags(_with_numbers(self.flags, IndexRequest))
+        except TourError as error:
+            raise TourError(f"the index {self.folder.name}: {error}") from error
 
     def command(self) -> str:
-        """The equivalent command line."""
-        return command_line("index", self.flags)
+        """The equivalent command line, to show to users."""
+        return _command_line("index", self.flags)
 
 
-def plan_index(experiment: Experiment, cell: Cell, places: Places, kind: str) -> PlannedIndex | None:
-    """A kind of index of the cell's collection and encoder; None for a prebuilt one."""
+def plan_index(experiment: Experiment, setup: Setup, locations: Locations, kind: str) -> PlannedIndex | None:
+    """An index of the setup's collection and encoder; None for a prebuilt one."""
     index = experiment.indexes[kind]
     if index.prebuilt:
         return None
-    folder = places.index_folder(experiment, cell, kind)
-    made = {"corpus": experiment.collections[cell.collection].corpus, **index_flags(experiment, cell, kind)}
-    flags = _expanded(made, places)
+    folder = locations.index_folder(experiment, setup, kind)
+    corpus = experiment.collections[setup.collection].corpus
+    flags = _expanded({"corpus": corpus, **_index_flags(experiment, setup, kind)}, locations)
     if index.vectors:
-        flags["vectors"] = str(places.index_folder(experiment, cell, index.vectors))
+        flags["vectors"] = str(locations.index_folder(experiment, setup, index.vectors))
     return PlannedIndex(folder, {**flags, "index": str(folder)})
 
 
 def plan_search(
-    experiment: Experiment, cell: Cell, condition: Condition, places: Places, *, output: Path, qrels: Path | None
+    experiment: Experiment,
+    setup: Setup,
+    condition: Condition,
+    locations: Locations,
+    *,
+    output: Path,
+    qrels: Path | None,
 ) -> PlannedSearch:
-    """The search of a condition in a cell; only the topics that `qrels` judges where it is given."""
-    collection, index = experiment.collections[cell.collection], experiment.indexes[cell.kind]
+    """The search of a condition in a setup.
+
+    Args:
+        experiment: the experiment.
+        setup: collection, encoder, index and re-ranker.
+        condition: how to search.
+        locations: where indexes and scores are.
+        output: the run file.
+        qrels: search only the topics judged in this file; None: all topics.
+    """
+    collection, index = experiment.collections[setup.collection], experiment.indexes[setup.index_kind]
+    index_flags = _index_flags(experiment, setup, setup.index_kind)
     flags = {
         "topics": collection.topics,
         "corpus": collection.corpus,
         **collection.search_flags,
-        **experiment.encoders[cell.encoder].search_flags,
-        **experiment.rerankers[cell.reranker].flags,
+        **experiment.encoders[setup.encoder].search_flags,
+        **experiment.rerankers[setup.reranker].flags,
         **condition.flags,
         "hits": experiment.hits,
     }
-    made = index_flags(experiment, cell, cell.kind)
-    paths: dict[str, Any] = {"index": index.prebuilt or str(places.index_folder(experiment, cell))}
-    if index.vectors and not made.get("phrases"):  # a phrase index has exact vectors of its own
-        paths["vectors"] = str(places.index_folder(experiment, cell, index.vectors))
+    paths: dict[str, Any] = {"index": index.prebuilt or str(locations.index_folder(experiment, setup))}
+    if index.vectors and not index_flags.get("phrases"):  # a phrase index has exact vectors of its own
+        paths["vectors"] = str(locations.index_folder(experiment, setup, index.vectors))
     if qrels:
         paths["qrels"] = str(qrels)
-    if places.cache and "no-cache" not in flags:
-        paths["cache"] = places.cache
-    complete = _expanded(flags, places)
+    if locations.cache and "no-cache" not in flags:
+        paths["cache"] = locations.cache
+    complete = _expanded(flags, locations)
     inputs = {"topics": Path(str(complete["topics"])), "corpus": Path(str(complete["corpus"]))}
     inputs |= {"qrels": qrels} if qrels else {}
     inputs = {role: path for role, path in inputs.items() if path.is_file()}
-    inputs |= _weights({"index encoder": made.get("encoder"), **{name: flags.get(name) for name in _MODELS}}, places)
-    settings = shlex.join([*index_settings(experiment, cell), *words(flags)])
+    models = {"index encoder": index_flags.get("encoder"), **{name: flags.get(name) for name in _MODELS}}
+    inputs |= _model_files(models, locations)
+    settings = shlex.join([*_index_settings(experiment, setup), *words(flags)])
     return PlannedSearch({**complete, **paths, "output": str(output)}, settings, inputs)
 
 
-def index_flags(experiment: Experiment, cell: Cell, kind: str) -> dict[str, Any]:
-    """How an index is made: flags of its encoder and of its kind."""
-    return {**experiment.encoders[cell.encoder].index_flags, **experiment.indexes[kind].flags}
+def _index_flags(experiment: Experiment, setup: Setup, kind: str) -> dict[str, Any]:
+    """The flags that make an index: those of its encoder and of its kind."""
+    return {**experiment.encoders[setup.encoder].index_flags, **experiment.indexes[kind].flags}
 
 
-def index_settings(experiment: Experiment, cell: Cell) -> list[str]:
-    """How the cell's index is made, or its name, as words of a command line."""
-    index = experiment.indexes[cell.kind]
+def _index_settings(experiment: Experiment, setup: Setup) -> list[str]:
+    """How the setup's index is made, or its name if it is prebuilt, as words of a command line."""
+    index = experiment.indexes[setup.index_kind]
     if index.prebuilt:
         return ["--index", index.prebuilt]
     vectors = {"vectors": index.vectors} if index.vectors else {}
-    return words({**index_flags(experiment, cell, cell.kind), **vectors})
+    return words({**_index_flags(experiment, setup, setup.index_kind), **vectors})
 
 
-def command_line(command: str, flags: Flags) -> str:
-    """A command as it is typed."""
+def _command_line(command: str, flags: Flags) -> str:
     return shlex.join(["python", "-m", f"tour_pyserini.{command}", *words(flags)])
 
 
-_MODELS = ("encoder", "reranker")
-_WEIGHTS = (".safetensors", ".bin", ".onnx", ".json")
+def _with_numbers(flags: Flags, request: type[Request]) -> dict[str, Any]:
+    """The flags with text converted to numbers where the request has numbers: a file may have "-inf" or "${HITS}"."""
+    kinds: dict[str, type[int] | type[float]] = {}
+    for item in dataclasses.fields(request):
+        if item.metadata.get("count"):
+            kinds[item.name] = int
+        elif item.type in (float, float | None):
+            kinds[item.name] = float
+    return {name: _number(value, kinds.get(name.replace("-", "_"))) for name, value in flags.items()}
 
 
-def _weights(models: Mapping[str, Any], places: Places) -> dict[str, Path]:
-    """The files of models that are folders, by role and name: a model that is trained again makes new runs."""
-    folders = {role: Path(expanded(str(name), places.variables)) for role, name in models.items() if name is not None}
+def _number(value: Any, kind: type[int] | type[float] | None) -> Any:
+    if kind is None or not isinstance(value, str):
+        return value
+    try:
+        return kind(value)
+    except ValueError:
+        return value  # the request refuses it, with the name of its flag
+
+
+def _model_files(models: Mapping[str, Any], locations: Locations) -> dict[str, Path]:
+    """The files of models that are folders, by role and name, so that runs are made again after a new training."""
+    folders = {role: Path(locations.expanded(str(name))) for role, name in models.items() if name is not None}
     return {
         f"{role} {file.name}": file
         for role, folder in folders.items()
@@ -136,8 +179,6 @@ def _weights(models: Mapping[str, Any], places: Places) -> dict[str, Path]:
     }
 
 
-def _expanded(flags: Flags, places: Places) -> dict[str, Any]:
+def _expanded(flags: Flags, locations: Locations) -> dict[str, Any]:
     """The flags with their ${VARIABLES} replaced."""
-    return {
-        name: expanded(value, places.variables) if isinstance(value, str) else value for name, value in flags.items()
-    }
+    return {name: locations.expanded(value) if isinstance(value, str) else value for name, value in flags.items()}

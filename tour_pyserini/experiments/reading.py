@@ -1,72 +1,141 @@
-"""Experiments from YAML files."""
+"""Reading experiments from YAML files."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import yaml
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.experiments.definition import (
+    FIGURE_KINDS,
     PARTS,
     Collection,
     Condition,
     Encoder,
     Experiment,
-    FigureOf,
+    FigureDefinition,
     Index,
     Reranker,
     Scores,
     Sweep,
-    TableOf,
+    TableDefinition,
 )
 from tour_pyserini.experiments.yaml_sections import Section
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "labels": "quality against labels per query",
-        "seconds": "quality against seconds per query",
-        "sweep": "quality against what was swept: iterations, for one",
-        "efficiency": "labels and seconds per query against what was swept, with and without labels used again",
-    }
-)
+FILES = Path(__file__).parent / "files"
+
+_TOP_KEYS = ("title", "measures", "hits", *PARTS, "conditions", "tables", "figures", "paper", "expected")
+_COLLECTION_KEYS = ("corpus", "topics", "qrels", "splits", "index", "limit", "search")
 
 
-def check_names(top: Section, experiment: Experiment) -> None:
-    """Refuse a file that lacks a part, or that mentions what it does not define."""
-    for part in (*PARTS, "conditions"):
-        if not getattr(experiment, part):
-            top.refuse(f"needs at least one of {part}")
-    for part, name in _mentioned(experiment):
-        if name not in getattr(experiment, part):
-            top.refuse(f"mentions {name!r}, which is not among its {part}")
-    for figure in experiment.figures.values():
-        if figure.kind not in KINDS:
-            top.refuse(f"has a figure of the kind {figure.kind!r}, which is none of {', '.join(KINDS)}")
+def packaged() -> list[str]:
+    """The names of the experiments that come with the package."""
+    return sorted(path.stem for path in FILES.glob("*.yaml"))
 
 
-def _mentioned(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """The part of the file, and a name from it."""
-    for index in experiment.indexes.values():
-        if index.vectors:
-            yield "indexes", index.vectors
-    for reranker in experiment.rerankers.values():
-        yield from (("collections", name) for name in reranker.collections)
-    for condition in experiment.conditions.values():
-        yield from ((part, name) for part, names in condition.only.items() for name in names)
-    for table in experiment.tables.values():
-        yield from (("conditions", name) for name in (*table.conditions, *table.baselines))
-        yield from (("rerankers", name) for name in table.rerankers)
-    for figure in experiment.figures.values():
-        yield from (("sweeps", name) for name in figure.curves)
-        yield from (("conditions", name) for name in figure.lines)
+def find_experiment(name: str | os.PathLike[str]) -> Path:
+    """The path of an experiment file, given its path or the name of an experiment of the package."""
+    for path in (Path(name), FILES / f"{name}.yaml"):
+        if path.is_file():
+            return path
+    raise TourError(f"the experiment {name} does not exist; give a YAML file, or one of {', '.join(packaged())}.")
 
 
-def read_conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str, Condition]]:
-    """The condition by its name, or a sweep with one for each of its values: `mix-30`.
+def read_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """Read an experiment file.
 
-    Where a sweep is restricted to some cells, its values that are named under `everywhere` are not.
+    Raises:
+        TourError: if the file is not YAML, has a wrong value, or uses a name that it does not define.
+    """
+    path = Path(path)
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TourError(f"cannot read the experiment {path}: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise TourError(f"{path}{line} is not YAML: {getattr(error, 'problem', first_line(error))}.") from error
+    top = Section(str(path), values, allowed=_TOP_KEYS)
+    experiment = _experiment(path.stem, top)
+    _check_names(top, experiment)
+    return experiment
+
+
+def _experiment(name: str, top: Section) -> Experiment:
+    conditions: dict[str, Condition] = {}
+    sweeps: dict[str, Sweep] = {}
+    for key, section in _sections(top, "conditions", ["name", "flags", "sweep", "only", "everywhere"]):
+        sweep, new = _conditions(key, section)
+        if repeated := conditions.keys() & new.keys():
+            section.refuse(f"defines the condition {min(repeated)} a second time")
+        conditions |= new
+        sweeps |= {key: sweep} if sweep else {}
+    return Experiment(
+        name=name,
+        title=top.text("title", name),
+        measures=top.names("measures", ["nDCG@10", "R@100"]),
+        hits=top.number("hits", 100) or 100,
+        collections={
+            key: Collection(
+                corpus=section.text("corpus"),
+                topics=section.text("topics"),
+                qrels=section.optional_text("qrels"),
+                splits=section.optional_text("splits"),
+                stem=section.text("index", key),
+                limit=section.number("limit", None),
+                search_flags=section.flags("search"),
+            )
+            for key, section in _sections(top, "collections", _COLLECTION_KEYS)
+        },
+        encoders={
+            key: Encoder(section.text("name", key), section.flags("index"), section.flags("search"))
+            for key, section in _sections(top, "encoders", ["name", "index", "search"])
+        },
+        indexes={
+            key: Index(
+                section.text("name", key),
+                section.flags("flags"),
+                section.optional_text("vectors"),
+                section.optional_text("prebuilt"),
+            )
+            for key, section in _sections(top, "indexes", ["name", "flags", "vectors", "prebuilt"])
+        },
+        rerankers={
+            key: Reranker(section.text("name", key), section.flags("flags"), section.names("collections"))
+            for key, section in _sections(top, "rerankers", ["name", "flags", "collections"])
+        },
+        conditions=conditions,
+        sweeps=sweeps,
+        tables={
+            key: TableDefinition(
+                section.text("title", key),
+                section.names("conditions"),
+                section.names("baselines"),
+                section.names("rerankers"),
+            )
+            for key, section in _sections(top, "tables", ["title", "conditions", "baselines", "rerankers"])
+        },
+        figures={
+            key: FigureDefinition(
+                section.text("kind"),
+                section.text("title", key),
+                section.text("measure", "nDCG@10"),
+                section.names("curves"),
+                section.names("lines"),
+            )
+            for key, section in _sections(top, "figures", ["kind", "title", "measure", "curves", "lines"])
+        },
+        expected=_scores(top, "expected"),
+        paper=_scores(top, "paper"),
+    )
+
+
+def _conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str, Condition]]:
+    """A condition by its name, or a sweep with one condition for each value, such as `mix-30`.
+
+    If a sweep is restricted to some setups by `only`, its values under `everywhere` are run in all setups.
     """
     title, flags = section.text("name", key), section.flags("flags")
     restricted = section.section("only", allowed=PARTS)
@@ -75,7 +144,7 @@ def read_conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str,
         return None, {key: Condition(title, flags, None, None, only)}
     swept = section.section("sweep").values
     if len(swept) != 1 or not isinstance(values := next(iter(swept.values())), list) or not values:
-        section.refuse("must sweep one flag over a list of values")
+        section.refuse("must sweep one flag over a list of numbers")
     flag = next(iter(swept))
     for value in values:
         if not isinstance(value, int | float):
@@ -95,134 +164,22 @@ def read_conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str,
     }
 
 
-FILES = Path(__file__).parent / "files"
-
-_TOP = [
-    *("title", "measures", "hits", "collections", "encoders", "indexes", "rerankers", "conditions"),
-    *("tables", "figures", "paper", "expected"),
-]
-
-_COLLECTION = ["corpus", "topics", "qrels", "splits", "index", "limit", "search"]
-
-
-def packaged() -> list[str]:
-    """The names of the experiments that come with the package."""
-    return sorted(path.stem for path in FILES.glob("*.yaml"))
-
-
-def find_experiment(name: str | os.PathLike[str]) -> Path:
-    """The file of that path, or the one of that name that comes with the package."""
-    for path in (Path(name), FILES / f"{name}.yaml"):
-        if path.is_file():
-            return path
-    raise TourError(f"there is no experiment {name}; give a YAML file, or one of {', '.join(packaged())}.")
-
-
-def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """Read a file; every name it mentions must be defined in it.
-
-    Raises:
-        TourError: if something in it cannot be used, with the place.
-    """
-    path = Path(path)
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TourError(f"cannot read the experiment {path}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        raise TourError(f"{path}{place} is not YAML: {getattr(error, 'problem', first_line(error))}.") from error
-    top = Section(str(path), values, allowed=_TOP)
-    experiment = _experiment(path.stem, top)
-    check_names(top, experiment)
-    return experiment
-
-
-def _experiment(name: str, top: Section) -> Experiment:
-    conditions: dict[str, Condition] = {}
-    sweeps: dict[str, Sweep] = {}
-    for key, section in _each(top, "conditions", ["name", "flags", "sweep", "only", "everywhere"]):
-        sweep, found = read_conditions(key, section)
-        if twice := conditions.keys() & found.keys():
-            section.refuse(f"defines the condition {min(twice)} a second time")
-        conditions |= found
-        sweeps |= {key: sweep} if sweep else {}
-    return Experiment(
-        name=name,
-        title=top.text("title", name),
-        measures=top.names("measures", ["nDCG@10", "R@100"]),
-        hits=top.number("hits", 100) or 100,
-        collections={
-            key: Collection(
-                corpus=section.text("corpus"),
-                topics=section.text("topics"),
-                qrels=section.optional_text("qrels"),
-                splits=section.optional_text("splits"),
-                stem=section.text("index", key),
-                limit=section.number("limit", None),
-                search_flags=section.flags("search"),
-            )
-            for key, section in _each(top, "collections", _COLLECTION)
-        },
-        encoders={
-            key: Encoder(section.text("name", key), section.flags("index"), section.flags("search"))
-            for key, section in _each(top, "encoders", ["name", "index", "search"])
-        },
-        indexes={
-            key: Index(
-                section.text("name", key),
-                section.flags("flags"),
-                section.optional_text("vectors"),
-                section.optional_text("prebuilt"),
-            )
-            for key, section in _each(top, "indexes", ["name", "flags", "vectors", "prebuilt"])
-        },
-        rerankers={
-            key: Reranker(section.text("name", key), section.flags("flags"), section.names("collections"))
-            for key, section in _each(top, "rerankers", ["name", "flags", "collections"])
-        },
-        conditions=conditions,
-        sweeps=sweeps,
-        tables={
-            key: TableOf(
-                section.text("title", key),
-                section.names("conditions"),
-                section.names("baselines"),
-                section.names("rerankers"),
-            )
-            for key, section in _each(top, "tables", ["title", "conditions", "baselines", "rerankers"])
-        },
-        figures={
-            key: FigureOf(
-                section.text("kind"),
-                section.text("title", key),
-                section.text("measure", "nDCG@10"),
-                section.names("curves"),
-                section.names("lines"),
-            )
-            for key, section in _each(top, "figures", ["kind", "title", "measure", "curves", "lines"])
-        },
-        expected=_scores(top, "expected"),
-        paper=_scores(top, "paper"),
-    )
-
-
-def _each(top: Section, key: str, allowed: list[str]) -> Iterator[tuple[str, Section]]:
-    inside = top.section(key)
-    for name in inside.values:
+def _sections(top: Section, key: str, allowed: Sequence[str]) -> Iterator[tuple[str, Section]]:
+    """The sections inside `key`, by name; names become parts of file names."""
+    part = top.section(key)
+    for name in part.values:
         if not name or set(name) & set("./\\ \t\n"):
-            inside.refuse(f"has the name {name!r}, which cannot be part of a file's name")
-        yield name, inside.section(name, allowed=allowed)
+            part.refuse(f"has the name {name!r}, which cannot be part of a file name")
+        yield name, part.section(name, allowed=allowed)
 
 
 def _scores(top: Section, key: str) -> Scores:
-    cells = top.section(key)
-    return {cell: {name: _numbers(scores) for name, scores in _inside(cells.section(cell))} for cell in cells.values}
+    by_setup = top.section(key)
+    return {setup: _condition_scores(by_setup.section(setup)) for setup in by_setup.values}
 
 
-def _inside(section: Section) -> Iterator[tuple[str, Section]]:
-    return ((name, section.section(name)) for name in section.values)
+def _condition_scores(section: Section) -> Mapping[str, Mapping[str, float]]:
+    return {condition: _numbers(section.section(condition)) for condition in section.values}
 
 
 def _numbers(section: Section) -> Mapping[str, float]:
@@ -230,3 +187,34 @@ def _numbers(section: Section) -> Mapping[str, float]:
         if not isinstance(value, int | float):
             section.refuse(f"gives {name} the value {value!r}, which is not a number")
     return {name: float(value) for name, value in section.values.items()}
+
+
+def _check_names(top: Section, experiment: Experiment) -> None:
+    """Refuse a file that lacks a part, or that uses a name that it does not define."""
+    for part in (*PARTS, "conditions"):
+        if not getattr(experiment, part):
+            top.refuse(f"needs at least one of {part}")
+    for part, name in _used_names(experiment):
+        if name not in getattr(experiment, part):
+            top.refuse(f"uses {name!r}, which is not defined in its {part}")
+    for figure in experiment.figures.values():
+        if figure.kind not in FIGURE_KINDS:
+            kinds = ", ".join(FIGURE_KINDS)
+            top.refuse(f"has a figure of the unknown kind {figure.kind!r}; the kinds are {kinds}")
+
+
+def _used_names(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Every name that refers to a part of the file, with the name of the part."""
+    for index in experiment.indexes.values():
+        if index.vectors:
+            yield "indexes", index.vectors
+    for reranker in experiment.rerankers.values():
+        yield from (("collections", name) for name in reranker.collections)
+    for condition in experiment.conditions.values():
+        yield from ((part, name) for part, names in condition.only.items() for name in names)
+    for table in experiment.tables.values():
+        yield from (("conditions", name) for name in (*table.conditions, *table.baselines))
+        yield from (("rerankers", name) for name in table.rerankers)
+    for figure in experiment.figures.values():
+        yield from (("sweeps", name) for name in figure.curves)
+        yield from (("conditions", name) for name in figure.lines)

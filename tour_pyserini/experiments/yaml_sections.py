@@ -1,4 +1,4 @@
-"""Parts of a YAML file, with errors that name the place."""
+"""Sections of a YAML file, whose values are checked when they are read; errors name the section."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -8,32 +8,37 @@ from tour_pyserini.experiments.definition import Flags
 
 
 class Section:
-    """A mapping of the file at a place such as `conditions, dense`.
+    """A mapping in a YAML file.
 
     Example:
-        section = Section("demo.yaml", {"hits": 100}, allowed=["hits"])
-        section.number("hits", 1000)
+        >>> section = Section("demo.yaml", {"hits": 100}, allowed=["hits"])
+        >>> section.number("hits", 1000)
+        100
+
+    Attributes:
+        location: the file and the keys that lead to the section, such as `demo.yaml, conditions, dense`.
+        values: the mapping.
     """
 
-    def __init__(self, place: str, values: Any, *, allowed: Sequence[str] | None = None) -> None:
-        """Check that the values are a mapping from names, and from `allowed` ones where given."""
-        self.place = place
+    def __init__(self, location: str, values: Any, *, allowed: Sequence[str] | None = None) -> None:
+        """Check that the values are a mapping from names; if `allowed` is given, only these names."""
+        self.location = location
         if not isinstance(values, Mapping):
             self.refuse(f"must be a mapping of names to values, not {type(values).__name__}")
         for key in values:
             if not isinstance(key, str):
                 self.refuse(f"has the name {key!r}, which is not text; put it in quotes")
             if allowed is not None and key not in allowed:
-                self.refuse(f"has {key!r}, which is none of {', '.join(allowed)}")
+                self.refuse(f"has the unknown key {key!r}; the keys are {', '.join(allowed)}")
         self.values: Mapping[str, Any] = values
 
     def refuse(self, problem: str) -> NoReturn:
-        """Raise a TourError that names the place."""
-        raise TourError(f"{self.place} {problem}.")
+        """Raise a TourError that begins with the location."""
+        raise TourError(f"{self.location} {problem}.")
 
     def section(self, key: str, *, allowed: Sequence[str] | None = None) -> "Section":
-        """A mapping inside; empty where it is missing or left blank."""
-        return Section(f"{self.place}, {key}", self.values.get(key) or {}, allowed=allowed)
+        """A mapping inside this one; empty if it is missing."""
+        return Section(f"{self.location}, {key}", self.values.get(key) or {}, allowed=allowed)
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text that is not empty."""
@@ -43,7 +48,7 @@ class Section:
         return value
 
     def optional_text(self, key: str) -> str | None:
-        """A text, or None where there is none."""
+        """A text, or None if it is missing."""
         return None if self.values.get(key) is None else self.text(key)
 
     def number(self, key: str, default: int | None) -> int | None:
@@ -58,7 +63,7 @@ class Section:
         value = self.values.get(key)
         if value is None:
             return tuple(default)
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             self.refuse(f"has {key}: {value!r}, which is not a list of names")
         return tuple(value)
 

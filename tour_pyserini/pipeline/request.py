@@ -8,6 +8,9 @@ from typing import Any, Self
 
 from tour_pyserini.errors import TourError
 
+# Types of fields.
+_TEXT, _NUMBER, _SWITCH = (str, str | None), (float, float | None), (bool, bool | None)
+
 
 def option(
     default: Any = None,
@@ -38,22 +41,7 @@ class Request:
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, os.PathLike):
-                value = os.fspath(value)
-                object.__setattr__(self, item.name, value)
-            if value is None:
-                continue
-            flag = flag_name(item.name)
-            choices = item.metadata.get("choices", ())
-            for word in value if isinstance(value, tuple) else (value,):
-                if choices and word not in choices:
-                    raise TourError(f"{flag} must be one of {', '.join(choices)}, not {word!r}.")
-            is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            if item.metadata.get("count") and not is_count:
-                raise TourError(f"{flag} must be a whole number above 0, not {value!r}.")
-            if isinstance(item.default, bool) and not isinstance(value, bool):
-                raise TourError(f"{flag} is true or false, not {value!r}.")
+            object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Self:
@@ -63,13 +51,16 @@ class Request:
             flags: values by the flags' names, with hyphens or underscores.
 
         Raises:
-            TourError: if the command has no such flag.
+            TourError: if the command has no such flag, or a flag is missing or wrong.
         """
         values = {name.replace("-", "_"): value for name, value in flags.items()}
         names = {item.name for item in dataclasses.fields(cls)}
         for name in values:
             if name not in names:
                 raise TourError(f"there is no flag {flag_name(name)}.")
+        for item in dataclasses.fields(cls):
+            if item.default is item.default_factory is dataclasses.MISSING and item.name not in values:
+                raise TourError(f"{flag_name(item.name)} is missing.")
         return cls(**values)
 
     def flags(self) -> dict[str, Any]:
@@ -81,6 +72,33 @@ class Request:
 def flag_name(name: str) -> str:
     """`--batch-size` for batch_size."""
     return "--" + name.replace("_", "-")
+
+
+def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
+    """The value of a field; paths become text, and so do numbers of a field of text."""
+    flag, kind = flag_name(item.name), item.type
+    if value is None:
+        if kind in (str, int, float, bool):
+            raise TourError(f"{flag} is missing.")
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    elif kind in _TEXT and is_number:
+        value = str(value)  # YAML reads `context: 3` as a number
+    choices = item.metadata.get("choices", ())
+    for word in value if isinstance(value, tuple) else (value,):
+        if choices and word not in choices:
+            raise TourError(f"{flag} must be one of {', '.join(choices)}, not {word!r}.")
+    if item.metadata.get("count") and not (is_number and isinstance(value, int) and value >= 1):
+        raise TourError(f"{flag} must be a whole number above 0, not {value!r}.")
+    if kind in _TEXT and not isinstance(value, str):
+        raise TourError(f"{flag} must be text, not {value!r}.")
+    if kind in _NUMBER and not is_number:
+        raise TourError(f"{flag} must be a number, not {value!r}.")
+    if kind in _SWITCH and not isinstance(value, bool):
+        raise TourError(f"{flag} is true or false, not {value!r}.")
+    return value
 
 
 def words(flags: Mapping[str, Any]) -> list[str]:

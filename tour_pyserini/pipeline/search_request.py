@@ -210,7 +210,9 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     if preset and path:
         raise TourError("--preset and --config both say where to start; give one of them.")
     if "rocchio_topk" in given:
-        given.setdefault("positives", given.pop("rocchio_topk"))
+        if "positives" in given:
+            raise TourError("--positives and --rocchio-topk are two names of one setting; give one of them.")
+        given["positives"] = given.pop("rocchio_topk")
     if prf_depth:
         given["depth"] = prf_depth
         if not (preset or path):

@@ -1,0 +1,185 @@
+"""Requests: one value for Python, for flags and for command lines; wrong values are refused in one sentence."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tour_pyserini.cli.index_flags import index_request
+from tour_pyserini.cli.search_flags import search_request
+from tour_pyserini.core.config import PRESETS, TourConfig
+from tour_pyserini.core.methods import METHODS
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import IndexRequest, SearchRequest
+from tour_pyserini.pipeline.request import words
+
+SEARCHES = [
+    SearchRequest(topics="t.tsv"),
+    SearchRequest(topics="a folder/t.tsv", index="i", corpus="c.jsonl", hits=7, threads=2, batch_size=3),
+    SearchRequest(topics="t.tsv", l2_norm=False, title=False, pooling="mean", query_prefix="", separator=" </s> "),
+    SearchRequest(topics="t.tsv", l2_norm=True, title=True, remove_query=True, no_cache=True, unit="passage"),
+    SearchRequest(topics="t.tsv", trace="t.jsonl", trace_vectors=True, tag="-tag", query_prefix="--query: "),
+    SearchRequest(topics="t", topics_format="kilt", output_format="kilt", context="3", nprobe=4, max_words=5),
+    SearchRequest(topics="t.tsv", config=TourConfig(anchor=math.inf, early_stopping=False, calibrate="always")),
+    SearchRequest(topics="t.tsv", config=TourConfig("rocchio", rocchio_gamma=-0.25, positives=7)),
+    *(SearchRequest(topics="t.tsv", config=TourConfig(method)) for method in METHODS),
+    *(SearchRequest(topics="t.tsv", config=config) for config in PRESETS.values()),
+]
+INDEXES = [
+    IndexRequest(corpus="c.jsonl", index="i"),
+    IndexRequest(corpus="c", index="i", encoder="e", pooling="mean", l2_norm=True, prefix="passage: ", batch_size=7),
+    IndexRequest(corpus="c", index="i", l2_norm=False, fields=("text",), hnsw=True, M=12, efC=20, overwrite=True),
+    IndexRequest(corpus="c", index="i", pq=True, pq_m=4, pq_nbits=4, vectors="other", prefix="-"),
+    IndexRequest(corpus="c", index="i", phrases=True),
+    IndexRequest(corpus="c", index="i", phrases=True, kind="ivfpq", nlist=3, nprobe=2, dtype="float32", threads=2),
+    IndexRequest(corpus="c", index="i", phrases=True, filter_threshold=-math.inf, fields=["text", "title"]),
+    IndexRequest(corpus="c", index="i", phrases=True, filter_threshold=-1.5),
+]
+
+
+@pytest.mark.parametrize("request_", SEARCHES, ids=lambda request_: " ".join(words(request_.flags())))
+def test_a_search_becomes_flags_and_words_and_comes_back(request_):
+    assert SearchRequest.from_flags(request_.flags()) == request_
+    assert search_request(words(request_.flags())) == request_
+
+
+@pytest.mark.parametrize("request_", INDEXES, ids=lambda request_: " ".join(words(request_.flags())))
+def test_an_index_becomes_flags_and_words_and_comes_back(request_):
+    assert IndexRequest.from_flags(request_.flags()) == request_
+    assert index_request(words(request_.flags())) == request_
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+
+
+@given(
+    topics=text,
+    query_prefix=st.none() | text,
+    hits=st.integers(1, 10**6),
+    depth=st.integers(1, 99),
+    tau=st.floats(1e-6, 1e6),
+    momentum=st.floats(0, 0.999),
+    early_stopping=st.booleans(),
+)
+@settings(deadline=None, max_examples=50)
+def test_any_text_and_number_survives_the_command_line(
+    topics, query_prefix, hits, depth, tau, momentum, early_stopping
+):
+    config = TourConfig("hard", depth=depth, tau=tau, momentum=momentum, early_stopping=early_stopping)
+    request_ = SearchRequest(topics=topics, query_prefix=query_prefix, hits=hits, config=config)
+    assert search_request(words(request_.flags())) == request_
+
+
+def test_flags_have_only_what_differs_from_the_defaults():
+    assert SearchRequest(topics="t").flags() == {"topics": "t", "method": "anchored"}
+    config = TourConfig("rerank", depth=30, early_stopping=False)
+    assert SearchRequest(topics="t", no_cache=True, config=config).flags() == {
+        "topics": "t",
+        "no-cache": True,
+        "method": "rerank",
+        "depth": 30,
+        "early-stopping": False,
+    }
+
+
+def test_paths_and_numbers_of_text_fields_become_text():
+    request_ = SearchRequest(topics=Path("a/t.tsv"), index=Path("i"), context=3, tag=7)
+    assert (request_.topics, request_.index, request_.context, request_.tag) == ("a/t.tsv", "i", "3", "7")
+    assert IndexRequest(corpus="c", index="i", fields="title text").fields == ("title", "text")
+
+
+def test_requests_cannot_be_changed_and_are_equal_by_value():
+    for request_ in (SearchRequest(topics="t"), IndexRequest(corpus="c", index="i")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            request_.index = "j"
+        assert dataclasses.replace(request_, index="j") == dataclasses.replace(request_, index="j") != request_
+        assert len({request_, dataclasses.replace(request_)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hits": 0}, "--hits must be a whole number above 0, not 0"),
+        ({"hits": True}, "--hits must be a whole number above 0, not True"),
+        ({"hits": "10"}, "--hits must be a whole number above 0, not '10'"),
+        ({"hits": 2.0}, "--hits must be a whole number above 0, not 2.0"),
+        ({"hits": None}, "--hits is missing"),
+        ({"topics": None}, "--topics is missing"),
+        ({"batch_size": -1}, "--batch-size must be a whole number above 0, not -1"),
+        ({"index": ["a"]}, "--index must be text, not ['a']"),
+        ({"no_cache": "yes"}, "--no-cache is true or false, not 'yes'"),
+        ({"l2_norm": "false"}, "--l2-norm is true or false, not 'false'"),
+        ({"pooling": "max"}, "--pooling must be one of cls, mean, last, eos, not 'max'"),
+        ({"output_format": "csv"}, "--output-format must be one of trec, msmarco, kilt, not 'csv'"),
+        ({"config": "method=hard"}, "config is a TourConfig, not str"),
+        ({"cache": "c", "no_cache": True}, "--cache and --no-cache contradict each other"),
+        ({"encoder": "e", "encoded_queries": "q"}, "--encoder and --encoded-queries both"),
+        ({"trace_vectors": True}, "--trace-vectors adds to the trace; give --trace FILE too"),
+        ({"tag": "two words"}, "--tag 'two words' does not fit a run file"),
+        ({"output_format": "kilt"}, "give them with --topics-format kilt"),
+        ({"context": "passage", "separator": "|"}, "--separator cannot be used with --context passage"),
+    ],
+)
+def test_a_wrong_search_is_refused(values, message):
+    with pytest.raises(TourError) as caught:
+        SearchRequest(**{"topics": "t", **values})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"corpus": None}, "--corpus is missing"),
+        ({"fields": ("title", "body")}, "--fields must be one of title, text, not 'body'"),
+        ({"pq_m": 0}, "--pq-m must be a whole number above 0, not 0"),
+        ({"hnsw": True, "pq": True}, "--hnsw and --pq are two kinds of index"),
+        ({"kind": "ivf"}, "--kind is for phrases only: add --phrases, or leave it out"),
+        ({"filter_threshold": 0.5}, "--filter-threshold is for phrases only"),
+        ({"phrases": True, "hnsw": True}, "choose one of phrases with --kind"),
+        ({"phrases": True, "M": 5}, "--M is not for --phrases"),
+        ({"phrases": True, "pooling": "cls"}, "--pooling is not for --phrases"),
+        ({"phrases": True, "fields": ("title",)}, "--fields title leaves no text"),
+        ({"phrases": True, "filter_threshold": math.inf}, "--filter-threshold must be a number, or -inf"),
+        ({"phrases": True, "filter_threshold": math.nan}, "--filter-threshold must be a number, or -inf"),
+        ({"phrases": True, "filter_threshold": "low"}, "--filter-threshold must be a number, not 'low'"),
+    ],
+)
+def test_a_wrong_index_is_refused(values, message):
+    with pytest.raises(TourError) as caught:
+        IndexRequest(**{"corpus": "c", "index": "i", **values})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({}, "--topics is missing"),
+        ({"topics": "t", "hit": 3}, "there is no flag --hit"),
+        ({"topics": "t", "method": "hard", "anchor": 3}, "the method hard has no setting 'anchor'"),
+        ({"topics": "t", "preset": "official", "config": "c.toml"}, "--preset and --config both say where to start"),
+        ({"topics": "t", "depth": 3, "prf_depth": 4}, "--depth and --prf-depth are two names of one setting"),
+        (
+            {"topics": "t", "method": "rocchio", "positives": 3, "rocchio_topk": 4},
+            "--positives and --rocchio-topk are two names of one setting",
+        ),
+    ],
+)
+def test_wrong_flags_are_refused(flags, message):
+    with pytest.raises(TourError, match=message):
+        SearchRequest.from_flags(flags)
+
+
+def test_flags_have_the_names_that_pyserini_gives_settings():
+    def config(**flags):
+        return SearchRequest.from_flags({"topics": "t", **flags}).config
+
+    assert config(**{"prf-depth": 5}) == TourConfig("average", depth=5)
+    assert config(**{"prf-depth": 5, "prf-method": "rocchio"}) == TourConfig("rocchio", depth=5)
+    assert config(**{"prf-depth": 5, "method": "hard"}) == TourConfig("hard", depth=5)
+    assert config(method="rocchio", rocchio_topk=4) == TourConfig("rocchio", positives=4)
+    assert config(preset="official", depth="7") == TourConfig.preset("official").replace(depth=7)

@@ -1,0 +1,121 @@
+"""`search` from Python: a request gives a run with its record, and an opener opens each thing once."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy_collection import HashReranker
+
+from tour_pyserini import TourConfig, TourError, TourSearcher
+from tour_pyserini.cli.search_flags import search_request
+from tour_pyserini.data.records import record_path
+from tour_pyserini.pipeline import Opener, SearchRequest, search
+from tour_pyserini.pipeline import searching as module
+from tour_pyserini.pipeline.searching import completed
+
+
+@pytest.fixture
+def request_(saved, tmp_path):
+    return SearchRequest(
+        **saved[1], reranker=HashReranker(), no_cache=True, hits=20, output=tmp_path / "runs" / "run.trec"
+    )
+
+
+def docids_of(path):
+    """The documents of each topic, best first, with ranks and scores checked."""
+    lists, scores = {}, {}
+    for line in path.read_text().splitlines():
+        q_id, _, docid, rank, score, _tag = line.split()
+        lists.setdefault(q_id, []).append(docid)
+        assert int(rank) == len(lists[q_id])
+        assert float(score) < scores.get(q_id, float("inf"))
+        scores[q_id] = float(score)
+    return lists
+
+
+@pytest.mark.parametrize("method", ["anchored", "hard", "rerank", "rocchio", "dense"])
+def test_a_search_writes_what_the_searcher_finds(saved, request_, method):
+    collection, _ = saved
+    config = TourConfig(method, depth=5)
+    summary = search(replace(request_, config=config))
+    searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
+    expected = searcher.batch_search(collection.queries, collection.q_ids, k=20)
+    lists = docids_of(summary.output)
+    assert lists == {q_id: [hit.docid for hit in hits] for q_id, hits in expected.items()}
+    assert summary.config == config
+    assert summary.similarity_scale == pytest.approx(searcher.similarity_scale)
+    assert (summary.costs.queries, summary.costs.pairs) == (7, searcher.costs.pairs)
+
+
+def test_the_record_describes_the_search(request_):
+    request_ = replace(request_, config=TourConfig("soft", depth=4, tau=1.5), tag="mine")
+    summary = search(request_)
+    record = json.loads(record_path(summary.output).read_text())
+    assert TourConfig.parse(record["config"]) == request_.config
+    # The command of the record is the same search, but for the re-ranker, which is an object here.
+    command, *flags = record["command"]
+    assert command == "search"
+    recorded = search_request(flags)
+    assert replace(recorded, reranker=None) == replace(request_, reranker=None)
+    assert all(line.endswith(" mine") for line in summary.output.read_text().splitlines())
+
+
+def test_an_opener_opens_each_thing_once(request_, monkeypatch):
+    opened = []
+    for name in ("load_reranker", "open_texts"):
+        original = getattr(module, name)
+
+        def counted(*args, name=name, original=original, **options):
+            opened.append(name)
+            return original(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    opener = Opener()
+    runs = []
+    for method in ("hard", "rerank", "hard"):
+        runs.append(search(replace(request_, config=TourConfig(method)), opener=opener).output.read_text())
+    assert sorted(opened) == ["load_reranker", "open_texts"]
+    assert runs[0] == runs[2] != runs[1]
+    search(request_)
+    assert len(opened) == 4
+
+
+def test_labels_are_kept_in_the_score_cache(request_, tmp_path):
+    request_ = replace(request_, no_cache=False, cache=tmp_path / "scores.sqlite", config=TourConfig("rerank"))
+    first, second = search(request_), search(replace(request_, reranker=HashReranker()))
+    assert (first.costs.pairs, first.costs.scored) == (70, 70)
+    assert (second.costs.pairs, second.costs.scored) == (70, 0)
+
+
+def test_the_output_is_named_after_topics_and_method(request_, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nq.tsv").write_bytes(Path(request_.topics).read_bytes())
+    summary = search(replace(request_, topics="nq.tsv", output=None, config=TourConfig("dense")))
+    assert summary.output == Path("runs/nq.dense.trec")
+    assert summary.output.exists()
+    # Files named topics or queries say nothing: the name of their folder is used.
+    assert completed(replace(request_, output=None)).output == f"runs/{tmp_path.name}.anchored.trec"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"index": None}, "--index is missing"),
+        ({"corpus": None}, "--corpus is missing: the method anchored reads the passages it labels"),
+        ({"max_words": 3}, "--max-words cannot be used: .* is not a phrase index"),
+        ({"title": False}, "--title cannot be used: .* is not a phrase index"),
+        ({"vectors": "encode", "corpus": None, "config": TourConfig("rocchio")}, "--corpus is missing: --vectors"),
+    ],
+)
+def test_a_search_that_cannot_work_is_refused_and_writes_nothing(request_, values, message):
+    with pytest.raises(TourError, match=message):
+        search(replace(request_, **values))
+    assert not Path(request_.output).exists()
+
+
+def test_an_output_over_an_input_is_refused(request_):
+    with pytest.raises(TourError, match="would overwrite the input"):
+        search(replace(request_, output=request_.topics))
+    with pytest.raises(TourError, match=r"cannot share run\.trec"):
+        search(replace(request_, trace=request_.output))
