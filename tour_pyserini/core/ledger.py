@@ -114,14 +114,16 @@ class Ledger:
         labels[mask] = self._labels[entries]
         return labels
 
-    def candidates(self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: Floats, width: int = 1) -> Candidates:
+    def candidates(
+        self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: Floats | float, width: int = 1
+    ) -> Candidates:
         """What is known of the candidates of some queries.
 
         Args:
             rows: [n] which queries of the batch these are.
             queries: [n, d] their vectors.
             hits: [n, k] the candidates; None: all that the queries have met, in `width` columns.
-            scale: [n] the factor of similarities.
+            scale: [n], or one number for all, the factor of similarities.
             width: at least as many as any query has met. It must not depend on the other queries of the batch: sums
                 over rows of another length may round differently.
         """
@@ -140,7 +142,8 @@ class Ledger:
         else:
             vectors = np.zeros((*ids.shape, queries.shape[1] if self._vectors else 0), dtype=queries.dtype)
             similarities = np.zeros(ids.shape) if hits is None else hits.similarities
-        return Candidates(ids, vectors, np.where(mask, scale[:, None] * similarities, -np.inf), labels, scale)
+        scaled = np.broadcast_to(np.asarray(scale), len(rows))[:, None] * similarities
+        return Candidates(ids, vectors, np.where(mask, scaled, -np.inf), labels, scale)
 
     def labelled(self, row: int) -> Labelled:
         """Everything labelled for the query in `row`."""

@@ -66,7 +66,9 @@ class CalibrateRequest(Request):
     )
     query_prefix: str | None = option(None, "put before each query when it is encoded", group=_MODELS, metavar="TEXT")
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_MODELS)
-    reranker: Any = option("default", "a cross-encoder's name or folder, or `default`", group=_MODELS)
+    reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
+        "default", "a cross-encoder's name or folder, or `default`", group=_MODELS
+    )
     reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_MODELS, count=True)
     backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=_MODELS, choices=BACKENDS)
     precision: str | None = option(

@@ -73,8 +73,8 @@ class Anchored(Method):
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
-        similarities = candidates.scale[:, None] * np.einsum("nkd,nd->nk", candidates.vectors, solved)
-        self._scale[rows] = candidates.scale
+        similarities = candidates.scales * np.einsum("nkd,nd->nk", candidates.vectors, solved)
+        self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
         self._spread[rows] = np.where(worse, fit.prior_spreads, fit.spreads)
         self._relevance[rows] = np.sort(np.where(mask, _sigmoid(labels), 0), axis=1)[:, -TOP:].sum(axis=1)
@@ -86,7 +86,7 @@ class Anchored(Method):
             candidates.vectors,
             candidates.labels,
             candidates.mask,
-            slope=candidates.scale,
+            slope=candidates.scales[:, 0],
             anchor=self.settings.anchor,
         )
 
