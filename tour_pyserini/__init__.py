@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.core.methods import Method, register_method
+    from tour_pyserini.data.run_formats import register_run_format
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
@@ -44,6 +45,7 @@ _MODULES = {
     "open_texts": "data.texts",
     "register_method": "core.methods",
     "register_reranker_kind": "rerankers",
+    "register_run_format": "data.run_formats",
     "register_vector_source": "stores.vectors",
 }
 
@@ -67,6 +69,7 @@ __all__ = [
     "open_texts",
     "register_method",
     "register_reranker_kind",
+    "register_run_format",
     "register_vector_source",
 ]
 

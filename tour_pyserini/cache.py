@@ -1,4 +1,4 @@
-"""Look after the kept scores: how many there are, whether they are sound, which may go, a copy to read elsewhere."""
+"""Maintain the score cache: show statistics, verify it, remove scores, or export them as JSON lines."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from tour_pyserini.cli.flags import Help
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep
 from tour_pyserini.rerankers.score_file import size_on_disk
-from tour_pyserini.rerankers.score_upkeep import ModelUse, export
+from tour_pyserini.rerankers.score_upkeep import ModelUse
 from tour_pyserini.support.files import cache_home
 
 EXAMPLES = """examples:
@@ -35,21 +35,28 @@ def _parser() -> argparse.ArgumentParser:
     commands = {
         name: actions.add_parser(name, help=text, description=text, allow_abbrev=False)
         for name, text in (
-            ("stats", "scores, bytes, and how much of it belongs to which model"),
-            ("verify", "check the file and every score in it; exit code 2 if it is damaged"),
-            ("prune", "remove scores of models that are no longer used, and give the space back"),
+            ("stats", "show the number of scores, the size of the file, and the scores of each model"),
+            ("verify", "check the file and every score in it; the exit code is 2 if it is damaged"),
+            ("prune", "remove the scores of some models, and make the file smaller"),
             ("export", "write every score as a JSON line"),
         )
     }
     for command in commands.values():
-        command.add_argument("--cache", metavar="FILE", help="the file (default: scores.sqlite in the cache folder)")
+        command.add_argument(
+            "--cache", metavar="FILE", help="the score cache (default: scores.sqlite in the cache folder)"
+        )
     prune = commands["prune"]
     prune.add_argument(
-        "--model", action="append", default=[], help="a name, the beginning of a fingerprint, or `unknown`; repeatable"
+        "--model",
+        action="append",
+        default=[],
+        help="only this model: a name, the beginning of a fingerprint, or `unknown`; may be given several times",
     )
-    prune.add_argument("--unused-for", type=_days, metavar="DAYS", help="only models not used for so long")
-    prune.add_argument("--dry-run", action="store_true", help="say what would be removed and remove nothing")
-    commands["export"].add_argument("--output", required=True, metavar="FILE", help="the JSON lines")
+    prune.add_argument(
+        "--unused-for", type=_days, metavar="DAYS", help="only models that were not used for this many days"
+    )
+    prune.add_argument("--dry-run", action="store_true", help="show what would be removed, but remove nothing")
+    commands["export"].add_argument("--output", required=True, metavar="FILE", help="the file of JSON lines to write")
     return parser
 
 
@@ -64,23 +71,23 @@ def _days(text: str) -> float:
 
 
 def _stats(args: argparse.Namespace) -> None:
-    found = score_upkeep.scores_by_model(args.cache)
+    models = score_upkeep.scores_by_model(args.cache)
     size = size_on_disk(args.cache)
-    _say(f"{args.cache}: {sum(use.scores for use in found):,} scores, {size / 2**20:.1f} MiB", found)
+    _print(f"{args.cache}: {sum(use.scores for use in models):,} scores, {size / 2**20:.1f} MiB", models)
 
 
 def _verify(args: argparse.Namespace) -> None:
-    _say(f"{args.cache}: {score_upkeep.verify(args.cache):,} scores, every one sound")
+    _print(f"{args.cache}: {score_upkeep.verify(args.cache):,} scores, all of them valid")
 
 
 def _prune(args: argparse.Namespace) -> None:
-    gone = score_upkeep.prune(args.cache, models=args.model, unused_for=args.unused_for, dry_run=args.dry_run)
-    verb = "would go" if args.dry_run else "removed"
-    _say(f"{args.cache}: {sum(use.scores for use in gone):,} scores {verb}", gone)
+    models = score_upkeep.prune(args.cache, models=args.model, unused_for=args.unused_for, dry_run=args.dry_run)
+    verb = "would be removed" if args.dry_run else "removed"
+    _print(f"{args.cache}: {sum(use.scores for use in models):,} scores {verb}", models)
 
 
 def _export(args: argparse.Namespace) -> None:
-    _say(f"{args.output}: {export(args.cache, args.output):,} scores")
+    _print(f"{args.output}: {score_upkeep.export(args.cache, args.output):,} scores")
 
 
 _ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
@@ -91,14 +98,14 @@ _ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
-def _say(headline: str, models: Sequence[ModelUse] = ()) -> None:
+def _print(headline: str, models: Sequence[ModelUse] = ()) -> None:
     sys.stdout.write(headline + "\n")
     if models:
-        head = ["model", "fingerprint", "scores", "first used", "last used"]
-        sys.stdout.write(FORMATS["text"](Table([head, *map(_cells, models)], words=2)) + "\n")
+        columns = ["model", "fingerprint", "scores", "first used", "last used"]
+        sys.stdout.write(FORMATS["text"](Table([columns, *map(_row, models)], words=2)) + "\n")
 
 
-def _cells(use: ModelUse) -> list[str]:
+def _row(use: ModelUse) -> list[str]:
     dates = (datetime.fromtimestamp(when).strftime("%Y-%m-%d") for when in (use.first_used, use.last_used))
     return [use.name or score_upkeep.UNKNOWN, use.fingerprint[:24] or "-", f"{use.scores:,}", *dates]
 

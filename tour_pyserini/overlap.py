@@ -1,15 +1,12 @@
-"""Put test questions into splits by what they share with training questions, for `compare --splits`."""
+"""Put test questions into splits by their overlap with training questions, for `compare --splits`."""
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help
-from tour_pyserini.data.topics import read_questions
-from tour_pyserini.evaluation.overlap_splits import overlap_splits
-from tour_pyserini.support.files import atomic_write, check_output
+from tour_pyserini.pipeline.splitting import split_by_overlap
 
 EXAMPLE = """example:
   python -m tour_pyserini.overlap --topics nq/test.jsonl --train nq/dev.jsonl --output nq.splits.tsv
@@ -18,20 +15,23 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
+    args = _parser().parse_args(argv)
+    done = split_by_overlap(args.topics, args.train, args.output)
+    counts = ", ".join(f"{count} {split}" for split, count in done.counts.items())
+    sys.stderr.write(
+        f"{done.output}: {done.questions} questions compared with {done.train_questions} training questions: {counts}\n"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tour_pyserini.overlap", description=__doc__, epilog=EXAMPLE, formatter_class=Help
     )
-    parser.add_argument("--topics", required=True, help="test questions with answers, in any format of topics")
-    parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="training questions, likewise")
-    parser.add_argument("--output", required=True, metavar="FILE", help="lines `qid<TAB>split`")
-    args = parser.parse_args(argv)
-    check_output(args.output, [args.topics, *args.train])
-    train = [question for path in args.train for question in read_questions(path)]
-    splits = list(overlap_splits(read_questions(args.topics), train))
-    with atomic_write(args.output) as file:
-        file.write("".join(f"{qid}\t{split}\n" for qid, split in splits))
-    counts = ", ".join(f"{count} {split}" for split, count in sorted(Counter(split for _, split in splits).items()))
-    sys.stderr.write(f"{args.output}: {len(splits)} questions against {len(train)}: {counts}\n")
+    add = parser.add_argument
+    add("--topics", required=True, help="test questions with answers, in any format of topics")
+    add("--train", nargs="+", required=True, metavar="FILE", help="training questions with answers, in any format")
+    add("--output", required=True, metavar="FILE", help="the file to write, with lines `qid<TAB>split`")
+    return parser
 
 
 if __name__ == "__main__":

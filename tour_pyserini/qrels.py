@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import Help
-from tour_pyserini.data.qrels_file import read_qrels, write_qrels
+from tour_pyserini.pipeline.converting import convert_qrels
 
 EXAMPLE = """example:
   python -m tour_pyserini.qrels --input scifact/qrels/test.tsv --output qrels/scifact.trec
@@ -18,12 +18,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tour_pyserini.qrels", description=__doc__, epilog=EXAMPLE, formatter_class=Help
     )
-    parser.add_argument("--input", required=True, help="judgements: BEIR's .tsv, or TREC's")
-    parser.add_argument("--output", required=True, help="the TREC file to write")
+    parser.add_argument("--input", required=True, metavar="FILE", help="judgements: a BEIR .tsv file or TREC qrels")
+    parser.add_argument("--output", required=True, metavar="FILE", help="the TREC qrels to write")
     args = parser.parse_args(argv)
-    qrels = read_qrels(args.input)
-    write_qrels(qrels, args.output)
-    sys.stderr.write(f"{args.output}: {len(qrels)} judgements of {len({q.query_id for q in qrels})} queries\n")
+    done = convert_qrels(args.input, args.output)
+    sys.stderr.write(f"{done.output}: {done.judgements} judgements of {done.queries} queries\n")
 
 
 if __name__ == "__main__":

@@ -43,13 +43,13 @@ def execute(path, statement, *values):
     connection.close()
 
 
-def said(capsys, *arguments):
+def output_of(capsys, *arguments):
     main([str(argument) for argument in arguments])
     return capsys.readouterr().out
 
 
 def test_stats_by_model(path, capsys):
-    headline, _, *models = said(capsys, "stats", "--cache", path).splitlines()
+    headline, _, *models = output_of(capsys, "stats", "--cache", path).splitlines()
     assert headline.startswith(f"{path}: 3,010 scores, 0.")
     assert [line.split()[:3] for line in models] == [
         ["a", "kind:a0123456789", "3,000"],
@@ -57,21 +57,21 @@ def test_stats_by_model(path, capsys):
     ]
 
 
-def test_the_default_place(tmp_path, monkeypatch, capsys):
+def test_the_default_file_is_in_the_cache_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path))
     ScoreStore(tmp_path / "scores.sqlite").close()
-    assert "0 scores" in said(capsys, "stats")
+    assert "0 scores" in output_of(capsys, "stats")
 
 
-def test_what_is_sound_is_called_so(path, capsys):
-    assert said(capsys, "verify", "--cache", path) == f"{path}: 3,010 scores, every one sound\n"
+def test_an_undamaged_file_is_verified(path, capsys):
+    assert output_of(capsys, "verify", "--cache", path) == f"{path}: 3,010 scores, all of them valid\n"
 
 
 def infinite(path):
     execute(path, "UPDATE scores SET logit = 9e999 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
 
 
-def words(path):
+def text_score(path):
     execute(path, "UPDATE scores SET logit = 'high' WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
 
 
@@ -79,7 +79,7 @@ def short_key(path):
     execute(path, "INSERT INTO scores VALUES (x'0102', 1.0, 1)")
 
 
-def nobodys(path):
+def without_model(path):
     execute(path, "UPDATE scores SET model = 77 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
 
 
@@ -96,8 +96,8 @@ def no_database(path):
     path.write_bytes(b"no database " * 1000)
 
 
-@pytest.mark.parametrize("damage", [infinite, words, short_key, nobodys, zeroed, halved, no_database])
-def test_damage_is_found_and_the_file_left_as_it_is(path, damage):
+@pytest.mark.parametrize("damage", [infinite, text_score, short_key, without_model, zeroed, halved, no_database])
+def test_damage_is_reported_and_the_file_is_not_changed(path, damage):
     damage(path)
     before = path.read_bytes()
     with pytest.raises(TourError, match=r"is damaged \(.*\); rename or delete it"):
@@ -115,39 +115,39 @@ def test_damage_is_one_sentence_and_exit_code_2(path):
 
 
 @pytest.mark.parametrize("which", [["--model", "a"], ["--model", "kind:a"], ["--unused-for", "90"]])
-def test_prune_removes_what_was_named_and_gives_the_space_back(path, which, capsys):
+def test_prune_removes_the_chosen_scores_and_makes_the_file_smaller(path, which, capsys):
     size = path.stat().st_size
-    assert "3,000 scores would go" in said(capsys, "prune", "--cache", path, *which, "--dry-run")
-    assert "3,010 scores" in said(capsys, "stats", "--cache", path)
-    assert "3,000 scores removed" in said(capsys, "prune", "--cache", path, *which)
+    assert "3,000 scores would be removed" in output_of(capsys, "prune", "--cache", path, *which, "--dry-run")
+    assert "3,010 scores" in output_of(capsys, "stats", "--cache", path)
+    assert "3,000 scores removed" in output_of(capsys, "prune", "--cache", path, *which)
     assert path.stat().st_size < size / 2
-    assert "10 scores, every one sound" in said(capsys, "verify", "--cache", path)
+    assert "10 scores, all of them valid" in output_of(capsys, "verify", "--cache", path)
     with CachedReranker(Named("b"), path) as cached:
         assert cached.predict(PAIRS[:10]).tolist() == Named("b").predict(PAIRS[:10]).tolist()
         assert cached.misses == 0
 
 
-def test_prune_narrows_by_all_that_is_given(path, capsys):
-    assert "\n" in said(capsys, "prune", "--cache", path, "--model", "b", "--unused-for", "90")
-    assert "3,010 scores" in said(capsys, "stats", "--cache", path)
+def test_prune_needs_a_choice_and_combines_choices(path, capsys):
+    assert "\n" in output_of(capsys, "prune", "--cache", path, "--model", "b", "--unused-for", "90")
+    assert "3,010 scores" in output_of(capsys, "stats", "--cache", path)
     with pytest.raises(TourError, match="no scores were chosen"):
         main(["prune", "--cache", str(path)])
-    for nobody in ("c", "", "unknown"):
+    for unknown in ("c", "", "unknown"):
         with pytest.raises(TourError, match="no scores of a model"):
-            main(["prune", "--cache", str(path), "--model", nobody])
+            main(["prune", "--cache", str(path), "--model", unknown])
 
 
-def test_a_reranker_goes_on_after_its_model_was_pruned(path, capsys):
+def test_a_reranker_works_after_its_scores_were_pruned(path, capsys):
     with CachedReranker(Named("a"), path) as cached:
-        said(capsys, "prune", "--cache", path, "--model", "a")
+        output_of(capsys, "prune", "--cache", path, "--model", "a")
         cached.predict(PAIRS[:5])
         assert cached.misses == 5
-    assert "a      kind:a0123456789       5" in said(capsys, "stats", "--cache", path)
+    assert "a      kind:a0123456789       5" in output_of(capsys, "stats", "--cache", path)
 
 
 def test_export_has_every_score(path, tmp_path, capsys):
     output = tmp_path / "scores.jsonl"
-    assert "3,010 scores" in said(capsys, "export", "--cache", path, "--output", output)
+    assert "3,010 scores" in output_of(capsys, "export", "--cache", path, "--output", output)
     records = [json.loads(line) for line in output.read_text().splitlines()]
     assert [record["key"] for record in records] == sorted(record["key"] for record in records)
     expected = {
@@ -158,7 +158,7 @@ def test_export_has_every_score(path, tmp_path, capsys):
     assert {(record["model"], record["key"], record["logit"]) for record in records} == expected
 
 
-def test_a_failed_export_leaves_what_was_there(path, tmp_path):
+def test_a_failed_export_does_not_change_its_output(path, tmp_path):
     output = tmp_path / "scores.jsonl"
     output.write_text("before")
     zeroed(path)
@@ -170,7 +170,7 @@ def test_a_failed_export_leaves_what_was_there(path, tmp_path):
 
 
 @pytest.mark.parametrize("action", ["stats", "verify", "prune --model a", "export --output out.jsonl"])
-def test_a_file_that_is_not_there_is_not_made(tmp_path, action):
+def test_a_missing_file_is_refused_and_not_created(tmp_path, action):
     with pytest.raises(TourError, match="does not exist; give the path"):
         main([*action.split(), "--cache", str(tmp_path / "scores.sqlite")])
     assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ import pytest
 from tour_pyserini.cli.command import run
 from tour_pyserini.compare import main as compare
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import convert_qrels
 from tour_pyserini.qrels import main as convert
 
 
@@ -38,6 +39,9 @@ def test_beir_qrels_become_trec_qrels(files, capsys):
     convert(["--input", str(files / "qrels.tsv"), "--output", str(files / "out" / "qrels.trec")])
     assert (files / "out" / "qrels.trec").read_text() == "q1 0 a 1\nq2 0 b 2\n"
     assert "2 judgements of 2 queries" in capsys.readouterr().err
+    output = files / "python.trec"
+    assert convert_qrels(files / "out" / "qrels.trec", output) == (output, 2, 2)
+    assert output.read_text() == (files / "out" / "qrels.trec").read_text()
 
 
 @pytest.mark.parametrize(

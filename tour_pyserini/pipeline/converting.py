@@ -1,4 +1,4 @@
-"""Converting runs to retrieval results as JSON, and back."""
+"""Converting files: runs to retrieval results as JSON and back, and judgements to TREC qrels."""
 
 import logging
 import os
@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from tour_pyserini.data.qrels_file import read_qrels, write_qrels
 from tour_pyserini.data.retrieval_json import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.runs import is_strictly_decreasing, read_retrieved, scores_by_rank
 from tour_pyserini.data.texts import open_texts
@@ -101,3 +102,18 @@ def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -
             *(input, rescored, questions),
         )
     return ConversionSummary(Path(output), questions, lines, None, time.perf_counter() - started)
+
+
+class QrelsSummary(NamedTuple):
+    """What was written: the file, its judgements, and the queries that have judgements."""
+
+    output: Path
+    judgements: int
+    queries: int
+
+
+def convert_qrels(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> QrelsSummary:
+    """Write judgements, in BEIR's or TREC's format, as TREC qrels."""
+    qrels = read_qrels(input)
+    write_qrels(qrels, output)
+    return QrelsSummary(Path(output), len(qrels), len({qrel.query_id for qrel in qrels}))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ def option(
     help: str = "",
     *,
     group: str = "",
-    choices: tuple[str, ...] = (),
+    choices: Collection[str] = (),
     count: bool = False,
     metavar: str | None = None,
 ) -> Any:

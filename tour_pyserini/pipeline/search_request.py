@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig, settings_by_name
+from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
@@ -13,7 +14,6 @@ from tour_pyserini.rerankers.phrase_input import CONTEXTS
 
 QUERY_LENGTH = 256
 PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
-OUTPUT_FORMATS = ("trec", "msmarco", "kilt")
 
 # Groups of flags in --help.
 _INPUT, _OUTPUT, _WORK = "what is searched", "what is written", "how it works"
@@ -65,7 +65,7 @@ class SearchRequest(Request):
     remove_query: bool = option(False, "never retrieve the document that is the query", group=_INPUT)
 
     output: str | None = option(None, "the run file (default: runs/TOPICS.METHOD.trec)", group=_OUTPUT, metavar="RUN")
-    output_format: str = option("trec", "format of the run", group=_OUTPUT, choices=OUTPUT_FORMATS)
+    output_format: str = option("trec", "format of the run", group=_OUTPUT, choices=RUN_FORMATS)
     output_queries: str | None = option(
         None, "optimised query vectors, for Pyserini's --encoded-queries", group=_OUTPUT, metavar="DIR"
     )
