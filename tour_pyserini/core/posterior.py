@@ -42,7 +42,8 @@ def posterior(
         vectors: [n, m, d] labelled candidates.
         labels: [n, m] their labels.
         mask: [n, m] true where there is a candidate.
-        slope: [n], or one number for all: a, what a unit of similarity is worth in label; 0 for a prior that knows nothing of the encoder.
+        slope: [n], or one number for all: a, what a unit of similarity is worth in label; 0 for a prior that knows
+            nothing of the encoder.
         anchor: kappa in units of the candidates' mean squared distance from their centre, so that it means the same
             for any encoder. Infinity keeps the query where it is.
     """
