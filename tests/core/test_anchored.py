@@ -53,7 +53,7 @@ def test_an_infinite_anchor_is_mixed_reranking():
     outcome = corpus.run(queries, anchored)
     assert outcome.queries == pytest.approx(queries)
     other, _ = random_corpus()
-    mix = TourConfig(method="rerank", depth=30, score_weight=0.5, calibrate="never", similarity_scale=outcome.scale)
+    mix = TourConfig(method="rerank", depth=30, score_weight=0.5, calibrate="always")
     reranked = other.run(queries, mix)
     for row in range(len(queries)):
         top = corpus.scored

@@ -122,7 +122,7 @@ def test_candidates_by_hand():
     counted.label(ROWS, hits([5, 3], [3]))
     counted.ledger.enter(ROWS, hits([7], [-1]))
     queries = np.array([[1.0, 2.0], [0.0, 1.0]])
-    met = counted.ledger.candidates(ROWS, queries, None, scale=2.0)
+    met = counted.ledger.candidates(ROWS, queries, None, scale=2.0, width=3)
     assert met.ids.tolist() == [[5, 3, 7], [3, -1, -1]]
     assert met.mask.tolist() == [[True, True, True], [True, False, False]]
     assert met.similarities.tolist() == [[14.0, 10.0, 18.0], [2.0, -np.inf, -np.inf]]

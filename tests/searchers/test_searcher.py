@@ -210,19 +210,6 @@ def test_the_default_does_not_depend_on_who_is_searched_with_whom(collection):
         assert [hit.docid for hit in alone] == [hit.docid for hit in together[q_id]]
 
 
-def test_the_scale_is_found_on_the_first_queries_and_kept(collection, tmp_path):
-    from tour_pyserini.pipeline.batches import search_topics
-
-    def lists(batch_size):
-        searcher = tour(collection, TourConfig(depth=4, iterations=2))
-        topics = list(zip(collection.q_ids, collection.queries, strict=True))
-        batches = list(search_topics(searcher, topics, hits=10, batch_size=batch_size, threads=1))
-        assert len(batches[0].ids) == len(topics)  # fewer than the scale is found on
-        return [[hit.docid for hit in batch.hits[q_id]] for batch in batches for q_id in batch.ids]
-
-    assert lists(1) == lists(64)
-
-
 def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(collection, tmp_path):
     coarse = collection.write(faiss.IndexPQ(8, 2, 3, faiss.METRIC_INNER_PRODUCT), tmp_path / "pq")
     config = TourConfig(depth=4, iterations=3)

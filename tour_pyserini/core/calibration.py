@@ -1,14 +1,15 @@
-"""The scale that makes similarities comparable with labels, found without relevance judgements."""
+"""The scale that makes similarities comparable with labels, found without relevance judgements.
 
-import math
-from typing import Self
+It is the slope a of s = b + a z: how many units of label a unit of similarity is worth within a query; each query has
+an intercept b of its own. Retrieval selects candidates by z, which leaves the least-squares slope unbiased, unlike a
+ratio of standard deviations.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Flags, Floats
-
-ENOUGH = 64
-"""How many queries the scale is found on: the first that are searched. After them it stays the same."""
 
 # Few candidates say little about a correlation: the estimate starts at this value, with the weight of this many.
 _CORRELATION, _WEIGHT = 0.4, 20.0
@@ -16,51 +17,52 @@ _CORRELATION, _WEIGHT = 0.4, 20.0
 _LEAST = 0.1
 
 
-class Calibration:
-    """The slope a of s = b + a z: how many units of label a unit of similarity is worth, within queries.
+class Moments(NamedTuple):
+    """Sums over the candidates of each of n queries, centred within the query: [n] each."""
 
-    Least squares over the first candidates of the first queries, each query with an intercept b of its own. Retrieval
-    selects candidates by z, which leaves this estimate unbiased, unlike a ratio of standard deviations.
+    candidates: Floats
+    z_z: Floats
+    s_s: Floats
+    z_s: Floats
 
-    Attributes:
-        queries: how many queries it was found on.
+
+def moments(similarities: Floats, labels: Floats, mask: Flags) -> Moments:
+    """What a scale is computed from.
+
+    Args:
+        similarities: [n, k] inner products z, unscaled.
+        labels: [n, k] labels s.
+        mask: [n, k] true where there is a label.
+    """
+    z, s = _centred(similarities, mask), _centred(labels, mask)
+    return Moments(mask.sum(axis=1).astype(np.float64), (z * z).sum(axis=1), (s * s).sum(axis=1), (z * s).sum(axis=1))
+
+
+def scale_of_each(found: Moments) -> Floats:
+    """The scale [n] of each query by itself, above 0; 1 where its similarities or its labels are all equal.
 
     Example:
-        >>> calibration = Calibration()
-        >>> z = np.repeat([[0.9, 0.7, 0.5]], 999, axis=0)
-        >>> round(calibration.add(z, 3 + 20 * z, z > 0).scale, 1)
-        18.9
+        >>> z = np.array([[0.9, 0.7, 0.5, 0.3]])
+        >>> scale_of_each(moments(z, 3 + 20 * z, z > 0)).round(1)
+        array([10.])
     """
+    usable = (found.z_z > 0) & (found.s_s > 0)
+    z_z, s_s = np.where(usable, found.z_z, 1.0), np.where(usable, found.s_s, 1.0)
+    correlation = (found.candidates * found.z_s / np.sqrt(z_z * s_s) + _WEIGHT * _CORRELATION) / (
+        found.candidates + _WEIGHT
+    )
+    return np.where(usable, np.maximum(correlation, _LEAST) * np.sqrt(s_s / z_z), 1.0)
 
-    def __init__(self) -> None:
-        self.queries = 0
-        self._candidates = self._z_z = self._s_s = self._z_s = 0.0
 
-    def add(self, similarities: Floats, labels: Floats, mask: Flags) -> Self:
-        """Learn from more queries, unless there were enough; returns itself.
+def scale_of_all(found: Moments) -> float:
+    """One scale for a collection, from the candidates of all queries together.
 
-        Args:
-            similarities: [n, k] inner products z, unscaled.
-            labels: [n, k] labels s.
-            mask: [n, k] true where there is a candidate.
-        """
-        mask = mask[: ENOUGH - self.queries]
-        z, s = _centred(similarities[: len(mask)], mask), _centred(labels[: len(mask)], mask)
-        self.queries += len(mask)
-        self._candidates += float(mask.sum())
-        self._z_z += float((z * z).sum())
-        self._s_s += float((s * s).sum())
-        self._z_s += float((z * s).sum())
-        return self
-
-    @property
-    def scale(self) -> float:
-        """The estimate of a, above 0; 1 where the similarities or the labels are all equal."""
-        if not (self._z_z > 0 and self._s_s > 0):
-            return 1.0
-        correlation = self._z_s / math.sqrt(self._z_z * self._s_s)
-        correlation = (self._candidates * correlation + _WEIGHT * _CORRELATION) / (self._candidates + _WEIGHT)
-        return max(correlation, _LEAST) * math.sqrt(self._s_s / self._z_z)
+    Example:
+        >>> z = np.repeat([[0.9, 0.7, 0.5]], 999, axis=0)
+        >>> round(scale_of_all(moments(z, 3 + 20 * z, z > 0)), 1)
+        19.9
+    """
+    return float(scale_of_each(Moments(*(np.atleast_1d(column.sum()) for column in found)))[0])
 
 
 def _centred(values: Floats, mask: Flags) -> Floats:

@@ -34,20 +34,31 @@ class Candidates(NamedTuple):
         vectors: [n, k, d] candidate vectors C, zero where there is no candidate.
         similarities: [n, k] scaled similarities z, minus infinity where there is no candidate.
         labels: [n, k] re-ranker scores s; minus infinity where there is no candidate, NaN where one has no label.
-        scale: the factor in z, which puts similarities on the scale of labels.
+        scale: [n], or one number for all, the factor in z that puts similarities on the scale of labels.
     """
 
     ids: Ids
     vectors: Floats
     similarities: Floats
     labels: Floats
-    scale: float = 1.0
+    scale: Floats | float = 1.0
 
     @property
     def mask(self) -> Flags:
         """[n, k] true where there is a candidate."""
         return self.ids >= 0
 
+    @property
+    def scales(self) -> Floats:
+        """[n, 1] the factor of each query."""
+        return np.broadcast_to(np.asarray(self.scale, dtype=np.float64), len(self.ids))[:, None]
+
     def only(self, rows: Flags) -> "Candidates":
         """The candidates of the queries that are true in `rows` [n]."""
-        return Candidates(self.ids[rows], self.vectors[rows], self.similarities[rows], self.labels[rows], self.scale)
+        return Candidates(
+            self.ids[rows],
+            self.vectors[rows],
+            self.similarities[rows],
+            self.labels[rows],
+            self.scales[rows, 0],
+        )

@@ -114,10 +114,21 @@ class Ledger:
         labels[mask] = self._labels[entries]
         return labels
 
-    def candidates(self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: float) -> Candidates:
-        """The hits [n, k] of the queries [n, d] in `rows` [n] with what is known of them; None: all that they met."""
+    def candidates(
+        self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: Floats | float, width: int = 1
+    ) -> Candidates:
+        """What is known of the candidates of some queries.
+
+        Args:
+            rows: [n] which queries of the batch these are.
+            queries: [n, d] their vectors.
+            hits: [n, k] the candidates; None: all that the queries have met, in `width` columns.
+            scale: [n], or one number for all, the factor of similarities.
+            width: at least as many as any query has met. It must not depend on the other queries of the batch: sums
+                over rows of another length may round differently.
+        """
         known = [self._met.get(row, []) for row in rows.tolist()] if hits is None else hits.ids.tolist()
-        ids = np.full((len(rows), max(1, *map(len, known))), -1, dtype=np.int64)
+        ids = np.full((len(rows), width if hits is None else hits.ids.shape[1]), -1, dtype=np.int64)
         entries = ids.copy()
         for i, (row, met) in enumerate(zip(rows.tolist(), known, strict=True)):
             ids[i, : len(met)] = met
@@ -131,7 +142,8 @@ class Ledger:
         else:
             vectors = np.zeros((*ids.shape, queries.shape[1] if self._vectors else 0), dtype=queries.dtype)
             similarities = np.zeros(ids.shape) if hits is None else hits.similarities
-        return Candidates(ids, vectors, np.where(mask, scale * similarities, -np.inf), labels, scale)
+        scaled = np.broadcast_to(np.asarray(scale), len(rows))[:, None] * similarities
+        return Candidates(ids, vectors, np.where(mask, scaled, -np.inf), labels, scale)
 
     def labelled(self, row: int) -> Labelled:
         """Everything labelled for the query in `row`."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.calibration import Calibration
+from tour_pyserini.core.calibration import moments, scale_of_each
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.ledger import Ledger, Score, Vectors
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
         hits: [n, m] each query's last retrieval.
         updates: [n] how often each was updated.
         ledger: all labels bought, with the candidates' vectors.
-        scale: the factor that puts similarities on the scale of labels.
+        scale: [n] the factor that puts similarities on the scale of labels.
     """
 
     start: Floats
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     hits: Hits
     updates: Ids
     ledger: Ledger
-    scale: float
+    scale: Floats
 
 
 def optimise(
@@ -76,7 +76,7 @@ def optimise(
     search: Search,
     vectors: Vectors,
     score: Score,
-    calibration: Calibration | None = None,
+    scale: float | None = None,
     observe: Callable[[Round], None] | None = None,
 ) -> Outcome:
     """Optimise the query vectors at test time.
@@ -87,14 +87,15 @@ def optimise(
         search: hits [a, m] for the vectors [a, d] of the rows [a]; m >= depth where the index has as many.
         vectors: vectors [p, d] of the candidates [p].
         score: re-ranker scores [p] of p pairs: rows [p] and candidates [p].
-        calibration: finds the scale of similarities where the settings ask for it.
+        scale: the calibrated factor of similarities, where the settings ask for one; None: each query finds its own,
+            from its own labels.
         observe: called after each round, for traces and progress.
     """
     rounds = config.rounds
     method = config.new_method(queries)
     ledger = Ledger(score=score, vectors=vectors if rounds else None)
-    calibration = (calibration or Calibration()) if config.calibrates else None
-    scale, labelled_before = calibration.scale if calibration else config.similarity_scale, False
+    finds_scale = config.calibrates and scale is None
+    scales = np.full(len(queries), scale if config.calibrates and scale is not None else config.similarity_scale)
     query, updates = queries.copy(), np.zeros(len(queries), dtype=np.int64)
 
     active = np.arange(len(query))
@@ -103,6 +104,7 @@ def optimise(
     for t in range(rounds + 1):
         last, may_stop = t == rounds, config.early_stopping and t < rounds
         labels_round = method.labels_round(last=last)
+        width = min(config.most_labels, config.depth * (t + 1))  # most candidates that any query has met by now
         if last and not labels_round and observe is None:
             break
 
@@ -114,10 +116,12 @@ def optimise(
         ledger.enter(active, entered)
         if labels_round:
             labels = ledger.buy(active, entered)
-            if calibration and not labelled_before:
-                scale = calibration.add(entered.similarities, labels, entered.ids >= 0).scale
-            labelled_before = True
-        candidates = ledger.candidates(active, query[active], None if method.keeps_labels else offered, scale=scale)
+            if finds_scale:  # on the first labels: they alone are chosen by similarity to the first query
+                scales[active] = scale_of_each(moments(entered.similarities, labels, entered.ids >= 0))
+                finds_scale = False
+        candidates = ledger.candidates(
+            active, query[active], None if method.keeps_labels else offered, scale=scales[active], width=width
+        )
         target = method.target(candidates)
 
         # Stop?
@@ -139,7 +143,7 @@ def optimise(
         updates[active] += 1
         hits = search(active, query[active])
         final.ids[active], final.similarities[active] = hits
-    return Outcome(queries, query, final, updates, ledger, scale)
+    return Outcome(queries, query, final, updates, ledger, scales)
 
 
 def _reasons(enough: Flags, agrees: Flags, *, last: bool, empty: Flags, spent: Flags) -> list[StopReason | None]:

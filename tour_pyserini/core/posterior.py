@@ -32,22 +32,26 @@ class Posterior(NamedTuple):
     prior_spreads: Floats
 
 
-def posterior(start: Floats, vectors: Floats, scores: Floats, mask: Flags, *, slope: float, anchor: float) -> Posterior:
+def posterior(
+    start: Floats, vectors: Floats, labels: Floats, mask: Flags, *, slope: Floats | float, anchor: float
+) -> Posterior:
     """The anchored queries, for n queries at once.
 
     Args:
         start: [n, d] the encoder's vectors q_0.
         vectors: [n, m, d] labelled candidates.
-        scores: [n, m] their labels.
+        labels: [n, m] their labels.
         mask: [n, m] true where there is a candidate.
-        slope: a, what a unit of similarity is worth in score; 0 for a prior that knows nothing of the encoder.
+        slope: [n], or one number for all: a, what a unit of similarity is worth in label; 0 for a prior that knows
+            nothing of the encoder.
         anchor: kappa in units of the candidates' mean squared distance from their centre, so that it means the same
             for any encoder. Infinity keeps the query where it is.
     """
+    slopes = np.broadcast_to(np.asarray(slope, dtype=np.float64), len(start))[:, None]
     count = mask.sum(axis=1)
     there = mask.astype(np.float64)
     vectors = np.where(mask[..., None], vectors, 0).astype(np.float64)
-    residuals = np.where(mask, np.where(mask, scores, 0) - slope * np.einsum("nmd,nd->nm", vectors, start), 0)
+    residuals = np.where(mask, np.where(mask, labels, 0) - slopes * np.einsum("nmd,nd->nm", vectors, start), 0)
     kappa = stiffness(vectors, mask, anchor)
     gram = np.einsum("nid,njd->nij", vectors, vectors) / kappa[:, None, None]
     # In units of the noise: (C C^T / kappa + I) x = r. Absent candidates have rows of the identity and stay apart.
@@ -59,7 +63,7 @@ def posterior(start: Floats, vectors: Floats, scores: Floats, mask: Flags, *, sl
     alpha = np.where(mask, np.einsum("nij,nj->ni", projected, residuals), 0)
     moved = np.einsum("nmd,nm->nd", vectors, alpha) / kappa[:, None]
     return Posterior(
-        (slope * start + moved) / (slope or 1.0),
+        (slopes * start + moved) / np.where(slopes > 0, slopes, 1.0),
         np.einsum("ni,ni->n", weights * there, residuals) / total,
         _spread(alpha / np.where(mask, np.einsum("nii->ni", projected), 1).clip(min=1e-12), mask, count),
         _spread(_left_out(residuals, mask, count), mask, count),

@@ -38,7 +38,7 @@ def rank(outcome: Outcome, row: int, config: TourConfig, *, hits: int) -> Rankin
     ids, similarities = outcome.hits.ids[row][found], outcome.hits.similarities[row][found].astype(np.float64)
     if not config.method_class.needs_labels:
         return Ranking(ids[:hits], similarities[:hits])
-    scaled = outcome.scale * similarities
+    scaled = outcome.scale[row] * similarities
     if config.method_class.keeps_labels:
         return _by_expected_label(outcome, row, ids, scaled, config, hits)
     head = _labelled(outcome, row, ids, scaled, config)
@@ -58,7 +58,7 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
     known, labels, vectors = outcome.ledger.labelled(row)
     if vectors is None or not len(known):
         return Ranking(ids[:hits], scaled[:hits])
-    first, now = (outcome.scale * (vectors @ query)[None] for query in (outcome.start[row], outcome.queries[row]))
+    first, now = (outcome.scale[row] * (vectors @ query)[None] for query in (outcome.start[row], outcome.queries[row]))
     mask = np.ones(first.shape, dtype=bool)
     rest = ~np.isin(ids, known)
     expected = np.concatenate(
@@ -74,7 +74,7 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
 def _labelled(outcome: Outcome, row: int, ids: Ids, scaled: Floats, config: TourConfig) -> Ranking:
     known, labels, vectors = outcome.ledger.labelled(row)
     if vectors is not None:
-        similarity = outcome.scale * (vectors @ outcome.queries[row]).astype(np.float64)
+        similarity = outcome.scale[row] * (vectors @ outcome.queries[row]).astype(np.float64)
     else:
         # No query was ever updated: the labelled candidates are the head of the only retrieval.
         similarity = scaled[: len(known)]

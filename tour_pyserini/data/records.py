@@ -42,7 +42,7 @@ def write_record(
     config: Any,
     files: Mapping[str, str | os.PathLike[str] | None],
     models: Mapping[str, str | None],
-    found: Mapping[str, float],
+    found: Mapping[str, Any],
     costs: Costs,
 ) -> None:
     """Write the record of a finished run.

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tour_pyserini.pipeline.calibrating import CalibrateRequest, calibrate
     from tour_pyserini.pipeline.comparing import CompareRequest, compare_runs
     from tour_pyserini.pipeline.converting import JsonRequest, convert_qrels, json_to_run, run_to_json
     from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # Names are loaded when they are first used: some of their modules start slowly.
 _MODULES = {
+    "CalibrateRequest": "calibrating",
+    "calibrate": "calibrating",
     "CompareRequest": "comparing",
     "IndexRequest": "index_request",
     "IndexSummary": "index_request",
@@ -48,6 +51,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "CalibrateRequest",
     "CompareRequest",
     "IndexRequest",
     "IndexSummary",
@@ -60,6 +64,7 @@ __all__ = [
     "RunSummary",
     "SearchRequest",
     "build_index",
+    "calibrate",
     "check_installation",
     "compare_runs",
     "convert_qrels",

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tour_pyserini.core.calibration import ENOUGH
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError
 
@@ -27,7 +26,7 @@ def search_topics(
         searcher: a `TourSearcher`, or anything with its `config` and `batch_run`.
         topics: (id, query) pairs.
         hits: length of each result list.
-        batch_size: topics per batch; the first batch is larger if the searcher calibrates.
+        batch_size: topics per batch.
         threads: threads of the index search.
     """
     if batch_size < 1:
@@ -36,9 +35,7 @@ def search_topics(
         pairs = list(topics)
     except KeyError as error:
         raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
-    # Calibration uses the first ENOUGH queries. They are in one batch, so that the result does not depend on its size.
-    first = max(batch_size, ENOUGH if searcher.config.calibrates else 0)
-    starts = [0, *range(first, len(pairs), batch_size)] if pairs else []
+    starts = range(0, len(pairs), batch_size)
     for start, end in itertools.pairwise([*starts, len(pairs)]):
         ids, queries = zip(*pairs[start:end], strict=True)
         yield _searched(searcher, ids, queries, hits, threads)

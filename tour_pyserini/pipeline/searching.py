@@ -19,6 +19,7 @@ from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries, write_encoded_queries
 from tour_pyserini.encoders.encoder_loading import (
+    encoder_fingerprint,
     load_document_encoder,
     load_query_encoder,
     query_encoder_with_cache,
@@ -33,8 +34,9 @@ from tour_pyserini.pipeline.request import words
 from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
-from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.support.costs import Costs
@@ -47,13 +49,11 @@ class RunSummary(NamedTuple):
     Attributes:
         output: the run file; its record is beside it.
         config: the method and its settings.
-        similarity_scale: the factor that puts similarities on the scale of labels.
         costs: what it cost.
     """
 
     output: Path
     config: TourConfig
-    similarity_scale: float
     costs: Costs
 
 
@@ -78,8 +78,11 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     reranker = open_reranker(request, opener) if request.config.method_class.needs_labels else None
     kept: list[Batch] = []
     with _open_file(request.trace) as trace, _open_file(request.predictions) as predictions:
-        make = tour_phrase_searcher if phrases else _tour_engine
-        searcher = make(request, reranker, trace=trace, predictions=predictions, opener=opener)
+        searcher: TourEngine
+        if phrases:
+            searcher = tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
+        else:
+            searcher = tour_engine(request, reranker, trace=trace, opener=opener)
         write_run(
             _batches(searcher, topics, request, kept, progress=progress),
             request.output,
@@ -96,10 +99,10 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         config=request.config,
         files={"topics": request.topics, "index": request.index, "corpus": request.corpus, "qrels": request.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={"similarity_scale": searcher.similarity_scale},
+        found={"similarity_scale": _scale_record(request, reranker, opener)},
         costs=searcher.costs,
     )
-    return RunSummary(Path(request.output), request.config, searcher.similarity_scale, searcher.costs)
+    return RunSummary(Path(request.output), request.config, searcher.costs)
 
 
 def completed(request: SearchRequest) -> SearchRequest:
@@ -158,9 +161,38 @@ def _check_inputs(request: SearchRequest) -> None:
         check_texts(request.corpus)
 
 
-def _tour_engine(
-    request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
+def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> IndexScale | None:
+    """The calibrated scale of the request's index and models, if there is one and the method asks for it."""
+    fingerprint = getattr(reranker, "fingerprint", None)
+    if not request.config.calibrates or not fingerprint or request.index is None or request.encoded_queries:
+        return None
+    if not read_scales(request.index):  # most indexes have none, and a fingerprint takes time
+        return None
+    return find_scale(request.index, encoder=query_encoder_fingerprint(request, opener), reranker=fingerprint)
+
+
+def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
+    """What identifies the query encoder of a request."""
+    return opener.open(encoder_fingerprint, _encoder_options(request, opener)["spec"])
+
+
+def _scale_record(request: SearchRequest, reranker: Any, opener: Opener) -> Any:
+    """Where the scale of similarities came from, for the record."""
+    if not request.config.calibrates:
+        return request.config.similarity_scale
+    stored = stored_scale(request, reranker, opener)
+    return stored._asdict() if stored else "found for each query, from its own labels"
+
+
+def tour_engine(
+    request: SearchRequest,
+    reranker: Any,
+    *,
+    trace: IO[str] | None = None,
+    observe: Observer | None = None,
+    opener: Opener,
 ) -> TourEngine:
+    """TouR over a passage index, as the request describes it; rounds go to `trace`, or to `observe`."""
     assert request.index is not None
     if Path(request.index).exists():
         # What is quick to open comes first: a mistake is reported before models are loaded.
@@ -171,7 +203,10 @@ def _tour_engine(
         encoder = _query_encoder(request, opener)
         inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
         texts = _texts(request, opener)
-    labelled = request.config.method_class.needs_labels
+    if trace:
+        labelled = request.config.method_class.needs_labels
+        observe = Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors)
+    scale = stored_scale(request, reranker, opener)
     return TourEngine(
         inner,
         reranker,
@@ -179,7 +214,8 @@ def _tour_engine(
         request.config,
         vectors=_vectors(request, inner, texts, opener),
         remove_query=request.remove_query,
-        observe=Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors) if trace else None,
+        scale=scale.scale if scale else None,
+        observe=observe,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.calibration import Calibration
+from tour_pyserini.core.calibration import moments, scale_of_each
 from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
@@ -50,7 +50,6 @@ class TourPrf(DenseVectorPrf):
         self._texts = open_texts(texts) if texts is not None else {}
         self._reranker = load_reranker(reranker) if method.needs_labels else None
         self._topics = topics or {}
-        self._calibration = Calibration()
 
     def get_prf_q_emb(
         self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
@@ -69,10 +68,10 @@ class TourPrf(DenseVectorPrf):
         similarities = np.einsum("nkd,nd->nk", vectors, vector)
         ids = np.arange(len(prf_candidates))[None]
         method = self.config.new_method(vector)
-        scale = self.config.similarity_scale
+        scale = np.full(1, self.config.similarity_scale)
         if self.config.calibrates:
-            scale = self._calibration.add(similarities, labels, ids >= 0).scale
-        candidates = Candidates(ids, vectors, scale * similarities, labels, scale)
+            scale = scale_of_each(moments(similarities, labels, ids >= 0))
+        candidates = Candidates(ids, vectors, scale[:, None] * similarities, labels, scale)
         if self.config.early_stopping and method.agrees(candidates)[0]:
             return vector[0]
         return method.update(np.zeros(1, dtype=np.int64), vector, candidates, method.target(candidates), 0)[0]

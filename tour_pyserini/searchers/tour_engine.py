@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tour_pyserini.core.calibration import Calibration
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.ledger import Vectors
@@ -76,6 +75,7 @@ class TourEngine:
         *,
         vectors: Any = None,
         remove_query: bool = False,
+        scale: float | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Set up the search.
@@ -88,8 +88,12 @@ class TourEngine:
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
             remove_query: never retrieve the document whose docid is the query's id.
+            scale: the factor that puts similarities on the scale of labels, as `calibrate` finds it for an index; None:
+                each query finds its own, from its own labels.
             observe: called after each round of a batch, with the query ids of the batch.
         """
+        if scale is not None and not (isinstance(scale, int | float) and 0 < scale < float("inf")):
+            raise TourError(f"scale must be a number above 0, not {scale!r}.")
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
             raise TourError(f"{type(self).__name__} wraps a FaissSearcher, not {type(searcher).__name__}.")
         if not isinstance(config, TourConfig | None):
@@ -111,7 +115,7 @@ class TourEngine:
         self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
         self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query else {}
         self._observe = observe
-        self._calibration = Calibration()
+        self._scale = scale
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -122,11 +126,6 @@ class TourEngine:
     def _least_hits(self) -> int:
         """Hits that every search must return: a method that keeps its labels looks for candidates beyond those."""
         return self.config.most_labels if self.config.method_class.keeps_labels else self.config.depth
-
-    @property
-    def similarity_scale(self) -> float:
-        """The factor that puts similarities on the scale of labels: the config's, or the one found so far."""
-        return self._calibration.scale if self.config.calibrates else self.config.similarity_scale
 
     def search(
         self,
@@ -208,7 +207,7 @@ class TourEngine:
             ),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
-            calibration=self._calibration,
+            scale=self._scale,
             observe=(lambda round_: self._observe(round_, q_ids)) if self._observe else None,  # type: ignore[misc]
         )
         self.costs.queries += len(q_ids)

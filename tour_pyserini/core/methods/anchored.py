@@ -50,7 +50,7 @@ class Anchored(Method):
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
         super().__init__(settings, queries, rounds=rounds)
         self._intercept, self._spread, self._relevance = (np.zeros(len(queries)) for _ in range(3))
-        self._scale = 1.0
+        self._scale = np.ones(len(queries))
 
     def target(self, candidates: Candidates) -> Floats:
         """The labels as a distribution, softmax(s / 2): for traces only."""
@@ -62,7 +62,7 @@ class Anchored(Method):
         Labels are log-odds of relevance. A candidate whose predicted label is m, with the leave-one-out spread as its
         error, is relevant with probability E[sigmoid(N(m, spread^2))], about sigmoid(m / sqrt(1 + pi spread^2 / 8)).
         """
-        predicted = self._intercept[rows, None] + self._scale * offered.similarities
+        predicted = self._intercept[rows, None] + self._scale[rows, None] * offered.similarities
         damped = predicted / np.sqrt(1 + np.pi * self._spread[rows, None] ** 2 / 8)
         expected = np.where(offered.ids >= 0, _sigmoid(damped), 0).sum(axis=1)
         return expected < self.settings.least_gain * self._relevance[rows]
@@ -73,8 +73,8 @@ class Anchored(Method):
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
-        similarities = candidates.scale * np.einsum("nkd,nd->nk", candidates.vectors, solved)
-        self._scale = candidates.scale
+        similarities = candidates.scales * np.einsum("nkd,nd->nk", candidates.vectors, solved)
+        self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
         self._spread[rows] = np.where(worse, fit.prior_spreads, fit.spreads)
         self._relevance[rows] = np.sort(np.where(mask, _sigmoid(labels), 0), axis=1)[:, -TOP:].sum(axis=1)
@@ -86,7 +86,7 @@ class Anchored(Method):
             candidates.vectors,
             candidates.labels,
             candidates.mask,
-            slope=candidates.scale,
+            slope=candidates.scales[:, 0],
             anchor=self.settings.anchor,
         )
 

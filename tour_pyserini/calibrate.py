@@ -1,0 +1,38 @@
+"""Find the scale of similarities of an index, once, and store it beside the index: `python -m tour_pyserini.calibrate`.
+
+The scale says what a unit of similarity is worth in labels. Without it, each query finds its own
+from its own labels. Needs no relevance judgements and, unless --topics gives some, no queries.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tour_pyserini.cli.command import run
+from tour_pyserini.cli.flags import Help, add_request_flags
+from tour_pyserini.pipeline.calibrating import CalibrateRequest, calibrate
+
+EXAMPLE = """example:
+  python -m tour_pyserini.calibrate --index indexes/scifact --corpus scifact/corpus.jsonl"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tour_pyserini.calibrate",
+        description=__doc__,
+        epilog=EXAMPLE,
+        formatter_class=Help,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    add_request_flags(parser, CalibrateRequest)
+    done = calibrate(CalibrateRequest.from_flags(vars(parser.parse_args(argv))))
+    sys.stderr.write(
+        f"{done.path}: scale {done.found.scale:.4g} from {done.found.labels} labels of {done.found.source}; "
+        f"{done.costs}\n"
+    )
+
+
+if __name__ == "__main__":
+    run(main)
