@@ -1,9 +1,9 @@
-"""What this installation has, and what to do about what it lacks.
+# PYTHON_ARGCOMPLETE_OK
+"""Check this installation and say what to do about problems.
 
 The exit code is 0 if everything needed is there and 1 if not.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tour_pyserini.cli.command import run
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import installation as machine
 from tour_pyserini.pipeline.installation import Finding
@@ -73,7 +74,7 @@ def report(findings: Sequence[Finding], *, healthy: bool) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the report; 0 if everything needed is there, 1 if not."""
-    parser = argparse.ArgumentParser(prog="python -m tour_pyserini.doctor", description=__doc__)
+    parser = CommandParser("doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     options = parser.parse_args(arguments)
     with redirect_stdout(sys.stderr):  # what libraries say while they load is no part of the report

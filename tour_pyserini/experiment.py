@@ -1,4 +1,5 @@
-"""Run an experiment from a YAML file and report on it: `python -m tour_pyserini.experiment`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Run an experiment from a YAML file and report on it."""
 
 import argparse
 import sys

@@ -1,12 +1,15 @@
-"""Put test questions into splits by what they share with training questions, for `compare --splits`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Put test questions into splits by overlap with training data.
 
-import argparse
+A question's split says what it shares with the training questions. `compare --splits` measures each split.
+"""
+
 import sys
 from collections import Counter
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.overlap_splits import overlap_splits
 from tour_pyserini.support.files import atomic_write, check_output
@@ -18,9 +21,7 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.overlap", description=__doc__, epilog=EXAMPLE, formatter_class=Help
-    )
+    parser = CommandParser("overlap", description=__doc__, epilog=EXAMPLE)
     parser.add_argument("--topics", required=True, help="test questions with answers, in any format of topics")
     parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="training questions, likewise")
     parser.add_argument("--output", required=True, metavar="FILE", help="lines `qid<TAB>split`")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 
 ABOUT = """\
 Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that are there
@@ -18,13 +18,7 @@ EXAMPLES = """examples:
 
 def experiment_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.experiment`."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.experiment",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=Help,
-        allow_abbrev=False,
-    )
+    parser = CommandParser("experiment", description=ABOUT, epilog=EXAMPLES, allow_abbrev=False)
     add = parser.add_argument
     add("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
     what = parser.add_argument_group("what is done").add_mutually_exclusive_group()
