@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# An index of torch packages without CUDA, several GB smaller: TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -38,5 +40,6 @@ $(BIN)/python:
 # The interpreter is an order-only prerequisite: it keeps the date of the Python it was copied from.
 $(STAMP): setup.cfg pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV) (several minutes the first time)"
+	$(if $(TORCH_INDEX),@$(PIP) install -qq -c constraints.txt --extra-index-url $(TORCH_INDEX) torch)
 	@$(PIP) install -qq -c constraints.txt -e ".[models,test]"
 	@touch $@

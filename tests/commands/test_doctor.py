@@ -1,5 +1,6 @@
 """The doctor's report: what it says, what it suggests, and that nothing makes it fall over."""
 
+import configparser
 import json
 import os
 import shutil
@@ -24,7 +25,11 @@ def good(name: str) -> Finding:
 
 
 def bad(name: str) -> Finding:
-    return Finding(name, False, "not there", "pip install it")
+    return Finding(name, False, "not there", "pip install it", absent=True)
+
+
+def broken(name: str) -> Finding:
+    return Finding(name, False, "does not start", "pip install it again")
 
 
 def crashing(name: str) -> Finding:
@@ -55,17 +60,25 @@ def test_something_needed_missing_is_1_and_names_the_command(checks, capsys):
     checks(Check("one", good), Check("two", bad))
     assert main([]) == 1
     assert capsys.readouterr().out == (
-        "ok  one  1.2\n"
-        "--  two  not there\n"
-        "         -> pip install it\n"
-        "Something needed is missing: see the lines with --.\n"
+        "ok       one  1.2\n"
+        "missing  two  not there\n"
+        "              -> pip install it\n"
+        "Something needed is missing or does not work: see above.\n"
     )
 
 
 def test_something_optional_missing_is_reported_and_is_0(checks, capsys):
-    checks(Check("one", good), Check("two", bad, needed=False))
+    checks(Check("one", good), Check("two", bad, extra="models"))
     assert main([]) == 0
-    assert "-> pip install it" in capsys.readouterr().out
+    assert capsys.readouterr().out == (
+        "ok        one  1.2\noptional  two  not there\n               -> pip install it\nEverything needed is here.\n"
+    )
+
+
+def test_something_optional_that_is_installed_and_broken_is_1(checks, capsys):
+    checks(Check("one", good), Check("two", broken, extra="models"))
+    assert main([]) == 1
+    assert "problem  two  does not start\n" in capsys.readouterr().out
 
 
 def test_json_holds_the_same_and_nothing_else(checks, capsys):
@@ -74,8 +87,8 @@ def test_json_holds_the_same_and_nothing_else(checks, capsys):
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
         "findings": [
-            {"name": "one", "ok": True, "found": "1.2", "remedy": ""},
-            {"name": "two", "ok": False, "found": "not there", "remedy": "pip install it"},
+            {"name": "one", "status": "ok", "ok": True, "found": "1.2", "remedy": ""},
+            {"name": "two", "status": "missing", "ok": False, "found": "not there", "remedy": "pip install it"},
         ],
     }
 
@@ -84,8 +97,8 @@ def test_crash_in_a_check_is_a_finding(checks, capsys):
     checks(Check("one", crashing), Check("two", good))
     assert main([]) == 1
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "--  one  the check itself failed: RuntimeError: first line",
-        "ok  two  1.2",
+        "problem  one  the check itself failed: RuntimeError: first line",
+        "ok       two  1.2",
     ]
 
 
@@ -98,19 +111,35 @@ def test_tour_error_is_split_into_problem_and_remedy():
     )
 
 
-@pytest.mark.parametrize("name", ["FAISS", "onnxruntime", "ir-measures", "sentence-transformers"])
-def test_missing_package_names_the_pip_command(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "install"),
+    [
+        ("FAISS", "faiss-cpu"),
+        ("onnxruntime", "onnxruntime"),
+        ("ir-measures", "ir-measures"),
+        ("sentence-transformers", '"tour_pyserini[sentence-transformers]"'),
+        ("argcomplete", '"tour_pyserini[completion]"'),
+    ],
+)
+def test_missing_package_names_the_pip_command(monkeypatch, name, install):
     check = next(check for check in doctor.CHECKS if check.name == name)
     module = {"FAISS": "faiss"}.get(name, name.replace("-", "_"))
     monkeypatch.setitem(sys.modules, module, None)  # importing it now raises ModuleNotFoundError
     finding = examine(check)
     assert not finding.ok
     assert module in finding.found
-    assert finding.remedy == {"FAISS": "pip install faiss-cpu"}.get(name, f"pip install {name}")
+    assert finding.remedy == f"pip install {install}"
+    assert doctor.status(check, finding) == ("optional" if "tour_pyserini" in install else "missing")
+
+
+def test_extras_of_the_checks_exist():
+    config = configparser.ConfigParser()
+    config.read(Path(doctor.__file__).parents[1] / "setup.cfg")
+    assert {check.extra for check in doctor.CHECKS if check.extra} <= set(config["options.extras_require"])
 
 
 def test_present_package_tells_its_version():
-    assert machine.package("tests", module="pytest", install="pytest") == ("tests", True, pytest.__version__, "")
+    assert machine.package("tests", module="pytest", install="pytest") == Finding("tests", True, pytest.__version__)
 
 
 def test_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
@@ -119,6 +148,15 @@ def test_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
     finding = machine.package("halfway", module="halfway", install="halfway")
     assert finding.found == "does not start: OSError: libgomp.so.1: cannot open shared object file"
     assert finding.remedy == "pip install --force-reinstall --no-deps halfway"
+    assert not finding.absent
+
+
+def test_package_without_one_of_its_dependencies_is_broken_and_not_missing(monkeypatch, tmp_path):
+    (tmp_path / "lacking.py").write_text("import no_such_dependency")
+    monkeypatch.syspath_prepend(tmp_path)
+    finding = machine.package("lacking", module="lacking", install="lacking")
+    assert not finding.absent
+    assert finding.remedy == "pip install --force-reinstall lacking"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +219,10 @@ def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
 
 def test_missing_models_name_the_extra(monkeypatch):
     monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package_here")
-    finding = examine(Check("default encoder", machine.default_encoder))
+    check = next(check for check in doctor.CHECKS if check.name == "default encoder")
+    finding = examine(check)
     assert (finding.ok, finding.remedy) == (False, 'pip install "tour_pyserini[models]"')
+    assert doctor.status(check, finding) == "optional"
 
 
 def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sys
@@ -13,12 +14,21 @@ from tour_pyserini.support.hardware import cores, cpu_flags
 
 
 class Finding(NamedTuple):
-    """What a check found; `remedy` is empty when there is nothing to do."""
+    """What a check found.
+
+    Attributes:
+        name: what was checked.
+        ok: whether it is there and works.
+        found: its version and path, or what is wrong.
+        remedy: what to do; empty when there is nothing to do.
+        absent: whether it is not installed at all, and not just broken.
+    """
 
     name: str
     ok: bool
     found: str
     remedy: str = ""
+    absent: bool = False
 
 
 def python(name: str) -> Finding:
@@ -34,7 +44,7 @@ def this_package(name: str) -> Finding:
         version = importlib.metadata.version("tour_pyserini")
     except importlib.metadata.PackageNotFoundError:
         version = "not installed, used from its source"
-    return Finding(name, True, f"{version} ({Path(__file__).parent})")
+    return Finding(name, True, f"{version} ({Path(__file__).parents[1]})")
 
 
 def java(name: str) -> Finding:
@@ -65,14 +75,16 @@ def pyserini(name: str) -> Finding:
     return finding
 
 
-def package(name: str, *, module: str, install: str) -> Finding:
-    """A Python package: that it can be imported, and its version."""
+def package(name: str, *, module: str, install: str, extra: str | None = None) -> Finding:
+    """A Python package: that it can be imported, and its version; `extra` is the one of this package that brings it."""
     try:
         importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        return Finding(name, False, one_line(error), f"pip install {install}")
-    except Exception as error:  # installed and broken: a missing system library, versions that do not fit
-        again = f"pip install --force-reinstall --no-deps {install}"
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            return _not_installed(name, module, f'"tour_pyserini[{extra}]"' if extra else install)
+        # Installed and broken: a missing system library or dependency, versions that do not fit together.
+        dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
+        again = f"pip install --force-reinstall {dependencies}{install}"
         return Finding(name, False, f"does not start: {one_line(error)}", again)
     try:
         return Finding(name, True, importlib.metadata.version(install))
@@ -82,16 +94,20 @@ def package(name: str, *, module: str, install: str) -> Finding:
 
 def default_encoder(name: str) -> Finding:
     """The default bi-encoder's files, against their checksums."""
-    from tour_pyserini.encoders.default_encoder import FILES, verify_default_encoder
+    from tour_pyserini.encoders import default_encoder
 
-    return _verified(name, verify_default_encoder(), FILES["model.safetensors"])
+    if importlib.util.find_spec(default_encoder.PACKAGE) is None:
+        return _not_installed(name, default_encoder.PACKAGE, '"tour_pyserini[models]"')
+    return _verified(name, default_encoder.verify_default_encoder(), default_encoder.FILES["model.safetensors"])
 
 
 def default_reranker(name: str) -> Finding:
     """The default cross-encoder's files, against their checksums."""
-    from tour_pyserini.rerankers.default_reranker import SHA256, verify_default_reranker
+    from tour_pyserini.rerankers import default_reranker
 
-    return _verified(name, verify_default_reranker(), SHA256["model.onnx"])
+    if importlib.util.find_spec(default_reranker.PACKAGE) is None:
+        return _not_installed(name, default_reranker.PACKAGE, '"tour_pyserini[models]"')
+    return _verified(name, default_reranker.verify_default_reranker(), default_reranker.SHA256["model.onnx"])
 
 
 def processor(name: str) -> Finding:
@@ -113,6 +129,10 @@ def cache_folder(name: str) -> Finding:
 def one_line(error: Exception) -> str:
     """An exception's kind and the first line of what it says."""
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+
+
+def _not_installed(name: str, module: str, install: str) -> Finding:
+    return Finding(name, False, f"not installed: no module {module}", f"pip install {install}", absent=True)
 
 
 def _verified(name: str, folder: Path, weights: str) -> Finding:
