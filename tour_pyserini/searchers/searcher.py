@@ -31,6 +31,8 @@ ensure_java()
 
 from pyserini.search.faiss import DenseSearchResult, FaissSearcher, PrfDenseSearchResult  # noqa: E402
 
+__all__ = ["DenseSearchResult", "FaissSearcher", "Observer", "TourSearcher"]
+
 log = logging.getLogger(__name__)
 
 Observer = Callable[[Round, Sequence[str]], None]
