@@ -3,22 +3,31 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# An index of torch packages without CUDA, several GB smaller: TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+QUICK_TESTS := tests/core tests/support tests/evaluation tests/docs/test_doctests.py tests/package/test_tour_command.py
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test check coverage lint docs clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP)  ## search the embedded collection with and without TouR, and evaluate both
 	@$(BIN)/python -m tour_pyserini.demo
 
 test: lint  ## everything that has to pass: lint, types, tests (PYTEST_ARGS="tests/core -k loop" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint  ## a quick look before a commit: lint, types, and the quick tests
+	$(BIN)/python -m pytest -q --durations=0 --durations-min=2 -m "not slow" $(QUICK_TESTS)
+
+coverage: $(STAMP)  ## all tests, with the lines that they do not run; htmlcov/index.html has the details
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-report=html $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## ruff, mypy and the direction of imports
 	$(BIN)/ruff check
@@ -31,7 +40,7 @@ docs: $(STAMP)  ## build the docs site into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:  ## remove the environment and what tools left behind
-	rm -rf $(VENV) build dist site *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -42,5 +51,6 @@ $(BIN)/python:
 # The interpreter is an order-only prerequisite: it keeps the date of the Python it was copied from.
 $(STAMP): setup.cfg pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV) (several minutes the first time)"
+	$(if $(TORCH_INDEX),@$(PIP) install -qq -c constraints.txt --extra-index-url $(TORCH_INDEX) torch)
 	@$(PIP) install -qq -c constraints.txt -e ".[models,test]"
 	@touch $@

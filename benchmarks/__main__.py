@@ -14,7 +14,8 @@ from benchmarks.report import Report, check_document, draw_picture, fill_documen
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
 from benchmarks.setup import BenchmarkSetup
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.cli.flags import positive
+from tour_pyserini.cli.parser import Help
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
 from tour_pyserini.support.files import cache_home, check_writable

@@ -12,7 +12,8 @@ import numpy as np
 
 from benchmarks.measuring import describe_machine, run_module
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.cli.flags import positive
+from tour_pyserini.cli.parser import Help
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.evaluation.tables import FORMATS, Table

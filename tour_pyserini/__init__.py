@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tour_pyserini.stores.vectors import register_vector_source
     from tour_pyserini.support.costs import Costs
 
+    __version__: str
+
 _MODULES = {
     "CachedReranker": "rerankers",
     "Costs": "support.costs",
@@ -75,10 +77,21 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    from importlib import metadata  # takes longer to load than this module
+
+    try:
+        return metadata.version(__name__)
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

@@ -1,4 +1,7 @@
-"""Judge passages by whether their text contains an answer, as DPR and Pyserini do, and write TREC qrels.
+# PYTHON_ARGCOMPLETE_OK
+"""Judge passages by whether they contain an answer.
+
+Answers are matched as DPR and Pyserini match them, and the judgements are TREC qrels.
 
 With --runs, what the runs retrieved is judged: 1 with an answer, 0 without. Give all runs that are to be compared,
 since a passage that is not judged counts as one without an answer. Without --runs the whole corpus is searched, and
@@ -14,7 +17,7 @@ from collections.abc import Sequence
 
 from tour_pyserini.cli.answer_flags import add_answer_flags
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.judging import JudgeRequest, judge
 
 EXAMPLE = """example:
@@ -34,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.answers", description=__doc__, epilog=EXAMPLE, formatter_class=Help
-    )
+    parser = CommandParser("answers", description=__doc__, epilog=EXAMPLE)
     add_answer_flags(parser)
     parser.add_argument("--runs", nargs="+", metavar="RUN", help="TREC runs to judge; the whole corpus if not given")
     parser.add_argument("--output", required=True, metavar="QRELS", help="the TREC qrels to write")

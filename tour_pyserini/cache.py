@@ -1,4 +1,5 @@
-"""Maintain the score cache: show statistics, verify it, remove scores, or export them as JSON lines."""
+# PYTHON_ARGCOMPLETE_OK
+"""Show, verify, prune or export the score cache."""
 
 import argparse
 import sys
@@ -7,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep
 from tour_pyserini.rerankers.score_file import size_on_disk
@@ -28,10 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.cache", description=__doc__, epilog=EXAMPLES, formatter_class=Help
-    )
-    actions = parser.add_subparsers(dest="action", required=True)
+    parser = CommandParser("cache", description=__doc__, epilog=EXAMPLES)
+    actions = parser.add_subparsers(dest="action", required=True, parser_class=argparse.ArgumentParser)
     commands = {
         name: actions.add_parser(name, help=text, description=text, allow_abbrev=False)
         for name, text in (

@@ -1,7 +1,9 @@
-"""Find the scale of similarities of an index, once, and store it beside the index: `python -m tour_pyserini.calibrate`.
+# PYTHON_ARGCOMPLETE_OK
+"""Find the scale of similarities of an index, and store it.
 
-The scale says what a unit of similarity is worth in labels. Without it, each query finds its own
-from its own labels. Needs no relevance judgements and, unless --topics gives some, no queries.
+The scale says what a unit of similarity is worth in labels. It is found once and stored beside the index, where searches
+read it. Without it, each query finds its own from its own labels. Needs no relevance judgements and, unless --topics
+gives some, no queries.
 """
 
 import argparse
@@ -9,7 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help, add_request_flags
+from tour_pyserini.cli.flags import add_request_flags
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.calibrating import CalibrateRequest, calibrate
 
 EXAMPLE = """example:
@@ -18,11 +21,10 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.calibrate",
+    parser = CommandParser(
+        "calibrate",
         description=__doc__,
         epilog=EXAMPLE,
-        formatter_class=Help,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )

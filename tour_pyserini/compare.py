@@ -1,4 +1,5 @@
-"""Measure runs side by side with ir-measures: `python -m tour_pyserini.compare`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Measure runs side by side with ir-measures."""
 
 import sys
 from collections.abc import Sequence

@@ -1,14 +1,15 @@
-"""Index the embedded collection, search it in six ways, measure, and show one query path.
+# PYTHON_ARGCOMPLETE_OK
+"""Search a small embedded collection in six ways and compare.
 
+It builds the index, searches with six methods, measures the runs, and shows the path of one query.
 Runs are written to runs/, judgements to qrels/.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.qrels_file import read_qrels, write_qrels
@@ -29,9 +30,7 @@ MEASURES = ("nDCG@10", "Success@1", "R@10", "R@100")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    argparse.ArgumentParser(prog="python -m tour_pyserini.demo", description=__doc__, formatter_class=Help).parse_args(
-        argv
-    )
+    CommandParser("demo", description=__doc__).parse_args(argv)
     write_qrels(read_qrels(demo_collection.QRELS), QRELS)
     opener, runs = Opener(), []
     for method in METHODS:

@@ -1,7 +1,8 @@
-"""Convert a TREC run to retrieval results as JSON (Pyserini's layout or DPR's), and such JSON to a TREC run.
+# PYTHON_ARGCOMPLETE_OK
+"""Convert a TREC run to retrieval results as JSON, and back.
 
-JSON has all questions of the topics, the passages' titles and texts, and whether each passage contains an answer.
-Hits are in the order in which ir_measures and trec_eval evaluate them.
+The JSON has Pyserini's layout or DPR's. It has all questions of the topics, the passages' titles and texts,
+and whether each passage contains an answer. Hits are in the order in which ir_measures and trec_eval evaluate them.
 
 A run keeps the order of the JSON, which readers and Pyserini's evaluation use. Evaluators of runs sort by score:
 where a question's scores do not decrease strictly (six decimals, single precision), its hits are scored n, ..., 2, 1.
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 from tour_pyserini.cli.answer_flags import add_answer_flags
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.data.retrieval_json import LAYOUTS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.converting import JsonRequest, json_to_run, run_to_json
@@ -45,9 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.dpr_json", description=__doc__, epilog=EXAMPLE, formatter_class=Help
-    )
+    parser = CommandParser("dpr-json", description=__doc__, epilog=EXAMPLE)
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="the JSON to write, or with --input the TREC run"
     )

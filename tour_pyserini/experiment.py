@@ -1,4 +1,5 @@
-"""Run an experiment from a YAML file and report its results: `python -m tour_pyserini.experiment`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Run an experiment from a YAML file and report its results."""
 
 import argparse
 import sys

@@ -1,4 +1,5 @@
-"""Encode a corpus into a FAISS index: `python -m tour_pyserini.index`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Encode a corpus into a FAISS index."""
 
 import sys
 from collections.abc import Sequence

@@ -1,11 +1,14 @@
-"""Put test questions into splits by their overlap with training questions, for `compare --splits`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Put test questions into splits by overlap with training data.
 
-import argparse
+A question's split says what it shares with the training questions. `compare --splits` measures each split.
+"""
+
 import sys
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.splitting import split_by_overlap
 
 EXAMPLE = """example:
@@ -23,10 +26,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.overlap", description=__doc__, epilog=EXAMPLE, formatter_class=Help
-    )
+def _parser() -> CommandParser:
+    parser = CommandParser("overlap", description=__doc__, epilog=EXAMPLE)
     add = parser.add_argument
     add("--topics", required=True, help="test questions with answers, in any format of topics")
     add("--train", nargs="+", required=True, metavar="FILE", help="training questions with answers, in any format")

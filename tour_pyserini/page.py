@@ -1,4 +1,5 @@
-"""Show one query's path as a self-contained HTML page: `python -m tour_pyserini.page`.
+# PYTHON_ARGCOMPLETE_OK
+"""Show the path of one query as a self-contained HTML page.
 
 The lists of each round stand side by side, with scores, what was new and what is relevant. With a trace that holds
 query vectors (search --trace-vectors) and an index with exact vectors, the page also shows how the query moved.
@@ -9,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.cli.flags import positive
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.path_showing import PageRequest, write_page
 
 EXAMPLE = """example:
@@ -24,9 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.page", description=__doc__, epilog=EXAMPLE, formatter_class=Help
-    )
+    parser = CommandParser("page", description=__doc__, epilog=EXAMPLE)
     add = parser.add_argument
     add("--trace", required=True, metavar="FILE", help="what search --trace wrote")
     add("--topics", required=True, help="the topics that were searched, or `demo`")

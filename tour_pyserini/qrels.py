@@ -1,11 +1,14 @@
-"""Convert judgements (BEIR or TREC) to TREC qrels, which ir_measures and trec_eval read."""
+# PYTHON_ARGCOMPLETE_OK
+"""Convert judgements (BEIR or TREC) to TREC qrels.
 
-import argparse
+ir_measures and trec_eval read TREC qrels.
+"""
+
 import sys
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.converting import convert_qrels
 
 EXAMPLE = """example:
@@ -15,9 +18,7 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.qrels", description=__doc__, epilog=EXAMPLE, formatter_class=Help
-    )
+    parser = CommandParser("qrels", description=__doc__, epilog=EXAMPLE)
     parser.add_argument("--input", required=True, metavar="FILE", help="judgements: a BEIR .tsv file or TREC qrels")
     parser.add_argument("--output", required=True, metavar="FILE", help="the TREC qrels to write")
     args = parser.parse_args(argv)

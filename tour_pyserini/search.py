@@ -1,4 +1,5 @@
-"""Search topics and write a run: `python -m tour_pyserini.search`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Search topics and write a run."""
 
 import sys
 from collections.abc import Sequence

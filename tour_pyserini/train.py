@@ -1,4 +1,5 @@
-"""Train phrase encoders and re-rankers: `python -m tour_pyserini.train`."""
+# PYTHON_ARGCOMPLETE_OK
+"""Train phrase encoders and phrase re-rankers."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -28,6 +28,14 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+# A process inherits that SIGINT is ignored, for example from a shell that started the tests in the background.
+COMMAND = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("tour_pyserini.index", run_name="__main__", alter_sys=True)
+"""
+
+
 def started(arguments):
-    command = [sys.executable, "-m", "tour_pyserini.index", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

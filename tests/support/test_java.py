@@ -31,6 +31,7 @@ print(json.dumps(report))
 """
 INTERRUPTED = """
 import os, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell may have started the tests with SIGINT ignored
 from tour_pyserini.support.java import ensure_java
 ensure_java()
 try:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.evaluation.paired_tests import TESTS
 from tour_pyserini.evaluation.tables import FORMATS
 from tour_pyserini.pipeline.comparing import MEASURES
@@ -16,9 +16,7 @@ EXAMPLE = """examples:
 
 def compare_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.compare`."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.compare", description=DESCRIPTION, epilog=EXAMPLE, formatter_class=Help
-    )
+    parser = CommandParser("compare", description=DESCRIPTION, epilog=EXAMPLE)
     parser.add_argument("qrels", help="judgements: TREC or BEIR")
     parser.add_argument("runs", nargs="+", help="TREC runs; the record beside a run gives its costs")
     parser.add_argument("--measures", nargs="+", default=list(MEASURES), help="names of ir-measures")

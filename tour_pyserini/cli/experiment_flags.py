@@ -2,7 +2,7 @@
 
 import argparse
 
-from tour_pyserini.cli.flags import Help
+from tour_pyserini.cli.parser import CommandParser
 
 DESCRIPTION = """\
 Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that exist and
@@ -37,13 +37,7 @@ _PARTS = {
 
 def experiment_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.experiment`."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.experiment",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=Help,
-        allow_abbrev=False,
-    )
+    parser = CommandParser("experiment", description=DESCRIPTION, epilog=EXAMPLES, allow_abbrev=False)
     parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
     actions = parser.add_argument_group("action (default: make the missing runs, then measure all)")
     exclusive = actions.add_mutually_exclusive_group()

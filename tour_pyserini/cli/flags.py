@@ -13,15 +13,6 @@ from tour_pyserini.pipeline.request import Request, flag_name
 from tour_pyserini.pipeline.search_request import PRF_METHODS
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Formats --help: keeps the line breaks of examples, and shows defaults that are not empty."""
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        shown = action.default not in (None, argparse.SUPPRESS, False, [])
-        return f"{text} (default: %(default)s)" if shown and "default" not in text else text
-
-
 def positive(text: str) -> int:
     """The type of a flag whose value is a whole number above 0."""
     try:
@@ -74,7 +65,8 @@ def add_config_flags(parser: argparse._ArgumentGroup) -> None:
     """Add `--preset`, `--config`, `--method`, and a flag for each setting of any method."""
     parser.add_argument("--preset", choices=list(PRESETS), help="start from these settings")
     parser.add_argument("--config", metavar="FILE", help="start from a TOML file of settings")
-    parser.add_argument("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
+    method = parser.add_argument("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
+    method.completer = lambda **_: list(METHODS)  # type: ignore[attr-defined]  # for Tab completion by argcomplete
     for name, (field, methods) in settings_by_name().items():
         text = field.metadata["help"] + f" (default: {field.default}; {_for_methods(name, field, methods)})"
         if isinstance(field.default, bool):

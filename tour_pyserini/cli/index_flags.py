@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from tour_pyserini.cli.flags import Help, add_request_flags
+from tour_pyserini.cli.flags import add_request_flags
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.index_request import IndexRequest
 
 EXAMPLE = """\
@@ -17,11 +18,10 @@ Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
 
 def index_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults of flags."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.index",
+    parser = CommandParser(
+        "index",
         description="Encode a corpus into a FAISS index that this package and Pyserini search.",
         epilog=EXAMPLE,
-        formatter_class=Help,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )

@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from tour_pyserini.cli.flags import Help, add_config_flags, add_request_flags
+from tour_pyserini.cli.flags import add_config_flags, add_request_flags
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.search_request import SearchRequest
 
 DESCRIPTION = """\
@@ -20,11 +21,10 @@ EXAMPLES = """examples:
 
 def search_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.search`."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.search",
+    parser = CommandParser(
+        "search",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=Help,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )

@@ -5,7 +5,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.cli.flags import Help, positive
+from tour_pyserini.cli.flags import positive
+from tour_pyserini.cli.parser import CommandParser, Help
 from tour_pyserini.errors import TourError
 from tour_pyserini.training.requests import (
     RERANKER_SETTINGS,
@@ -36,10 +37,8 @@ DATA = "questions as JSON lines, then their corpus.jsonl, then qrels if lines ha
 
 def train_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.train`."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tour_pyserini.train", description=ABOUT, epilog=EXAMPLES, formatter_class=Help
-    )
-    models = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    parser = CommandParser("train", description=ABOUT, epilog=EXAMPLES)
+    models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=argparse.ArgumentParser)
     _add_phrase_encoder(models)
     _add_phrase_reranker(models)
     _add_reading_comprehension(models)

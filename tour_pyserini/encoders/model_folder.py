@@ -74,7 +74,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
     """Read `modules.json` and the pooling configuration that it names; without this file, Pyserini's defaults.
 
     Example:
-        >>> read_model_folder(Path("all-MiniLM-L6-v2"))
+        >>> read_model_folder(Path("all-MiniLM-L6-v2"))  # doctest: +SKIP
         ModelFolder(weights=PosixPath('all-MiniLM-L6-v2'), pooling='mean', l2_norm=True)
     """
     if not (folder / "modules.json").is_file():

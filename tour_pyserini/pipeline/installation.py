@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import default_reranker
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.hardware import cores, cpu_flags
 
@@ -24,47 +26,64 @@ class Finding(NamedTuple):
         ok: whether it passed.
         found: a version, a path, or the problem.
         remedy: a command or an advice that solves the problem; empty if there is none.
+        absent: whether the thing is not installed at all, and not just broken.
     """
 
     name: str
     ok: bool
     found: str
     remedy: str = ""
+    absent: bool = False
 
 
 class Check(NamedTuple):
-    """One check. If it is not `needed`, the installation is complete without it.
+    """One check.
 
     Attributes:
         name: the name in the report.
         run: called with the name.
-        needed: whether the package needs it.
+        extra: the extra of this package that brings it, if it is optional.
         quick: the check without loading anything heavy; None if `run` is quick itself.
     """
 
     name: str
     run: Callable[[str], Finding]
-    needed: bool = True
+    extra: str | None = None
     quick: Callable[[str], Finding] | None = None
 
 
 class InstallationReport(NamedTuple):
-    """The findings of all checks, and whether everything that is needed was found."""
+    """The findings of all checks.
+
+    Attributes:
+        ok: whether everything that is needed was found, and nothing that is installed is broken.
+        findings: one for each check.
+        statuses: `ok`, `missing`, `problem`, or `optional` for what is not installed and not needed.
+    """
 
     ok: bool
     findings: Sequence[Finding]
+    statuses: Sequence[str]
 
     def as_text(self) -> str:
         """One line for each finding, and its remedy below it."""
-        width = max(len(finding.name) for finding in self.findings)
+        width, indent = max(len(finding.name) for finding in self.findings), max(map(len, self.statuses))
         lines = []
-        for finding in self.findings:
-            lines.append(f"{'ok' if finding.ok else '--'}  {finding.name:{width}}  {finding.found}")
+        for status, finding in zip(self.statuses, self.findings, strict=True):
+            lines.append(f"{status:{indent}}  {finding.name:{width}}  {finding.found}")
             if finding.remedy:
-                lines.append(f"    {'':{width}}  -> {finding.remedy}")
-        missing = "Something that is needed is missing or damaged: see the lines with --."
-        lines.append("Everything that is needed was found." if self.ok else missing)
+                lines.append(f"{'':{indent}}  {'':{width}}  -> {finding.remedy}")
+        problem = "Something that is needed is missing or does not work: see above."
+        lines.append("Everything that is needed was found." if self.ok else problem)
         return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as values."""
+        findings = [
+            {"name": finding.name, "status": status, "ok": finding.ok, "found": finding.found, "remedy": finding.remedy}
+            for status, finding in zip(self.statuses, self.findings, strict=True)
+        ]
+        return {"ok": self.ok, "findings": findings}
 
 
 def check_installation(checks: Sequence[Check] | None = None, *, load: bool = False) -> InstallationReport:
@@ -81,8 +100,8 @@ def check_installation(checks: Sequence[Check] | None = None, *, load: bool = Fa
     """
     checks = CHECKS if checks is None else checks
     findings = [run_check(check, load=load) for check in checks]
-    ok = all(finding.ok for check, finding in zip(checks, findings, strict=True) if check.needed)
-    return InstallationReport(ok, findings)
+    statuses = [status_of(check, finding) for check, finding in zip(checks, findings, strict=True)]
+    return InstallationReport(not {"missing", "problem"} & set(statuses), findings, statuses)
 
 
 def run_check(check: Check, *, load: bool = True) -> Finding:
@@ -93,9 +112,19 @@ def run_check(check: Check, *, load: bool = True) -> Finding:
     except TourError as error:
         # The message names the problem and, after the last semicolon, what to do.
         problem, _, remedy = str(error).rstrip(".").rpartition("; ")
-        return Finding(check.name, False, problem or remedy, remedy.removeprefix("run: ") if problem else "")
+        remedy = remedy.removeprefix("run: ").removeprefix("run ") if problem else remedy
+        return Finding(check.name, False, problem or remedy, remedy if problem else "")
     except Exception as error:  # the other checks must still be reported
         return Finding(check.name, False, f"the check itself failed: {_one_line(error)}")
+
+
+def status_of(check: Check, finding: Finding) -> str:
+    """`ok`, `missing`, `problem`, or `optional` for what is not installed and not needed."""
+    if finding.ok:
+        return "ok"
+    if not finding.absent:
+        return "problem"
+    return "optional" if check.extra else "missing"
 
 
 def check_python(name: str) -> Finding:
@@ -140,7 +169,7 @@ def check_pyserini(name: str) -> Finding:
     ensure_java()
     try:
         importlib.import_module("pyserini.search.faiss")
-    except Exception as error:  # users would get the same error, whatever it is
+    except Exception as error:  # Pyserini may raise anything, and a search would raise it too
         remedy = "pip install --force-reinstall --no-deps pyserini"
         if "credentials" in str(error):
             remedy = 'pip install "openai<2.34"'
@@ -150,31 +179,27 @@ def check_pyserini(name: str) -> Finding:
     return finding
 
 
-def check_package(name: str, *, module: str, install: str) -> Finding:
-    """A Python package: that it can be imported, and its version.
-
-    Args:
-        name: the name of the check.
-        module: what is imported.
-        install: the name for `pip install`.
-    """
+def check_package(name: str, *, module: str, install: str, extra: str | None = None) -> Finding:
+    """A Python package: that it can be imported, and its version; `extra` of this package brings it, if given."""
     try:
         importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        return Finding(name, False, _one_line(error), f"pip install {install}")
-    except Exception as error:  # installed but broken: a missing system library, or versions that do not fit
-        remedy = f"pip install --force-reinstall --no-deps {install}"
-        return Finding(name, False, f"does not start: {_one_line(error)}", remedy)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            return _not_installed(name, module, f'"tour_pyserini[{extra}]"' if extra else install)
+        # Installed and broken: a missing system library or dependency, or versions that do not fit together.
+        dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
+        again = f"pip install --force-reinstall {dependencies}{install}"
+        return Finding(name, False, f"does not start: {_one_line(error)}", again)
     try:
         return Finding(name, True, importlib.metadata.version(install))
-    except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built from source
+    except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
         return Finding(name, True, str(getattr(sys.modules[module], "__version__", "version unknown")))
 
 
-def find_installed_package(name: str, *, module: str, install: str) -> Finding:
+def find_installed_package(name: str, *, module: str, install: str, extra: str | None = None) -> Finding:
     """A Python package: that it is installed, and its version. It is not imported."""
     if importlib.util.find_spec(module) is None:
-        return Finding(name, False, f"No module named {module!r}", f"pip install {install}")
+        return _not_installed(name, module, f'"tour_pyserini[{extra}]"' if extra else install)
     try:
         return Finding(name, True, importlib.metadata.version(install))
     except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
@@ -183,16 +208,18 @@ def find_installed_package(name: str, *, module: str, install: str) -> Finding:
 
 def check_default_encoder(name: str) -> Finding:
     """The files of the default bi-encoder and their checksums."""
-    from tour_pyserini.encoders.default_encoder import FILES, verify_default_encoder
-
-    return _verified(name, verify_default_encoder(read_again=True), FILES["model.safetensors"])
+    if importlib.util.find_spec(default_encoder.PACKAGE) is None:
+        return _not_installed(name, default_encoder.PACKAGE, '"tour_pyserini[models]"')
+    folder = default_encoder.verify_default_encoder(read_again=True)
+    return _verified(name, folder, default_encoder.FILES["model.safetensors"])
 
 
 def check_default_reranker(name: str) -> Finding:
     """The files of the default cross-encoder and their checksums."""
-    from tour_pyserini.rerankers.default_reranker import SHA256, verify_default_reranker
-
-    return _verified(name, verify_default_reranker(read_again=True), SHA256["model.onnx"])
+    if importlib.util.find_spec(default_reranker.PACKAGE) is None:
+        return _not_installed(name, default_reranker.PACKAGE, '"tour_pyserini[models]"')
+    folder = default_reranker.verify_default_reranker(read_again=True)
+    return _verified(name, folder, default_reranker.SHA256["model.onnx"])
 
 
 def check_processor(name: str) -> Finding:
@@ -213,6 +240,10 @@ def check_cache_folder(name: str) -> Finding:
     )
 
 
+def _not_installed(name: str, module: str, install: str) -> Finding:
+    return Finding(name, False, f"not installed: no module {module}", f"pip install {install}", absent=True)
+
+
 def _verified(name: str, folder: Path, weights: str) -> Finding:
     return Finding(name, True, f"every file as expected, weights SHA-256 {weights[:12]} ({folder})")
 
@@ -222,9 +253,9 @@ def _one_line(error: Exception) -> str:
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
 
-def _package_check(name: str, module: str, install: str, *, needed: bool = True) -> Check:
-    load = partial(check_package, module=module, install=install)
-    return Check(name, load, needed, quick=partial(find_installed_package, module=module, install=install))
+def _package_check(name: str, module: str, install: str, extra: str | None = None) -> Check:
+    load = partial(check_package, module=module, install=install, extra=extra)
+    return Check(name, load, extra, quick=partial(find_installed_package, module=module, install=install, extra=extra))
 
 
 CHECKS: Sequence[Check] = (
@@ -237,9 +268,13 @@ CHECKS: Sequence[Check] = (
     _package_check("transformers", "transformers", "transformers"),
     _package_check("onnxruntime", "onnxruntime", "onnxruntime"),
     _package_check("ir-measures", "ir_measures", "ir-measures"),
-    _package_check("sentence-transformers", "sentence_transformers", "sentence-transformers", needed=False),
-    Check("default encoder", check_default_encoder),
-    Check("default re-ranker", check_default_reranker),
+    Check("default encoder", check_default_encoder, extra="models"),
+    Check("default re-ranker", check_default_reranker, extra="models"),
+    _package_check("onnx", "onnx", "onnx", extra="onnx"),
+    _package_check(
+        "sentence-transformers", "sentence_transformers", "sentence-transformers", extra="sentence-transformers"
+    ),
+    _package_check("argcomplete", "argcomplete", "argcomplete", extra="completion"),
     Check("processor", check_processor),
     Check("cache folder", check_cache_folder),
 )

@@ -30,6 +30,7 @@ from tour_pyserini.pipeline.encoder_options import encoder_options
 from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
+from tour_pyserini.pipeline.progress import search_bar
 from tour_pyserini.pipeline.request import words
 from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
@@ -84,7 +85,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         else:
             searcher = tour_engine(request, reranker, trace=trace, opener=opener)
         write_run(
-            _batches(searcher, topics, request, kept, progress=progress),
+            _batches(searcher, topics, request, kept, reranker=reranker, progress=progress),
             request.output,
             output_format=request.output_format,
             hits=request.hits,
@@ -262,13 +263,12 @@ def _vectors(request: SearchRequest, inner: Any, texts: Any, opener: Opener) -> 
 
 
 def _batches(
-    searcher: Any, topics: Any, request: SearchRequest, kept: list[Batch], *, progress: bool
+    searcher: Any, topics: Any, request: SearchRequest, kept: list[Batch], *, reranker: Any, progress: bool
 ) -> Iterator[Batch]:
     """Search in batches with a bar; what --output-queries needs is kept."""
-    from tqdm import tqdm
-
-    # disable=None: a bar on a terminal only.
-    with tqdm(total=len(topics), unit="query", disable=None if progress else True) as bar:
+    most_labels = request.config.most_labels
+    done = 0
+    with search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report:
         for batch in search_topics(
             searcher, topics, hits=request.hits, batch_size=request.batch_size, threads=request.threads
         ):
@@ -276,7 +276,8 @@ def _batches(
                 yield batch
             if request.output_queries:
                 kept.append(batch._replace(hits={}))
-            bar.update(len(batch.ids))
+            done += len(batch.ids)
+            report(done, searcher.costs.pairs)
 
 
 def _write_queries(folder: str, batches: Sequence[Batch]) -> None:

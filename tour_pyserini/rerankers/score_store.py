@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.score_file import (
@@ -119,7 +119,7 @@ class ScoreStore:
 
         self._write(write, what=f"the model of {len(keys)} scores")
 
-    def _read(self, query: str, values: Sequence[bytes] = ()) -> list[tuple]:
+    def _read(self, query: str, values: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._replacing_damaged_file(lambda connection: connection.execute(query, values).fetchall())
         except sqlite3.Error as error:

@@ -7,6 +7,8 @@ ensure_java()
 
 from pyserini.search.faiss import DenseSearchResult, FaissSearcher, PrfDenseSearchResult  # noqa: E402
 
+__all__ = ["DenseSearchResult", "FaissSearcher", "PrfDenseSearchResult", "TourSearcher"]
+
 
 class TourSearcher(TourEngine, FaissSearcher):
     """A FaissSearcher whose queries are optimised at test time.

@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tour_pyserini.errors import TourError
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO]:
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Write a file that appears only when it is complete: if the block fails, `path` is not changed.
 
     Example:

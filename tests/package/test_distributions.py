@@ -1,0 +1,148 @@
+"""The source archive and the wheel: built without a network, complete, and working where nothing else is.
+
+The wheel is built from the unpacked source archive, so that it shows that the archive is complete.
+"""
+
+import configparser
+import email
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_COPIED = (".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__", "build", "dist", "indexes")
+BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])"
+CONFIG = configparser.ConfigParser()
+CONFIG.read(ROOT / "setup.cfg")
+VERSION = CONFIG.get("metadata", "version")
+
+
+def build(kind, source, output):
+    done = subprocess.run([sys.executable, "-c", BUILD, kind, str(output)], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """The unpacked source archive."""
+    folder = tmp_path_factory.mktemp("sdist")
+    shutil.copytree(ROOT, folder / "source", ignore=shutil.ignore_patterns(*NOT_COPIED, "*.egg-info"))
+    build("build_sdist", folder / "source", folder)
+    (path,) = folder.glob("*.tar.gz")
+    assert path.stat().st_size < 2_000_000
+    with tarfile.open(path) as file:
+        file.extractall(folder, filter="data")
+    return folder / f"tour_pyserini-{VERSION}"
+
+
+@pytest.fixture(scope="module")
+def wheel(archive, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build("build_wheel", archive, folder)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def files(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def sources(*folders):
+    """The files of folders of the project, without what running it left there."""
+    found = {path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()}
+    return {path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts}
+
+
+def test_source_archive_has_all_that_a_developer_needs(archive):
+    expected = {
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "Makefile",
+        "README.md",
+        "constraints.txt",
+        "pyproject.toml",
+        "qrels/README.md",
+        "runs/README.md",
+        "setup.cfg",
+        "setup.py",
+        *sources("tour_pyserini", "tests", "docs", "benchmarks"),
+    }
+    assert expected - files(archive) == set()
+
+
+def test_source_archive_has_no_runs_and_no_leftovers(archive):
+    found = files(archive)
+    assert {path for path in found if path.startswith(("runs/", "qrels/"))} == {"runs/README.md", "qrels/README.md"}
+    assert not [path for path in found if path.endswith((".pyc", ".xz", ".trec"))]
+
+
+def test_wheel_has_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        found = {name for name in file.namelist() if ".dist-info/" not in name}
+    assert found == sources("tour_pyserini")
+    kinds = {Path(name).suffix for name in found}
+    assert {".py", ".yaml", ".html", ".jsonl", ".tsv"} <= kinds
+    assert "tour_pyserini/py.typed" in found
+
+
+def test_metadata(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = {Path(name).name: name for name in file.namelist() if ".dist-info/" in name}
+        metadata = email.message_from_bytes(file.read(names["METADATA"]))
+        assert "tour = tour_pyserini.__main__:tour" in file.read(names["entry_points.txt"]).decode()
+    assert (metadata["Name"], metadata["Version"]) == ("tour_pyserini", VERSION)
+    classifiers = metadata.get_all("Classifier")
+    assert [f"Programming Language :: Python :: 3.{minor}" in classifiers for minor in (11, 12, 13)] == [True] * 3
+    assert "completion" in metadata.get_all("Provides-Extra")
+    text = metadata.get_payload()
+    assert text.startswith("# tour_pyserini")
+    assert "](docs/" not in text and "docs/method.md" in text
+
+
+@pytest.mark.parametrize(
+    ("markdown", "with_address", "without"),
+    [
+        ("[a](docs/a.md)", "[a](https://x.org/y/docs/a.md)", "a"),
+        ("![a](docs/a.png)", "![a](https://x.org/y/docs/a.png)", "a"),
+        ("[a](https://b.org/c)", "[a](https://b.org/c)", "[a](https://b.org/c)"),
+        ("[a](#part)", "[a](#part)", "[a](#part)"),
+        ("`f(x)[0]` (see b)", "`f(x)[0]` (see b)", "`f(x)[0]` (see b)"),
+    ],
+)
+def test_links_of_the_package_page(markdown, with_address, without):
+    sys.path.insert(0, str(ROOT))
+    try:
+        from setup import page_text, project_urls
+    finally:
+        sys.path.remove(str(ROOT))
+    assert page_text(markdown, "https://x.org/y/") == with_address
+    assert page_text(markdown, "") == without
+    assert project_urls("") == {}
+    assert project_urls("https://x.org/y/")["Changelog"] == "https://x.org/y/CHANGELOG.md"
+
+
+def test_an_installed_wheel_runs_in_an_empty_folder(wheel, tmp_path):
+    folder, empty = tmp_path / "installed", tmp_path / "empty"
+    empty.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--target", str(folder), str(wheel)], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+
+    def run(*command):
+        done = subprocess.run([*map(str, command)], cwd=empty, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run(sys.executable, "-m", "tour_pyserini.search", "--version") == f"tour_pyserini {VERSION}\n"
+    assert run(sys.executable, folder / "bin" / "tour", "--version") == f"tour_pyserini {VERSION}\n"
+    used = run(sys.executable, "-c", "import tour_pyserini; print(tour_pyserini.__file__)")
+    assert Path(used.strip()).is_relative_to(folder)
+    assert list(empty.iterdir()) == []

@@ -1,0 +1,146 @@
+"""The program `tour`: its sub-commands, names in help texts, --version, and Tab completion."""
+
+import importlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tour_pyserini
+from tour_pyserini.__main__ import COMMANDS, main, summary
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("numpy", "torch", "transformers", "faiss", "pyserini", "onnxruntime", "tqdm")
+
+
+@pytest.fixture
+def script(tmp_path):
+    """A file like the one that pip makes for the entry point `tour`."""
+    path = tmp_path / "tour"
+    path.write_text("import sys\nfrom tour_pyserini.__main__ import tour\nsys.exit(tour())\n")
+    return path
+
+
+def run(*command, code=0, **variables):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **variables}
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, env=environment)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def test_every_entry_module_is_a_sub_command():
+    modules = {
+        path.stem for path in (ROOT / "tour_pyserini").glob("*.py") if '__name__ == "__main__"' in path.read_text()
+    }
+    assert {command.replace("-", "_") for command in COMMANDS} == modules - {"__main__"}
+
+
+def test_every_entry_module_has_the_marker_of_argcomplete():
+    for command in [*COMMANDS, "__main__"]:
+        source = (ROOT / "tour_pyserini" / f"{command.replace('-', '_')}.py").read_text()
+        assert "PYTHON_ARGCOMPLETE_OK" in source[:1024], command
+
+
+def test_help_lists_each_sub_command_on_one_line(script):
+    lines = run(script, "--help").splitlines()
+    for command in COMMANDS:
+        assert f"  {command:<10}  {summary(command)}" in lines
+        assert summary(command).endswith(".") and len(summary(command)) <= 64
+
+
+def test_summary_is_the_first_line_of_the_docstring():
+    assert summary("search") == importlib.import_module("tour_pyserini.search").__doc__.splitlines()[0]
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version_load_no_heavy_library_and_no_sub_command(flag):
+    program = (
+        "import sys\nfrom tour_pyserini.__main__ import main\n"
+        f"try:\n    main([{flag!r}])\nexcept SystemExit:\n    print('loaded:', *sys.modules)"
+    )
+    loaded = run("-c", program).rpartition("loaded:")[2].split()
+    assert not set(loaded) & set(HEAVY)
+    assert not set(loaded) & {f"tour_pyserini.{command.replace('-', '_')}" for command in COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_entry_point_has_version(command, capsys):
+    module = importlib.import_module(f"tour_pyserini.{command.replace('-', '_')}")
+    with pytest.raises(SystemExit) as left:
+        module.main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"tour_pyserini {tour_pyserini.__version__}\n"
+
+
+def test_version_is_that_of_the_installed_package():
+    assert tour_pyserini.__version__ == importlib.metadata.version("tour_pyserini")
+    assert "__version__" in dir(tour_pyserini)
+
+
+def test_version_is_unknown_where_the_package_is_not_installed(monkeypatch):
+    def not_installed(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", not_installed)
+    assert tour_pyserini.__version__ == "0+unknown"
+
+
+def test_help_names_the_program_as_the_user_typed_it(script):
+    assert run(script, "--help").startswith("usage: tour [")
+    assert run(script, "qrels", "--help").startswith("usage: tour qrels [")
+    assert run(script, "cache", "stats", "--help").startswith("usage: tour cache stats [")
+    assert run("-m", "tour_pyserini", "--help").startswith("usage: python -m tour_pyserini [")
+    assert run("-m", "tour_pyserini", "dpr-json", "--help").startswith("usage: python -m tour_pyserini dpr-json [")
+    assert run("-m", "tour_pyserini.dpr_json", "--help").startswith("usage: python -m tour_pyserini.dpr_json [")
+
+
+def test_a_sub_command_does_its_work_and_gives_its_exit_code(script, tmp_path):
+    (tmp_path / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\td1\t1\n")
+    run(script, "qrels", "--input", tmp_path / "test.tsv", "--output", tmp_path / "test.trec")
+    assert (tmp_path / "test.trec").read_text() == "1 0 d1 1\n"
+    run(script, "qrels", "--input", tmp_path / "absent.tsv", "--output", tmp_path / "absent.trec", code=2)
+
+
+def test_without_a_sub_command_the_help_is_printed_and_the_exit_code_is_2(capsys):
+    assert main([]) == 2
+    assert "COMMAND ..." in capsys.readouterr().err
+
+
+def test_an_unknown_sub_command_is_refused(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["serach"])
+    assert left.value.code == 2
+    assert "invalid choice: 'serach'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "expected"),
+    [
+        ("tour se", 1, ["search"]),
+        ("tour search --me", 1, ["--method"]),
+        ("tour search --method anchored-", 1, ["anchored-hard", "anchored-soft"]),
+        ("tour cache prune --unus", 1, ["--unused-for"]),
+        ("python -m tour_pyserini search --me", 3, ["--method"]),
+        ("python -m tour_pyserini.search --me", 3, ["--method"]),
+    ],
+)
+def test_tab_completion(script, tmp_path, line, words, expected):
+    """The protocol of argcomplete: the shell runs the program with these variables and reads the file."""
+    pytest.importorskip("argcomplete")
+    program = [script] if words == 1 else line.split()[1:3]
+    found = tmp_path / "completions"
+    protocol = {
+        "_ARGCOMPLETE": str(words),
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(found),
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SHELL": "bash",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9",
+    }
+    assert run(*program, **protocol) == ""
+    assert sorted(found.read_text().split("\n")) == expected

@@ -1,0 +1,119 @@
+"""The bar of a search, on a pseudo-terminal of a given width."""
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tour_pyserini.pipeline.progress import search_bar
+
+
+class Scorer:
+    """A re-ranker that takes its time and reports twenty pairs at once."""
+
+    on_progress = None
+
+    def predict(self, pairs):
+        for _ in pairs[::20]:
+            if self.on_progress is not None:
+                time.sleep(0.12)  # the bar is drawn ten times per second at most
+                self.on_progress(20)
+        return np.zeros(len(pairs))
+
+
+def search(reranker, *, queries=6, batch=2, most=50, labels=40):
+    """Batches of queries that need fewer labels than they might."""
+    done = bought = 0
+    with search_bar(queries, reranker=reranker, most_labels=most) as report:
+        while done < queries:
+            if reranker is not None:
+                reranker.predict([("query", "passage")] * batch * labels)
+                bought += batch * labels
+            done += batch
+            report(done, bought)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Run a function with standard error on a terminal of a width, and give what the terminal showed, line by line."""
+
+    def shown(columns, function):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        output = []
+
+        def read():
+            try:
+                while data := os.read(master, 4096):
+                    output.append(data)
+            except OSError:
+                pass  # the other end is closed
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with open(slave, "w") as stream, monkeypatch.context() as patched:
+            patched.setattr(sys, "stderr", stream)
+            function()
+        reader.join(timeout=10)
+        os.close(master)
+        return [line for line in re.split(r"[\r\n]+", b"".join(output).decode()) if line.strip()]
+
+    return shown
+
+
+@pytest.mark.parametrize("columns", [20, 40, 200])
+def test_the_line_fits_the_terminal(terminal, columns):
+    lines = terminal(columns, lambda: search(Scorer()))
+    assert lines and max(map(len, lines)) <= columns
+
+
+def test_a_terminal_without_a_width_gets_a_line_too(terminal):
+    assert terminal(0, lambda: search(Scorer()))[-1].startswith("240/240 labels, 6/6 queries ")
+
+
+def test_labels_are_counted_while_the_reranker_works(terminal):
+    lines = terminal(40, lambda: search(Scorer()))
+    counts = [int(line.split("/")[0]) for line in lines]
+    assert set(counts) > {0, 80, 160, 240}, "it moves between the ends of batches"
+    assert counts == sorted(counts)
+    assert lines[0].startswith("0/300 labels, 0/6 queries ")
+    assert any(line.startswith("80/280 labels, 2/6 queries ") for line in lines), "the total is what is still possible"
+    assert lines[-1].startswith("240/240 labels, 6/6 queries ")
+
+
+def test_a_reranker_that_reports_nothing_is_counted_after_each_batch(terminal):
+    class Silent:
+        def predict(self, pairs):
+            return np.zeros(len(pairs))
+
+    lines = terminal(40, lambda: search(Silent()))
+    assert {int(line.split("/")[0]) for line in lines} == {0, 80, 160, 240}
+
+
+def test_without_labels_queries_are_counted(terminal):
+    lines = terminal(40, lambda: search(None))
+    assert lines[-1].startswith("6/6 queries")
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    reranker = Scorer()
+    search(reranker)
+    assert stream.getvalue() == ""
+    assert reranker.on_progress is None
+
+
+def test_the_reranker_reports_to_nobody_afterwards(terminal):
+    reranker = Scorer()
+    terminal(40, lambda: search(reranker))
+    assert reranker.on_progress is None
