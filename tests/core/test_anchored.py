@@ -47,13 +47,14 @@ def test_a_budget_bounds_the_papers_methods_too():
 
 
 def test_an_infinite_anchor_is_mixed_reranking():
-    """The labels then go to the first candidates of q_0, and the list is that of the mix."""
+    """The labels then go to the first candidates of q_0, and with the same scale the list is that of the mix."""
     corpus, queries = random_corpus()
-    anchored = TourConfig(anchor=np.inf, early_stopping=False)
+    scale = {"calibrate": "never", "similarity_scale": 7.0}
+    anchored = TourConfig(anchor=np.inf, early_stopping=False, **scale)
     outcome = corpus.run(queries, anchored)
     assert outcome.queries == pytest.approx(queries)
     other, _ = random_corpus()
-    mix = TourConfig(method="rerank", depth=30, score_weight=0.5, calibrate="always")
+    mix = TourConfig(method="rerank", depth=30, score_weight=0.5, **scale)
     reranked = other.run(queries, mix)
     for row in range(len(queries)):
         top = corpus.scored

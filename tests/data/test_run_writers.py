@@ -42,5 +42,5 @@ def test_bytes_are_those_of_pyserini(tmp_path, output_format, hits):
 
 
 def test_an_unknown_format_is_refused(tmp_path):
-    with pytest.raises(TourError, match="'xml'; choose one of trec, msmarco, kilt"):
+    with pytest.raises(TourError, match="'xml' is unknown: choose one of trec, msmarco, kilt"):
         write_run([], tmp_path / "run", output_format="xml")

@@ -205,8 +205,8 @@ def parse(name, argv):
 
     parse_args = argparse.ArgumentParser.parse_args
 
-    def parse_and_leave(parser, words=None):
-        parse_args(parser, words)
+    def parse_and_leave(parser, words=None, namespace=None):
+        parse_args(parser, words, namespace)
         raise Parsed
 
     module = importlib.import_module(f"{name}.__main__" if name == "benchmarks" else name)

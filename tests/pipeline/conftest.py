@@ -1,13 +1,15 @@
 """What the tests of the pipeline share: a collection on disk, a tiny encoder, a cache folder of their own."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tiny_encoder import save_encoder
-from toy_collection import ToyCollection
+from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.pipeline import IndexRequest, build_index
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +41,21 @@ def saved(tmp_path):
         "corpus": tmp_path / "corpus.jsonl",
         "encoded_queries": tmp_path / "queries",
     }
+
+
+@pytest.fixture
+def small_index(tmp_path, encoder):
+    """An index of 40 passages with the tiny encoder; `reranker` is an object."""
+    random = np.random.default_rng(3)
+    letters = [" ".join(row) for row in random.choice(list("abcdefghij"), size=(40, 12))]
+    lines = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(letters)]
+    (tmp_path / "letters.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "letters.tsv").write_text("".join(f"q{i}\t{text[:7]}\n" for i, text in enumerate(letters[:9])))
+    request = IndexRequest(corpus=tmp_path / "letters.jsonl", index=tmp_path / "letters", encoder=encoder)
+    build_index(request)
+    return SimpleNamespace(
+        index=str(tmp_path / "letters"),
+        corpus=str(tmp_path / "letters.jsonl"),
+        topics=str(tmp_path / "letters.tsv"),
+        reranker=HashReranker(),
+    )

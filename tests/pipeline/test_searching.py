@@ -44,7 +44,6 @@ def test_a_search_writes_what_the_searcher_finds(saved, request_, method):
     lists = docids_of(summary.output)
     assert lists == {q_id: [hit.docid for hit in hits] for q_id, hits in expected.items()}
     assert summary.config == config
-    assert summary.similarity_scale == pytest.approx(searcher.similarity_scale)
     assert (summary.costs.queries, summary.costs.pairs) == (7, searcher.costs.pairs)
 
 

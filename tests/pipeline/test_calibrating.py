@@ -1,0 +1,77 @@
+"""Calibrating an index: the scale is found once, stored beside the index, and used by searches."""
+
+import json
+
+import pytest
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.records import record_path
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import CalibrateRequest, SearchRequest, calibrate, search
+from tour_pyserini.stores.index_scales import find_scale, read_scales, scales_path
+
+REQUEST = {"no_cache": True, "queries": 8, "depth": 4}
+
+
+@pytest.fixture
+def index(small_index):
+    scales_path(small_index.index).unlink(missing_ok=True)
+    return small_index
+
+
+def found_scale(run):
+    return json.loads(record_path(run).read_text())["found"]["similarity_scale"]
+
+
+def searched(index, tmp_path, name, **options):
+    request = SearchRequest(
+        topics=index.topics,
+        index=index.index,
+        corpus=index.corpus,
+        reranker=index.reranker,
+        output=str(tmp_path / name),
+        no_cache=True,
+        **options,
+    )
+    return search(request).output
+
+
+def test_the_scale_is_stored_and_searches_read_it(index, tmp_path):
+    before = searched(index, tmp_path, "before.trec")
+    assert found_scale(before) == "found for each query, from its own labels"
+    done = calibrate(CalibrateRequest(index=index.index, corpus=index.corpus, reranker=index.reranker, **REQUEST))
+    assert done.path == scales_path(index.index)
+    assert done.found.scale > 0 and done.found.queries == 8 and done.found.labels == 32
+    assert "passages" in done.found.source
+    stored = find_scale(index.index, encoder=done.found.encoder, reranker=done.found.reranker)
+    assert stored._replace(made="") == done.found
+    assert found_scale(searched(index, tmp_path, "after.trec")) == stored._asdict()
+    # A method that does not calibrate keeps the scale of its settings.
+    plain = searched(index, tmp_path, "hard.trec", config=TourConfig("hard", similarity_scale=3.0))
+    assert found_scale(plain) == 3.0
+
+
+def test_calibrating_again_gives_the_same_scale_and_one_entry(index):
+    request = CalibrateRequest(index=index.index, corpus=index.corpus, reranker=index.reranker, **REQUEST)
+    first, second = calibrate(request), calibrate(request)
+    assert first.found == second.found
+    assert len(read_scales(index.index)) == 1
+
+
+def test_given_queries_are_used(index):
+    request = CalibrateRequest(
+        index=index.index, corpus=index.corpus, reranker=index.reranker, topics=index.topics, **REQUEST
+    )
+    assert f"topics of {index.topics}" in calibrate(request).found.source
+
+
+def test_the_scale_of_another_reranker_is_not_used(index):
+    done = calibrate(CalibrateRequest(index=index.index, corpus=index.corpus, reranker=index.reranker, **REQUEST))
+    assert find_scale(index.index, encoder=done.found.encoder, reranker="another") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"scales": [{"scale": -1}]}', '{"scales": 3}', "[" * 100000])
+def test_a_damaged_file_is_named(index, text):
+    scales_path(index.index).write_text(text)
+    with pytest.raises(TourError, match=r"tour-scales\.json does not hold the scales of an index"):
+        read_scales(index.index)
