@@ -72,7 +72,7 @@ def _run_and_measure(
         folder = Path(args.output) if args.output else locations.runs / "report"
         _log(write_tables(tables, folder))
         _log(write_figures(experiment, results, locations, folder))
-    return _compare_with_expected(list(verdicts(results, experiment.expected)))
+    return _compare_with_expected(list(verdicts(results, experiment.expected, tolerance=experiment.tolerance)))
 
 
 def _listed(experiment: Experiment) -> Iterator[str]:

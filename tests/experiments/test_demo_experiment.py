@@ -1,5 +1,7 @@
 """The packaged experiment on the embedded collection, with the default models."""
 
+import re
+
 import pytest
 
 from tour_pyserini.experiment import main
@@ -12,6 +14,10 @@ def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys):
     (tmp_path / "indexes" / "demo.minilm.flat").symlink_to(demo_index())  # built on first use and kept
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
     flags = ["--runs", str(tmp_path / "runs"), "--indexes", str(tmp_path / "indexes")]
-    chosen = ["--index", "flat", "--condition", "dense", "rerank-5", "rocchio"]
+    chosen = ["--index", "flat", "--condition", "dense", "rerank-5", "rocchio", "default"]
     assert main(["demo", *flags, *chosen]) == 0
-    assert "scores as expected: 9 ok, 0 okish, 0 FAIL, 0 new" in capsys.readouterr().out
+    # The default re-ranker computes in 8 bits, and processors round differently; the other scores are exact.
+    last = capsys.readouterr().out.splitlines()[-1]
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) (ok|okish|FAIL|new)\b", last)}
+    assert (counts["FAIL"], counts["new"], counts["ok"] + counts["okish"]) == (0, 0, 12)
+    assert counts["ok"] >= 6

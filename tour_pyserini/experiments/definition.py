@@ -26,6 +26,10 @@ FIGURE_KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+CLOSE = 0.0005
+"""Up to this difference from the expected score, a score is "okish", as in Pyserini's reproductions."""
+
+
 class Collection(NamedTuple):
     """Passages, topics and judgements; paths may contain ${VARIABLES}.
 
@@ -132,7 +136,10 @@ class FigureDefinition(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """The content of an experiment file; runs have `hits` hits per topic."""
+    """The content of an experiment file.
+
+    Runs have `hits` hits per topic. A score that differs from the expected one by at most `tolerance` is close enough.
+    """
 
     name: str
     title: str
@@ -148,6 +155,7 @@ class Experiment(NamedTuple):
     figures: Mapping[str, FigureDefinition]
     expected: Scores
     paper: Scores
+    tolerance: float = CLOSE
 
 
 class Setup(NamedTuple):

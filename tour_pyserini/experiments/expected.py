@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tour_pyserini.experiments.definition import Scores
+from tour_pyserini.experiments.definition import CLOSE, Scores
 from tour_pyserini.experiments.measuring import Results
 from tour_pyserini.support.files import atomic_write
 
 TOLERANCE = 0.0001  # up to this difference a score is "ok"
-CLOSE = 0.0005  # up to this difference it is "okish", as in Pyserini's reproductions
 
 
 class Verdict(NamedTuple):
@@ -25,14 +24,14 @@ class Verdict(NamedTuple):
     result: str
 
 
-def verdicts(results: Results, expected: Scores) -> Iterator[Verdict]:
-    """Compare every measured score with the expected one."""
+def verdicts(results: Results, expected: Scores, *, tolerance: float = CLOSE) -> Iterator[Verdict]:
+    """Compare every measured score with the expected one; up to a difference of `tolerance` it is "okish"."""
     for setup, measured in results.items():
         for condition, row in measured.items():
             scores = expected.get(setup.name, {}).get(condition, {})
             for measure, score in row.means.items():
                 wanted = scores.get(measure)
-                yield Verdict(setup.name, condition, measure, score, wanted, _result(score, wanted))
+                yield Verdict(setup.name, condition, measure, score, wanted, _result(score, wanted, tolerance))
 
 
 def write_expected(path: str | os.PathLike[str], results: Results, before: Scores) -> None:
@@ -52,9 +51,9 @@ def write_expected(path: str | os.PathLike[str], results: Results, before: Score
                 file.write(f"    {condition}: {{{values}}}\n")
 
 
-def _result(score: float, expected: float | None) -> str:
+def _result(score: float, expected: float | None, tolerance: float) -> str:
     if expected is None:
         return "new"
     # Both numbers have four digits; 1e-9 allows for the error of floating-point subtraction.
     difference = abs(round(score, 4) - expected) - 1e-9
-    return "ok" if difference <= TOLERANCE else "okish" if difference <= CLOSE else "FAIL"
+    return "ok" if difference <= TOLERANCE else "okish" if difference <= tolerance else "FAIL"

@@ -8,6 +8,7 @@ import yaml
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.experiments.definition import (
+    CLOSE,
     FIGURE_KINDS,
     PARTS,
     Collection,
@@ -25,7 +26,7 @@ from tour_pyserini.experiments.yaml_sections import Section
 
 FILES = Path(__file__).parent / "files"
 
-_TOP_KEYS = ("title", "measures", "hits", *PARTS, "conditions", "tables", "figures", "paper", "expected")
+_TOP_KEYS = ("title", "measures", "hits", "tolerance", *PARTS, "conditions", "tables", "figures", "paper", "expected")
 _COLLECTION_KEYS = ("corpus", "topics", "qrels", "splits", "index", "limit", "search")
 
 
@@ -77,6 +78,7 @@ def _experiment(name: str, top: Section) -> Experiment:
         title=top.text("title", name),
         measures=top.names("measures", ["nDCG@10", "R@100"]),
         hits=top.number("hits", 100) or 100,
+        tolerance=top.share("tolerance", CLOSE),
         collections={
             key: Collection(
                 corpus=section.text("corpus"),

@@ -58,6 +58,13 @@ class Section:
             self.refuse(f"has {key}: {value!r}, which is not a whole number above 0")
         return value
 
+    def share(self, key: str, default: float) -> float:
+        """A number from 0 to 1, or the default."""
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            self.refuse(f"has {key}: {value!r}, which is not a number from 0 to 1")
+        return float(value)
+
     def names(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
         """A list of texts."""
         value = self.values.get(key)
