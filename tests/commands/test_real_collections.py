@@ -16,11 +16,17 @@ from tour_pyserini.search import main as search
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def scifact(shared, tmp_path_factory):
-    """SciFact with the default encoder: its folder, and a folder with its index and test topics."""
-    collection, folder = shared / "collections" / "scifact", tmp_path_factory.mktemp("scifact")
-    index(["--corpus", str(collection / "corpus.jsonl"), "--encoder", "default", "--index", str(folder / "index")])
+def scifact(shared, folder, *, every):
+    """SciFact with the default encoder: its folder, and a folder with its test topics and an index.
+
+    The index has the judged documents and every so many of the others.
+    """
+    collection = shared / "collections" / "scifact"
+    relevant = {line.split("\t")[1] for line in (collection / "qrels/test.tsv").read_text().splitlines()[1:]}
+    lines = (collection / "corpus.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for i, line in enumerate(lines) if i % every == 0 or json.loads(line)["_id"] in relevant]
+    (folder / "corpus.jsonl").write_text("".join(kept))
+    index(["--corpus", str(folder / "corpus.jsonl"), "--encoder", "default", "--index", str(folder / "index")])
     judged = {line.split("\t")[0] for line in (collection / "qrels/test.tsv").read_text().splitlines()[1:]}
     queries = map(json.loads, (collection / "queries.jsonl").read_text().splitlines())
     topics = "".join(f"{query['_id']}\t{query['text']}\n" for query in queries if query["_id"] in judged)
@@ -28,23 +34,32 @@ def scifact(shared, tmp_path_factory):
     return collection, folder
 
 
-def test_scifact_dense_is_the_published_figure_and_pyserinis_own_run(scifact):
-    collection, folder = scifact
-    ours, theirs = folder / "ours.trec", folder / "theirs.trec"
-    shared_flags = ["--topics", str(folder / "topics.tsv"), "--index", str(folder / "index"), "--hits", "100"]
-    search([*shared_flags, "--method", "dense", "--tag", "Faiss", "--output", str(ours)])
-    row = compare(collection / "qrels/test.tsv", [ours], ["nDCG@10"])[0]
+@pytest.mark.long
+def test_scifact_dense_is_the_published_figure(shared, tmp_path):
+    collection, folder = scifact(shared, tmp_path, every=1)
+    run = tmp_path / "run.trec"
+    search([*flags(folder), "--method", "dense", "--output", str(run)])
+    row = compare(collection / "qrels/test.tsv", [run], ["nDCG@10"])[0]
     assert row.means["nDCG@10"] == pytest.approx(0.645, abs=0.001)
 
+
+def test_a_dense_run_is_pyserinis_own_run(shared, tmp_path):
     from tour_pyserini.encoders.default_encoder import verify_default_encoder
 
+    _, folder = scifact(shared, tmp_path, every=20)
+    ours, theirs = tmp_path / "ours.trec", tmp_path / "theirs.trec"
+    search([*flags(folder), "--method", "dense", "--tag", "Faiss", "--output", str(ours)])
     code = (
         "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
         "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"
     )
     encoder = ["--encoder", str(verify_default_encoder()), "--encoder-class", "auto", "--pooling", "mean", "--l2-norm"]
-    subprocess.run([sys.executable, "-c", code, *shared_flags, *encoder, "--output", str(theirs)], check=True)
+    subprocess.run([sys.executable, "-c", code, *flags(folder), *encoder, "--output", str(theirs)], check=True)
     _assert_same_run(ours, theirs)
+
+
+def flags(folder):
+    return ["--topics", str(folder / "topics.tsv"), "--index", str(folder / "index"), "--hits", "100"]
 
 
 def _assert_same_run(ours, theirs):
