@@ -24,8 +24,8 @@ COLOURS = {"flat": "#7f7f7f", "pq16": "#00796b"}
 def gains(experiment: dict[str, Any], measure: str) -> dict[tuple[str, str, str], float]:
     """The default's gain over mixed re-ranking, by collection, encoder and index."""
     return {
-        tuple(cell.split(".")): scores[METHOD][measure] - scores[BASELINE][measure]
-        for cell, scores in experiment["expected"].items()
+        tuple(setup.split(".")): scores[METHOD][measure] - scores[BASELINE][measure]
+        for setup, scores in experiment["expected"].items()
     }
 
 

@@ -11,7 +11,7 @@ from tour_pyserini.experiments.figures import Cost, curves_by_setup, draw_panels
 from tour_pyserini.experiments.latency import encoding_seconds, read_label_time, seconds_per_query
 from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.experiments.measuring import Results, Scorers
-from tour_pyserini.experiments.tables import setup_title, split_tables, tables
+from tour_pyserini.experiments.result_tables import setup_title, split_tables, tables
 from tour_pyserini.support.files import atomic_write
 
 _ENDINGS = {"text": "txt", "markdown": "md", "latex": "tex"}

@@ -10,7 +10,7 @@ from tour_pyserini.experiments.expected import verdicts
 from tour_pyserini.experiments.figures import Curve, curves_by_setup, labels_per_query
 from tour_pyserini.experiments.latency import encoding_seconds, seconds_per_query
 from tour_pyserini.experiments.reading import read_experiment
-from tour_pyserini.experiments.tables import tables
+from tour_pyserini.experiments.result_tables import tables
 from tour_pyserini.support.costs import Costs
 
 
