@@ -59,3 +59,12 @@ def test_similarities_stay_as_they_are_where_nothing_can_be_found():
     assert scale_of_each(moments(one, one, one > 0)).tolist() == [1.0]
     assert scale_of_each(moments(np.ones((1, 5)), np.arange(5.0)[None], np.ones((1, 5), dtype=bool))).tolist() == [1.0]
     assert scale_of_each(moments(one, one, one < 0)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7, -11.3, 1 / 3])
+def test_equal_values_are_equal_whatever_rounding_makes_of_their_mean(value):
+    equal, others, mask = np.full((1, 3), value), np.array([[0.9, 0.7, 0.5]]), np.ones((1, 3), dtype=bool)
+    nearly = equal * (1 + 1e-8 * np.arange(3))
+    for same in (equal, nearly):
+        assert scale_of_each(moments(same, others, mask)).tolist() == [1.0]
+        assert scale_of_each(moments(others, same, mask)).tolist() == [1.0]

@@ -398,3 +398,9 @@ def test_a_bad_file_is_refused_by_its_name(tmp_path):
         path.write_text(text)
         with pytest.raises(TourError, match=r"c\.toml"):
             TourConfig.load(path)
+
+
+@pytest.mark.parametrize("name", ["depth", "score_weight", "calibrate"])
+def test_true_is_neither_a_number_nor_a_word(name):
+    with pytest.raises(TourError, match=f"{name} must be a.*, not True"):
+        TourConfig(**{name: True})

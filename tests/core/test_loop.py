@@ -278,3 +278,11 @@ def test_observing_changes_nothing_and_every_reason_is_true(method, seed, budget
                 assert labels < 15 or not config.method_class.keeps_labels
             if reason is StopReason.NO_CANDIDATES:
                 assert labels == 15
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_without_rounds_can_be_observed(method):
+    random = np.random.default_rng(5)
+    corpus, rounds = MemoryCorpus(random.normal(size=(9, 4)), random.normal(size=(2, 9)), 9), []
+    outcome = corpus.run(random.normal(size=(2, 4)), TourConfig(method, iterations=0), observe=rounds.append)
+    assert len(rounds) == 1 and not outcome.updates.any()

@@ -15,6 +15,8 @@ from tour_pyserini.core.candidates import Flags, Floats
 _CORRELATION, _WEIGHT = 0.4, 20.0
 # The retriever keeps some weight even where the re-ranker contradicts it.
 _LEAST = 0.1
+# Values that differ by less than this share of the largest are equal: the rest is rounding, of float32 too.
+_ROUNDING = 1e-6
 
 
 class Moments(NamedTuple):
@@ -66,6 +68,9 @@ def scale_of_all(found: Moments) -> float:
 
 
 def _centred(values: Floats, mask: Flags) -> Floats:
+    """The values minus their mean, [n, k]; 0 where there is none, and where all values of a query are equal."""
     values = np.where(mask, values, 0).astype(np.float64)
     means = values.sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
-    return np.where(mask, values - means, 0)
+    centred = np.where(mask, values - means, 0)
+    differ = np.abs(centred).max(axis=1, initial=0) > _ROUNDING * np.abs(values).max(axis=1, initial=0)
+    return np.where(differ[:, None], centred, 0)

@@ -1,7 +1,6 @@
 """Everything that decides what TouR computes, as one immutable value."""
 
 import dataclasses
-import logging
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,10 +14,7 @@ from tour_pyserini.core.settings import Settings, SharedSettings, as_text
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
-log = logging.getLogger(__name__)
-
 DEFAULT_METHOD = "anchored"
-
 
 _SHARED = tuple(item.name for item in dataclasses.fields(SharedSettings))
 

@@ -104,7 +104,8 @@ def optimise(
     for t in range(rounds + 1):
         last, may_stop = t == rounds, config.early_stopping and t < rounds
         labels_round = method.labels_round(last=last)
-        width = min(config.most_labels, config.depth * (t + 1))  # most candidates that any query has met by now
+        # The most candidates that any query has met by now; one empty column where nothing is labelled at all.
+        width = max(min(config.most_labels, config.depth * (t + 1)), 1)
         if last and not labels_round and observe is None:
             break
 

@@ -102,7 +102,7 @@ def checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
     try:
         if kind is bool:
             result: Any = {"true": True, "false": False}[str(value).lower()]
-        elif kind is int and isinstance(value, float) and not value.is_integer():
+        elif isinstance(value, bool) or (kind is int and isinstance(value, float) and not value.is_integer()):
             raise ValueError(value)
         else:
             result = kind(value)
