@@ -5,7 +5,9 @@ import sqlite3
 
 import numpy as np
 import pytest
+from tiny_encoder import save_encoder
 
+from tour_pyserini.encoders.encoder_loading import query_encoder_with_cache
 from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 
 
@@ -97,3 +99,29 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert encoder.encode("a").shape == (3,)
     assert "cannot be kept" in caplog.text
+
+
+def key_of(encoder):
+    """The key of a query's vector in the file."""
+    return encoder._key("a b")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}, {"tokenizer": True}, {"device": "cuda:0"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_vectors_of_other_options_are_not_used(tmp_path, other):
+    folder = save_encoder(tmp_path)
+    if "tokenizer" in other:
+        (tmp_path / "tokenizer").mkdir()
+        other = {"tokenizer": str(save_encoder(tmp_path / "tokenizer"))}
+    first, same = (query_encoder_with_cache(folder, tmp_path / "q.sqlite") for _ in range(2))
+    assert key_of(first) == key_of(same) != key_of(query_encoder_with_cache(folder, tmp_path / "q.sqlite", **other))
+
+
+def test_vectors_of_another_processor_are_not_used(tmp_path, monkeypatch):
+    folder = save_encoder(tmp_path)
+    here = key_of(query_encoder_with_cache(folder, tmp_path / "q.sqlite"))
+    monkeypatch.setattr("tour_pyserini.encoders.encoder_loading.cpu_flags", lambda: ("another",))
+    assert key_of(query_encoder_with_cache(folder, tmp_path / "q.sqlite")) != here

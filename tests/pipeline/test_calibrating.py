@@ -75,3 +75,16 @@ def test_a_damaged_file_is_named(index, text):
     scales_path(index.index).write_text(text)
     with pytest.raises(TourError, match=r"tour-scales\.json does not hold the scales of an index"):
         read_scales(index.index)
+
+
+@pytest.mark.parametrize("options", [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}])
+def test_the_scale_of_other_query_vectors_is_not_used(index, tmp_path, options):
+    calibrate(CalibrateRequest(index=index.index, corpus=index.corpus, reranker=index.reranker, **REQUEST))
+    other = searched(index, tmp_path, "other.trec", **options)
+    assert found_scale(other) == "found for each query, from its own labels"
+
+
+def test_the_scale_with_a_prefix_is_used_with_it(index, tmp_path):
+    request = {"index": index.index, "corpus": index.corpus, "reranker": index.reranker, "query_prefix": "a"}
+    done = calibrate(CalibrateRequest(**request, **REQUEST))
+    assert found_scale(searched(index, tmp_path, "same.trec", query_prefix="a"))["scale"] == done.found.scale

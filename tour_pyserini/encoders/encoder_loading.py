@@ -13,6 +13,7 @@ from tour_pyserini.encoders.model_folder import DEFAULT, EncoderChoice, choose_e
 from tour_pyserini.encoders.onnx_encoder import OnnxQueryEncoder
 from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.hardware import cpu_flags
 from tour_pyserini.support.java import ensure_java
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 
 ENCODER_BACKENDS = ("auto", "torch", "onnx")
 """What can run a query encoder of the class auto; `auto` is torch."""
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "onnxruntime", "numpy")
+_VECTORS_VERSION = 1  # of kept vectors: change it when an encoder of this package computes them in another way
 
 # Pyserini calls the same class `sentence` for queries and `sentence-transformers` for documents; both names work here.
 QUERY_NAMES = {"sentence-transformers": "sentence"}
@@ -176,7 +180,9 @@ def query_encoder_with_cache(
         "pooling": choice.pooling,
         "l2_norm": choice.l2_norm,
         "backend": "onnx" if backend == "onnx" else "torch",
-        "libraries": [version_of(name) for name in ("torch", "transformers", "tokenizers", "onnxruntime")],
+        "libraries": [version_of(name) for name in _LIBRARIES],
+        "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
+        "version": _VECTORS_VERSION,
     }
     return StoredVectorEncoder(load, identity, path)
 

@@ -77,7 +77,7 @@ class CalibrateRequest(Request):
     cache: str | None = option(
         None, "the score cache (default: scores.sqlite in the cache folder)", group=_MODELS, metavar="FILE"
     )
-    no_cache: bool = option(False, "do not read or write a score cache", group=_MODELS)
+    no_cache: bool = option(False, "do not read or write kept labels and query vectors", group=_MODELS)
 
 
 class CalibrateSummary(NamedTuple):

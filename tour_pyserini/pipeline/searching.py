@@ -173,8 +173,12 @@ def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> Index
 
 
 def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
-    """What identifies the query encoder of a request."""
-    return opener.open(encoder_fingerprint, _encoder_options(request, opener)["spec"])
+    """What identifies the query encoder of a request: its model, and the options that change its vectors."""
+    options = _encoder_options(request, opener)
+    changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm")}
+    changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
+    given = [f"{name}={value!r}" for name, value in changes.items() if value is not None]
+    return " ".join([opener.open(encoder_fingerprint, options["spec"]), *given])
 
 
 def _scale_record(request: SearchRequest, reranker: Any, opener: Opener) -> Any:

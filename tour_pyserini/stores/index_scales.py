@@ -17,7 +17,7 @@ class IndexScale(NamedTuple):
 
     Attributes:
         scale: the factor that puts similarities on the scale of labels.
-        encoder: fingerprint of the query encoder.
+        encoder: fingerprint of the query encoder, and the options that change its vectors.
         reranker: fingerprint of the re-ranker.
         queries: how many queries it was found on.
         labels: how many labels it was found on.
