@@ -158,6 +158,9 @@ def test_pooling_and_norm_are_read_from_the_folder(tmp_path, names, pooling, exp
 def test_weights_may_be_in_a_subfolder(tmp_path):
     folder = modules(tmp_path, *enumerate([("Transformer", "0_Transformer"), P]), pooling={"pooling_mode": "cls"})
     assert read_model_folder(folder).weights == tmp_path / "0_Transformer"
+    # A search gives the pooling and the norm that built its index.
+    for pooling, l2_norm in ((None, None), ("cls", False)):
+        assert choose_encoder(folder, None, pooling, l2_norm).name == str(tmp_path / "0_Transformer")
 
 
 @pytest.mark.parametrize(

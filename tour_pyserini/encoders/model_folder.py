@@ -63,7 +63,7 @@ def choose_encoder(
     if pooling not in (None, "cls", "mean"):
         raise TourError(f"the pooling of the encoder class auto is cls or mean, not {pooling!r}.")
     if pooling is not None and l2_norm is not None:
-        return EncoderChoice(str(folder), True, pooling, l2_norm)
+        return EncoderChoice(str(_module_paths(folder).get("Transformer", folder)), True, pooling, l2_norm)
     declared = read_model_folder(folder)
     return EncoderChoice(
         str(declared.weights), True, pooling or declared.pooling, declared.l2_norm if l2_norm is None else l2_norm
@@ -77,13 +77,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
         >>> read_model_folder(Path("all-MiniLM-L6-v2"))  # doctest: +SKIP
         ModelFolder(weights=PosixPath('all-MiniLM-L6-v2'), pooling='mean', l2_norm=True)
     """
-    if not (folder / "modules.json").is_file():
-        return ModelFolder(folder, "cls", False)
-    modules = _read(folder / "modules.json")
-    try:
-        paths = {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in modules}
-    except (TypeError, KeyError, AttributeError):
-        raise TourError(f"{folder / 'modules.json'} is not a list of modules; download the model again.") from None
+    paths = _module_paths(folder)
     if unknown := paths.keys() - KNOWN_MODULES:
         raise TourError(
             f"the encoder {folder} has a module that Pyserini's encoders do not have ({', '.join(sorted(unknown))}); "
@@ -98,6 +92,17 @@ def fingerprint(folder: Path) -> str:
     files = [path for path in sorted(folder.rglob("*")) if path.suffix in MODEL_FILES and path.is_file()]
     lines = (f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _module_paths(folder: Path) -> dict[str, Path]:
+    """The folders of a model's modules, by the modules' types; none without the file `modules.json`."""
+    if not (folder / "modules.json").is_file():
+        return {}
+    modules = _read(folder / "modules.json")
+    try:
+        return {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in modules}
+    except (TypeError, KeyError, AttributeError):
+        raise TourError(f"{folder / 'modules.json'} is not a list of modules; download the model again.") from None
 
 
 def _pooling(path: Path) -> str:
