@@ -167,6 +167,11 @@ def test_a_wrong_index_is_refused(values, message):
             {"topics": "t", "method": "rocchio", "positives": 3, "rocchio_topk": 4},
             "--positives and --rocchio-topk are two names of one setting",
         ),
+        ({"topics": "t", "prf_method": "rocchio"}, "give --prf-depth too"),
+        (
+            {"topics": "t", "prf_depth": 3, "prf_method": "rocchio", "method": "hard"},
+            "--prf-method rocchio and --method hard contradict each other",
+        ),
     ],
 )
 def test_wrong_flags_are_refused(flags, message):
@@ -180,6 +185,8 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
 
     assert config(**{"prf-depth": 5}) == TourConfig("average", depth=5)
     assert config(**{"prf-depth": 5, "prf-method": "rocchio"}) == TourConfig("rocchio", depth=5)
+    assert config(**{"prf-depth": 5, "prf-method": "rocchio", "method": "rocchio"}) == TourConfig("rocchio", depth=5)
+    assert config(**{"prf-depth": 0, "prf-method": "rocchio"}) == TourConfig()  # as in Pyserini: no feedback
     assert config(**{"prf-depth": 5, "method": "hard"}) == TourConfig("hard", depth=5)
     assert config(method="rocchio", rocchio_topk=4) == TourConfig("rocchio", positives=4)
     assert config(preset="official", depth="7") == TourConfig.preset("official").replace(depth=7)

@@ -212,7 +212,11 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     """
     given = dict(flags)
     preset, path = given.pop("preset", None), given.pop("config", None)
-    prf_depth, prf_method = given.pop("prf_depth", 0), given.pop("prf_method", None) or "avg"
+    if "prf_method" in given and "prf_depth" not in given:
+        raise TourError("--prf-method says how --prf-depth passages are used: give --prf-depth too, or --method.")
+    prf_depth, prf_method = given.pop("prf_depth", 0), given.pop("prf_method", None)
+    if prf_method and given.get("method", PRF_METHODS[prf_method]) != PRF_METHODS[prf_method]:
+        raise TourError(f"--prf-method {prf_method} and --method {given['method']} contradict each other; give one.")
     if prf_depth and "depth" in given:
         raise TourError("--depth and --prf-depth are two names of one setting; give one of them.")
     if preset and path:
@@ -224,7 +228,7 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     if prf_depth:
         given["depth"] = prf_depth
         if not (preset or path):
-            given.setdefault("method", PRF_METHODS[prf_method])
+            given.setdefault("method", PRF_METHODS[prf_method or "avg"])
     if path:
         return TourConfig.load(path).replace(**given)
     return TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
