@@ -85,9 +85,9 @@ class TourPhraseEngine(TourEngine):
         return vectors, {q_id: [self._hit(hit) for hit in hits] for q_id, hits in found.items()}
 
     def _hit(self, hit: Any) -> PhraseHit:
-        place = PhraseSpan.parse(hit.docid)
-        _, text = title_and_text(self.searcher.texts, place)
-        return PhraseHit(*place, text=text[place.begin : place.end], score=hit.score)
+        span = PhraseSpan.parse(hit.docid)
+        _, text = title_and_text(self.searcher.texts, span)
+        return PhraseHit(*span, text=text[span.begin : span.end], score=hit.score)
 
     def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
         with self.costs.stage("search"):
@@ -101,9 +101,9 @@ class TourPhraseEngine(TourEngine):
         return self.searcher.finder.vectors
 
     def _text(self, docid: str) -> str:
-        place = PhraseSpan.parse(docid)
-        title, text = title_and_text(self.searcher.texts, place)
-        return self._shown(title, text, place.begin, place.end)
+        span = PhraseSpan.parse(docid)
+        title, text = title_and_text(self.searcher.texts, span)
+        return self._shown(title, text, span.begin, span.end)
 
     def _by_passage(self, hits: Sequence[PhraseHit]) -> list[Any]:
         """Passages in the order of their first phrases, with its score."""

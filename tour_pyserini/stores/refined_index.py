@@ -6,7 +6,7 @@ from tour_pyserini.core.candidates import Floats, Hits
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.index_vectors import VectorLookup
 
-POOL = 1000
+REORDERED = 1000
 """Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
 
 
@@ -19,7 +19,7 @@ class RefinedIndex:
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d] with exact similarities; see `FaissIndex.search`."""
-        hits = self._index.search(queries, max(k, POOL), threads=threads)
+        hits = self._index.search(queries, max(k, REORDERED), threads=threads)
         similarities = np.full(hits.ids.shape, -np.inf, dtype=np.float32)
         # One query at a time: the vectors of all hits of a batch would take hundreds of megabytes.
         for row, (query, ids) in enumerate(zip(queries, hits.ids, strict=True)):
