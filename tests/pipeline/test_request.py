@@ -12,6 +12,7 @@ from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.methods import METHODS
+from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import IndexRequest, SearchRequest
 from tour_pyserini.pipeline.request import words
@@ -113,7 +114,7 @@ def test_requests_cannot_be_changed_and_are_equal_by_value():
         ({"no_cache": "yes"}, "--no-cache is true or false, not 'yes'"),
         ({"l2_norm": "false"}, "--l2-norm is true or false, not 'false'"),
         ({"pooling": "max"}, "--pooling must be one of cls, mean, last, eos, not 'max'"),
-        ({"output_format": "csv"}, "--output-format must be one of trec, msmarco, kilt, not 'csv'"),
+        ({"output_format": "my-csv"}, f"--output-format must be one of {', '.join(RUN_FORMATS)}, not 'my-csv'"),
         ({"config": "method=hard"}, "config is a TourConfig, not str"),
         ({"cache": "c", "no_cache": True}, "--cache and --no-cache contradict each other"),
         ({"encoder": "e", "encoded_queries": "q"}, "--encoder and --encoded-queries both"),

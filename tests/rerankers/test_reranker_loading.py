@@ -70,7 +70,7 @@ def test_a_file_an_empty_folder_and_a_number_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TourError, match="is a file"):
         load_reranker(tmp_path / "file")
-    with pytest.raises(TourError, match="holds no re-ranker"):
+    with pytest.raises(TourError, match=r"holds no re-ranker: neither config\.json with .*, nor model\.onnx with"):
         load_reranker(tmp_path)
     with pytest.raises(TourError, match="not int"):
         load_reranker(3)
@@ -139,6 +139,16 @@ def test_a_registered_kind_can_restrict_the_back_ends(words_folder):
     assert isinstance(load_reranker(words_folder), WordOverlap)
     for wrong in ({"backend": "onnx"}, {"precision": "int8"}):
         with pytest.raises(TourError, match="only by torch"):
+            load_reranker(words_folder, **wrong)
+
+
+def test_a_kind_can_need_no_back_end(words_folder):
+    kind = WordOverlapKind()
+    kind.BACKENDS = ()
+    register_reranker_kind("word-overlap", kind)
+    assert isinstance(load_reranker(words_folder), WordOverlap)
+    for wrong in ({"backend": "torch"}, {"precision": "int8"}):
+        with pytest.raises(TourError, match="because it needs no back end; choose none"):
             load_reranker(words_folder, **wrong)
 
 

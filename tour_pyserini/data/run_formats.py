@@ -29,8 +29,13 @@ OpenWriter = Callable[..., RunWriter]
 tag, and the topics by id (None if unknown)."""
 
 
-_formats: dict[str, OpenWriter] = {"trec": TrecWriter, "msmarco": MsMarcoWriter, "kilt": kilt_writer}
-# To add a format, write a writer in a new file, as in data/run_writers.py, and add it above.
+_formats: dict[str, OpenWriter] = {
+    "trec": TrecWriter,
+    "msmarco": MsMarcoWriter,
+    "kilt": kilt_writer,
+}
+# To add a format, write a writer in a new file (a subclass of `TextWriter` in data/run_writers.py, if the format has
+# lines), import it, and add a line above.
 
 RUN_FORMATS: Mapping[str, OpenWriter] = MappingProxyType(_formats)
 """The function that opens a writer, by the name of the format; `--output-format` has these names."""
@@ -62,7 +67,7 @@ def register_run_format(name: str, open_writer: OpenWriter) -> None:
                 for rank, hit in enumerate(hits[: self.hits], start=1):
                     self.file.write(f"{topic},{hit.docid},{rank},{hit.score}\n")
 
-        register_run_format("csv", CsvWriter)
+        register_run_format("my-csv", CsvWriter)
     """
     if not isinstance(name, str) or name.split() != [name]:
         raise TourError(f"{name!r} cannot name a run format; use one word.")

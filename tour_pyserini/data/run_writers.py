@@ -7,8 +7,8 @@ from typing import IO, Any, Self
 from tour_pyserini.support.java import ensure_java
 
 
-class _TextWriter:
-    """Opens and closes the file, and numbers the hits of a topic."""
+class TextWriter:
+    """Opens and closes the file, and numbers the hits of a topic; a format of lines adds `write`."""
 
     _file: IO[str]
 
@@ -27,7 +27,7 @@ class _TextWriter:
         return ((rank, hit.docid.strip(), hit.score) for rank, hit in enumerate(hits[: self._hits], start=1))
 
 
-class TrecWriter(_TextWriter):
+class TrecWriter(TextWriter):
     """Writes lines `topic Q0 docid rank score tag`."""
 
     def write(self, topic: Any, hits: Sequence[Any]) -> None:
@@ -36,7 +36,7 @@ class TrecWriter(_TextWriter):
             self._file.write(f"{topic} Q0 {docid} {rank} {score:.6f} {self._tag}\n")
 
 
-class MsMarcoWriter(_TextWriter):
+class MsMarcoWriter(TextWriter):
     """Writes lines `topic docid rank`, separated by tabs."""
 
     def write(self, topic: Any, hits: Sequence[Any]) -> None:

@@ -15,6 +15,7 @@ from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("onnx",)
+FILES = "model.onnx with tokenizer.json"
 
 
 def accepts(folder: Path) -> bool:

@@ -18,8 +18,11 @@ from tour_pyserini.support.checkpoints import download_checkpoint
 class RerankerKind(Protocol):
     """A module or object that recognises one kind of model folder and loads it.
 
-    One attribute is optional: `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind.
-    `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
+    Two attributes are optional:
+
+    - `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind; empty if it needs none.
+      `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
+    - `FILES: str`, what such a folder holds, for the message about a folder of no kind.
     """
 
     def accepts(self, folder: Path) -> bool:
@@ -39,7 +42,7 @@ BUILT_IN_KINDS: Mapping[str, RerankerKind] = MappingProxyType(
         "onnx": onnx_folder,
     }
 )
-"""Tried in this order. To add a kind, write a module with `accepts` and `load` and add a line here."""
+"""Tried in this order. To add a kind, write a module with `accepts` and `load` and add a line here and its import."""
 
 _registered_kinds: dict[str, RerankerKind] = {}
 
@@ -105,11 +108,10 @@ def load_reranker(
                     "which has no predict; its load must return a re-ranker."
                 )
             return reranker
-    others = f", nor a folder of the registered kinds {', '.join(_registered_kinds)}" if _registered_kinds else ""
-    raise TourError(
-        f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), "
-        f"nor model.onnx with tokenizer.json{others}."
-    )
+    missing = [kind.FILES for kind in BUILT_IN_KINDS.values() if hasattr(kind, "FILES")]
+    if _registered_kinds:
+        missing.append(f"a folder of the registered kinds {', '.join(_registered_kinds)}")
+    raise TourError(f"{folder} holds no re-ranker: neither {', nor '.join(missing)}.")
 
 
 def register_reranker_kind(name: str, kind: RerankerKind) -> None:
@@ -151,7 +153,8 @@ def _check_backend(kind: RerankerKind, options: Options, name: str) -> None:
     wanted = "onnx" if options.precision == "int8" else options.backend
     if backends is not None and wanted not in ("auto", *backends):
         precision = " in int8" if options.precision == "int8" else ""
-        raise TourError(f"{name} cannot be run by {wanted}{precision}, only by {' or '.join(backends)}.")
+        instead = f"only by {' or '.join(backends)}" if backends else "because it needs no back end; choose none"
+        raise TourError(f"{name} cannot be run by {wanted}{precision}, {instead}.")
 
 
 def has_registered_kinds() -> bool:

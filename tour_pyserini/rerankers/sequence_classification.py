@@ -16,6 +16,7 @@ from tour_pyserini.support.checkpoints import (
 )
 
 BACKENDS: tuple[str, ...] = ("onnx", "torch")
+FILES = "config.json with weights (*.safetensors)"  # of the other kinds of checkpoints too
 
 
 def accepts(folder: Path) -> bool:
