@@ -18,18 +18,38 @@ def test_the_scale_of_a_collection_is_the_slope_within_queries():
 
 
 def test_the_scale_of_one_query_by_hand():
-    # z and s are proportional, so the correlation is 1 with a weight of 2 candidates against 0.4 with a weight of 20.
-    z, s = np.array([[1.0, 3.0]]), np.array([[10.0, 14.0]])
-    expected = (2 * 1 + 20 * 0.4) / 22 * 2.0
+    # Similarities around 0.65 have the prior slope 27, which counts for 30 candidates with a variance of 0.04 squared.
+    z, s = np.array([[0.64, 0.66]]), np.array([[1.0, 4.0]])
+    level = np.sqrt((0.64**2 + 0.66**2) / 2) / 0.65
+    weight, prior = 30 * (0.04 * level) ** 2, 27 / level
+    z_z, z_s = 2 * 0.01**2, 2 * 0.01 * 1.5
+    expected = (weight * prior + z_s) / (weight + z_z)
     assert scale_of_each(moments(z, s, z > 0)) == pytest.approx([expected])
+    assert 27 < expected < 30
 
 
 @given(st.integers(0, 1000), st.floats(0.01, 100), st.floats(0.01, 100))
 def test_it_follows_the_units_of_similarities_and_labels(seed, stretch, worth):
     z, s, mask = drawn(seed, 5)
-    plain, other = moments(z, s, mask), moments(stretch * z, worth * s + 7, mask)
-    assert scale_of_each(other) == pytest.approx(scale_of_each(plain) * worth / stretch)
-    assert scale_of_all(other) == pytest.approx(scale_of_all(plain) * worth / stretch)
+    plain, other = moments(z, s, mask), moments(stretch * z, s + 7, mask)
+    assert scale_of_each(other) == pytest.approx(scale_of_each(plain) / stretch)
+    assert scale_of_all(moments(stretch * z, worth * s + 7, mask)) == pytest.approx(
+        scale_of_all(plain) * worth / stretch
+    )
+
+
+@pytest.mark.parametrize("worth", [1e-3, 1e3])
+def test_labels_that_are_no_logits_bring_their_own_unit(worth):
+    z, s, mask = drawn(0, 5)
+    plain, other = scale_of_each(moments(z, s, mask)), scale_of_each(moments(z, worth * s, mask))
+    assert (other > 0.05 * worth * plain).all() and (other < 20 * worth * plain).all()
+
+
+@pytest.mark.parametrize("labels", [[[2.0]], [[2.0, 2.0, 2.0]]])
+def test_without_different_labels_the_prior_is_the_scale(labels):
+    labels = np.array(labels)
+    z = np.full(labels.shape, 0.65)
+    assert scale_of_each(moments(z, labels, z > 0)) == pytest.approx([27.0])
 
 
 @given(st.integers(0, 1000))
@@ -56,9 +76,9 @@ def test_a_reranker_that_contradicts_the_retriever_leaves_it_some_weight():
 
 def test_similarities_stay_as_they_are_where_nothing_can_be_found():
     one = np.ones((1, 1))
-    assert scale_of_each(moments(one, one, one > 0)).tolist() == [1.0]
-    assert scale_of_each(moments(np.ones((1, 5)), np.arange(5.0)[None], np.ones((1, 5), dtype=bool))).tolist() == [1.0]
+    assert scale_of_each(moments(0 * one, one, one > 0)).tolist() == [1.0]
     assert scale_of_each(moments(one, one, one < 0)).tolist() == [1.0]
+    assert scale_of_all(moments(one, one, one > 0)) == 1.0
 
 
 @pytest.mark.parametrize("value", [0.1, 0.7, -11.3, 1 / 3])
@@ -66,5 +86,5 @@ def test_equal_values_are_equal_whatever_rounding_makes_of_their_mean(value):
     equal, others, mask = np.full((1, 3), value), np.array([[0.9, 0.7, 0.5]]), np.ones((1, 3), dtype=bool)
     nearly = equal * (1 + 1e-8 * np.arange(3))
     for same in (equal, nearly):
-        assert scale_of_each(moments(same, others, mask)).tolist() == [1.0]
-        assert scale_of_each(moments(others, same, mask)).tolist() == [1.0]
+        assert (moments(same, others, mask).z_z, moments(others, same, mask).s_s) == (0, 0)
+        assert scale_of_all(moments(same, others, mask)) == scale_of_all(moments(others, same, mask)) == 1.0
