@@ -12,6 +12,7 @@ import numpy as np
 from tour_pyserini.core.calibration import Moments, moments, scale_of_all
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import Round
+from tour_pyserini.data import demo_collection
 from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.data.text_spans import sentence_offsets
 from tour_pyserini.data.texts import open_texts
@@ -135,7 +136,8 @@ def _search_request(request: CalibrateRequest) -> SearchRequest:
 def _queries(request: CalibrateRequest, opener: Opener) -> tuple[list[str], list[str], str]:
     """Ids and texts of the queries, and where they come from."""
     if request.topics is not None:
-        topics = [(str(id_), query) for id_, query in read_topics(request.topics)]
+        given = demo_collection.QUERIES if request.topics == "demo" else request.topics
+        topics = [(str(id_), query) for id_, query in read_topics(given)]
         chosen = topics[:: max(1, len(topics) // request.queries)][: request.queries]
         source = f"{len(chosen)} topics of {request.topics}"
     else:
