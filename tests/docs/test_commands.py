@@ -96,9 +96,9 @@ def folder(tmp_path, monkeypatch, cache):
     qrels = [header, *(line for line in judgements if line.split("\t")[0] in asked)]
     run = "".join(f"{qid} Q0 a00{rank} {rank} {9 - rank} made\n" for qid in sorted(asked) for rank in range(1, 9))
     files = {
-        **{f"{name}/corpus.jsonl": corpus for name in ("scifact", "vaswani", "nq-wiki", "squad-slice", "demo")},
-        **{f"{name}/queries.jsonl": queries for name in ("scifact", "vaswani", "demo")},
-        **{f"{name}/qrels/test.tsv": qrels for name in ("scifact", "vaswani")},
+        **{f"{name}/corpus.jsonl": corpus for name in ("scifact", "cacm", "vaswani", "nq-wiki", "squad-slice", "demo")},
+        **{f"{name}/queries.jsonl": queries for name in ("scifact", "cacm", "vaswani", "demo")},
+        **{f"{name}/qrels/test.tsv": qrels for name in ("scifact", "cacm", "vaswani")},
         **{f"nq-wiki/queries.nq-{split}.jsonl": queries for split in ("test", "dev")},
         "squad-slice/questions_answers.jsonl": queries,
         "demo/qrels.tsv": qrels,
