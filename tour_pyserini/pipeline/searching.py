@@ -77,13 +77,14 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     if judged is not None:
         topics = judged_only(topics, judged, source=str(request.qrels))
     reranker = open_reranker(request, opener) if request.config.method_class.needs_labels else None
+    scale = None if phrases else stored_scale(request, reranker, opener)
     kept: list[Batch] = []
     with _open_file(request.trace) as trace, _open_file(request.predictions) as predictions:
         searcher: TourEngine
         if phrases:
             searcher = tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
         else:
-            searcher = tour_engine(request, reranker, trace=trace, opener=opener)
+            searcher = tour_engine(request, reranker, scale=scale, trace=trace, opener=opener)
         write_run(
             _batches(searcher, topics, request, kept, reranker=reranker, progress=progress),
             request.output,
@@ -100,7 +101,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         config=request.config,
         files={"topics": request.topics, "index": request.index, "corpus": request.corpus, "qrels": request.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={"similarity_scale": _scale_record(request, reranker, opener)},
+        found={"similarity_scale": _scale_record(request, scale)},
         costs=searcher.costs,
     )
     return RunSummary(Path(request.output), request.config, searcher.costs)
@@ -181,18 +182,18 @@ def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
     return " ".join([opener.open(encoder_fingerprint, options["spec"]), *given])
 
 
-def _scale_record(request: SearchRequest, reranker: Any, opener: Opener) -> Any:
+def _scale_record(request: SearchRequest, scale: IndexScale | None) -> Any:
     """Where the scale of similarities came from, for the record."""
     if not request.config.calibrates:
         return request.config.similarity_scale
-    stored = stored_scale(request, reranker, opener)
-    return stored._asdict() if stored else "found for each query, from its own labels"
+    return scale._asdict() if scale else "found for each query, from its own labels"
 
 
 def tour_engine(
     request: SearchRequest,
     reranker: Any,
     *,
+    scale: IndexScale | None = None,
     trace: IO[str] | None = None,
     observe: Observer | None = None,
     opener: Opener,
@@ -211,7 +212,6 @@ def tour_engine(
     if trace:
         labelled = request.config.method_class.needs_labels
         observe = Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors)
-    scale = stored_scale(request, reranker, opener)
     return TourEngine(
         inner,
         reranker,
