@@ -25,6 +25,7 @@ from tour_pyserini.pipeline.searching import open_reranker, query_encoder_finger
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.stores.index_scales import IndexScale, write_scale
 from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.devices import DTYPES
 
 # Groups of flags in --help.
 _INPUT, _MODELS = "what is calibrated", "models"
@@ -67,6 +68,13 @@ class CalibrateRequest(Request):
     )
     query_prefix: str | None = option(None, "put before each query when it is encoded", group=_MODELS, metavar="TEXT")
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_MODELS)
+    dtype: str = option(
+        "auto",
+        "numbers that models compute with; auto: float32 on a CPU, what a model's files say on a GPU",
+        group=_MODELS,
+        choices=DTYPES,
+    )
+    trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=_MODELS)
     reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
         "default", "a cross-encoder's name or folder, or `default`", group=_MODELS
     )

@@ -12,6 +12,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
+from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256
 PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
@@ -108,6 +109,13 @@ class SearchRequest(Request):
         None, "vectors of queries instead of an encoder: a folder or a name", group=_WORK, metavar="DIR"
     )
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_WORK)
+    dtype: str = option(
+        "auto",
+        "numbers that models compute with; auto: float32 on a CPU, what a model's files say on a GPU",
+        group=_WORK,
+        choices=DTYPES,
+    )
+    trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=_WORK)
 
     reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
         "default", "a cross-encoder's name or folder, or `default` (ms-marco-MiniLM-L-12-v2)", group=_LABELS
