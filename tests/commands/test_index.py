@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from indexing import ROOT, flags, started, write_corpus
+from index_commands import ROOT, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.cli.command import run

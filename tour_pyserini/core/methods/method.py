@@ -48,6 +48,19 @@ class Method(ABC):
         self.start = queries
         self.rounds = rounds
 
+    @classmethod
+    def unused_settings(cls) -> set[str]:
+        """The settings that all methods share and that change nothing for this one."""
+        unused = set()
+        if not cls.updates_query:
+            unused |= {"iterations", "early_stopping", "final_list"}
+        if not cls.needs_labels:
+            unused |= {"budget", "score_weight", "early_stopping", "similarity_scale", "calibrate"}
+            unused |= {"final_list", "aggregation"}
+        if cls.keeps_labels:  # it ranks everything on the scale of labels
+            unused |= {"final_list", "aggregation"}
+        return unused | ({"depth"} if not (cls.updates_query or cls.needs_labels) else set())
+
     @abstractmethod
     def target(self, candidates: Candidates) -> Floats:
         """The distribution T, [a, k], that the rule moves the queries towards."""
