@@ -2,7 +2,8 @@
 """Show the path of one query as a self-contained HTML page.
 
 The lists of each round and the final list (--run) stand side by side, with scores, what was new and what is relevant.
-With a trace that holds query vectors (search --trace-vectors) and an index with exact vectors, the page also shows how the query moved.
+With a trace that holds query vectors (search --trace-vectors) and an index with exact vectors, the page also shows how
+the query moved.
 """
 
 import argparse

@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
+from tour_pyserini.evaluation.query_path import FinalHit, PathRound
 from tour_pyserini.support.files import atomic_replace
 
-WORDS = 30  # characters of a passage in a box
+LINE, LINES = 38, 2  # characters of a line, and lines of a passage in a box
 _RELEVANT, _OTHER, _MUTED = "#b03024", "#5d6d7e", "#f2f4f6"
 _LEGEND = (
-    "Each column is one retrieval: the passages most similar to the query's vector, best first. Between columns the "
-    "vector is updated. The number is the re-ranker's score of the passage: the higher, the better it answers, in the "
-    "re-ranker's opinion. Filled: the update moves the query towards this passage. Red: judged relevant, which the "
-    "method does not know. A line follows a passage from one column to the next. The last column is what the search "
-    "returns: similarities and the re-ranker's scores combined."
+    "A column shows the passages looked at so far, those first that are most similar to the query's vector. "
+    "Between two columns the vector is updated, which finds new passages. The number is the re-ranker's score of "
+    "the passage: the higher, the better it answers, in the re-ranker's opinion. Filled: the update moves the "
+    "query towards this passage. Red: judged relevant, which the method does not know. A line follows a passage "
+    "from one column to the next. The last column is what the search returns: similarities and the re-ranker's "
+    "scores combined."
 )
 
 
@@ -51,14 +52,14 @@ def draw(
     names = [_column_name(t, path_round) for t, path_round in enumerate(path)] + (["final list"] if final else [])
     deepest = max(len(column) for column in columns)
     width = 1.0 + 2.6 * len(columns)
-    wrapped = textwrap.fill(_LEGEND, round(13.5 * width))
+    wrapped = textwrap.fill(_LEGEND, round(17 * width))
     legend_height = 0.17 * (wrapped.count("\n") + 1)
-    figure, axes = pyplot.subplots(figsize=(width, 1.3 + legend_height + 0.34 * deepest), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(width, 1.3 + legend_height + 0.46 * deepest), layout="constrained")
     for number, column in enumerate(columns):
         after = columns[number + 1] if number + 1 < len(columns) else {}
         for docid, (rank, value, filled) in column.items():
             color = _RELEVANT if docid in relevant else _OTHER
-            _draw_box(axes, number, rank, first_words(texts[docid], WORDS), value, color, filled)
+            _draw_box(axes, number, rank, _words(texts[docid]), value, color, filled)
             if docid in after:
                 line = {"lw": 2.2, "alpha": 1} if docid in relevant else {"lw": 1, "alpha": 0.5}
                 axes.plot([number + 0.46, number + 0.54], [rank, after[docid][0]], color=color, zorder=1, **line)
@@ -94,6 +95,11 @@ def _column_name(t: int, path_round: PathRound) -> str:
     return f"{name}\nstops: {path_round.stop_reason}" if path_round.stop_reason else name
 
 
+def _words(text: str) -> str:
+    """The first words of a passage in the lines of a box."""
+    return "\n".join(textwrap.wrap(" ".join(text.split()), LINE, max_lines=LINES, placeholder=" ..."))
+
+
 def _draw_box(axes: Any, column: int, rank: int, words: str, value: float, color: str, filled: bool) -> None:
     from matplotlib.patches import Rectangle
 
@@ -101,4 +107,4 @@ def _draw_box(axes: Any, column: int, rank: int, words: str, value: float, color
     axes.add_patch(Rectangle((column - 0.46, rank - 0.4), 0.92, 0.8, facecolor=face, edgecolor=color, lw=1, zorder=2))
     style = {"va": "center", "fontsize": 7.5, "color": "white" if filled else color, "zorder": 3}
     axes.text(column - 0.44, rank, words, ha="left", **style)
-    axes.text(column + 0.44, rank, "–" if math.isnan(value) else f"{value:.1f}", ha="right", **style)
+    axes.text(column + 0.44, rank, "–" if math.isnan(value) else f"{value:.1f}", ha="right", **style | {"fontsize": 8})
