@@ -30,7 +30,9 @@ _KEPT_FIELDS = ("config", "algorithm", "versions", "models", "costs")
 _digests: dict[tuple[Path, int, int], str] = {}
 
 
-def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], answers: int = 0) -> None:
+def pack(
+    run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], command: str = "", answers: int = 0
+) -> None:
     """Compress a run that a search made, write its record beside it, and remove the originals.
 
     Args:
@@ -38,10 +40,12 @@ def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], 
         output: the compressed run; the same content gives the same bytes.
         settings: how the run was made, for `is_current`.
         inputs: the files it was made from, by role.
+        command: the command line that makes the run again.
         answers: how many predicted answers of each question are kept in the record.
     """
     made = json.loads(record_path(run).read_text(encoding="utf-8"))
-    record = {"settings": settings, "files": digests(inputs), **{key: made[key] for key in _KEPT_FIELDS if key in made}}
+    kept = {key: made[key] for key in _KEPT_FIELDS if key in made}
+    record = {"settings": settings, "command": command, "files": digests(inputs), **kept}
     predictions = predictions_path(run)
     if answers:
         record["answers_kept"] = answers
