@@ -1,6 +1,7 @@
 """Vectors, texts and functions of a user's program, as the searcher needs them."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -149,6 +150,6 @@ def _named_texts(texts: Any, docids: list[Any] | None, size: int) -> tuple[list[
         passages = dict(zip(map(str, names), listed, strict=True))
     ids = [str(name) for name in names]
     if len(set(ids)) != size:
-        twice = next(id_ for position, id_ in enumerate(ids) if id_ in ids[:position])
+        twice = Counter(ids).most_common(1)[0][0]
         raise TourError(f"the docid {twice!r} is given twice; docids must be unique.")
     return ids, passages
