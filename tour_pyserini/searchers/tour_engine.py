@@ -1,8 +1,8 @@
 """TouR over an index: encode queries, optimise them, rank. Nothing here needs Pyserini or Java."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +19,11 @@ from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.index_vectors import IndexVectors
+from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import RefinedIndex
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.costs import Costs
 
@@ -30,21 +31,6 @@ log = logging.getLogger(__name__)
 
 Observer = Callable[[Round, Sequence[str]], None]
 """Called after each round of a batch with what happened and the query ids of the batch."""
-
-
-@dataclass
-class Hit:
-    """A document that was found."""
-
-    docid: str
-    score: float
-
-
-@dataclass
-class VectorHit(Hit):
-    """A document that was found, with its vector [d]."""
-
-    vectors: Floats
 
 
 class TourEngine:
@@ -75,7 +61,7 @@ class TourEngine:
         *,
         vectors: Any = None,
         remove_query: bool = False,
-        scale: float | None = None,
+        scale: float | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Set up the search.
@@ -88,14 +74,12 @@ class TourEngine:
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
             remove_query: never retrieve the document whose docid is the query's id.
-            scale: the factor that puts similarities on the scale of labels, as `calibrate` finds it for an index; None:
-                each query finds its own, from its own labels.
+            scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
+                stored it beside; None: each query finds its own, from its own labels.
             observe: called after each round of a batch, with the query ids of the batch.
         """
-        if scale is not None and not (isinstance(scale, int | float) and 0 < scale < float("inf")):
-            raise TourError(f"scale must be a number above 0, not {scale!r}.")
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
-            raise TourError(f"{type(self).__name__} wraps a FaissSearcher, not {type(searcher).__name__}.")
+            raise TourError(f"TouR searches with a FaissSearcher, not {type(searcher).__name__}.")
         if not isinstance(config, TourConfig | None):
             raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
         self.searcher = searcher
@@ -106,16 +90,14 @@ class TourEngine:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else None
         self._reranker = load_reranker(reranker) if method.needs_labels else None
-        index = FaissIndex(searcher.index)
+        self._scale = given_scale(scale, reranker=getattr(self._reranker, "fingerprint", None))
+        self._store = as_store(searcher.index)
         self._vectors = self._open_vectors(vectors) if self.config.rounds else None
         # Hits of a compressed index are put in exact order if exact vectors are stored; no passage is encoded for it.
-        refined = (
-            method.keeps_labels and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
-        )
-        self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
+        refined = method.keeps_labels and isinstance(self._vectors, EncodedCorpus) and not self._store.exact
+        self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
         self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query else {}
         self._observe = observe
-        self._scale = scale
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -217,19 +199,19 @@ class TourEngine:
         return outcome
 
     def _open_vectors(self, spec: Any) -> Vectors:
-        docids, index = self.searcher.docids, self.searcher.index
+        docids, store = self.searcher.docids, self._store
         if hasattr(spec, "encode") and not isinstance(spec, str):
             if self._texts is None:
                 raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
-            return PassageVectors(spec, docids=docids, texts=self._texts, dimension=index.d)
-        return open_vectors(spec, index=index, docids=docids)
+            return PassageVectors(spec, docids=docids, texts=self._texts, dimension=store.dimension)
+        return open_vectors(spec, store=store, docids=docids)
 
     def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
         """The hits [n, k] without each query's own document, if it has one."""
         with self.costs.stage("search"):
             if not (own >= 0).any():
-                return self._index.search(vectors, k, threads=threads)
-            hits = self._index.search(vectors, k + 1, threads=threads)
+                return self._retrieve(vectors, k, threads=threads)
+            hits = self._retrieve(vectors, k + 1, threads=threads)
             # A stable sort on "is the query's own document" moves it to the end, where the extra column is cut off.
             order = np.argsort(hits.ids == own[:, None], axis=1, kind="stable")
             ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
@@ -266,14 +248,14 @@ class TourEngine:
 
     def _plain(self, ranking: Ranking) -> list[Any]:
         return [
-            self.hit_class(self._docid(id_), score)
+            self.hit_class(self._docid(id_), score, texts=self._texts)
             for id_, score in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
         ]
 
     def _with_vectors(self, ranking: Ranking) -> list[Any]:
         fetch = self._vectors or self._open_vectors(None)
         return [
-            self.vector_hit_class(hit.docid, hit.score, vector)
+            self.vector_hit_class(hit.docid, hit.score, vector, texts=self._texts)
             for hit, vector in zip(self._plain(ranking), fetch(ranking.ids), strict=True)
         ]
 
