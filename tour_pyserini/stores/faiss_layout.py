@@ -89,8 +89,10 @@ class _Walk:
         trained, metric = self.number("u1"), self.number("<i4")
         if metric > 1:
             self.take(1, "<f4")
-        if not 0 < d <= _LARGEST_DIMENSION or not 0 <= ntotal < 2**40 or trained > 1 or not 0 <= metric < 64:
+        if not 0 < d <= _LARGEST_DIMENSION or not 0 <= ntotal < 2**40 or not 0 <= metric < 64:
             raise ValueError(f"its header is damaged ({ntotal} vectors of {d} dimensions)")
+        if trained != 1:
+            raise ValueError("it is not trained")
         return _Header(d, ntotal)
 
     def flat(self, header: _Header, depth: int) -> None:
