@@ -18,6 +18,7 @@ from tour_pyserini.evaluation.answer_matching import (
     matcher_for,
     warn_about_unusable_answers,
 )
+from tour_pyserini.support.processes import end_with_parent
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -189,6 +190,7 @@ _matcher: Matcher  # set in each worker process
 
 def _start_worker(answers: Sequence[Sequence[str]], regex: bool) -> None:
     global _matcher
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which then ends the pool
     _matcher = matcher_for(answers, regex=regex)
 

@@ -86,6 +86,8 @@ def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
         value = os.fspath(value)
     elif kind in _TEXT and is_number:
         value = str(value)  # YAML reads `context: 3` as a number
+    if isinstance(value, str) and "\0" in value:
+        raise TourError(f"{flag} has NUL in {value!r:.200}, which no name can contain.")
     choices = item.metadata.get("choices", ())
     for word in value if isinstance(value, tuple) else (value,):
         if choices and word not in choices:

@@ -127,9 +127,9 @@ def _open_existing(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         if isinstance(error, sqlite3.DatabaseError) and is_damage(error):
             raise _damaged(path, str(error)) from error
-        raise TourError(
-            f"the score cache {path} cannot be used ({error}); try again when no other process uses it."
-        ) from error
+        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        what = "make room on the disk" if full else "try again when no other process uses it"
+        raise TourError(f"the score cache {path} cannot be used ({error}); {what}.") from error
 
 
 def _damaged(path: Path, what: str) -> TourError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.flat_search import FlatSearch
 from tour_pyserini.stores.index_vectors import IndexVectors
 from tour_pyserini.support.devices import faiss_threads
@@ -69,8 +69,16 @@ class FaissIndex:
         Returns:
             ids and similarities [n, min(k, size)], padded with -1 and minus infinity if fewer were found.
         """
-        with faiss_threads(threads):
-            return self._search(queries, k)
+        try:
+            with faiss_threads(threads):
+                hits = self._search(queries, k)
+        except RuntimeError as error:
+            raise TourError(f"FAISS cannot search the index ({first_line(error):.200}); build it again.") from error
+        if hits.ids.size and int(hits.ids.max()) >= self._index.ntotal:
+            raise TourError("the index is damaged: it gives ids outside its vectors; build it again.")
+        if np.isnan(hits.similarities).any():
+            raise TourError("the index gives similarities that are NaN: its vectors are damaged; build it again.")
+        return hits
 
     def _search(self, queries: Floats, k: int) -> Hits:
         vectors = np.ascontiguousarray(queries, dtype=np.float32)

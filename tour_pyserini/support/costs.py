@@ -1,9 +1,12 @@
 """Count the work of a run and measure its time."""
 
+import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 
 @dataclass
@@ -29,6 +32,24 @@ class Costs:
     def __post_init__(self) -> None:
         self._within = 0.0  # seconds of the stages inside the current one
 
+    @classmethod
+    def from_record(cls, values: Any) -> Self:
+        """The costs in a record.
+
+        Raises:
+            ValueError: if they are not counts and seconds.
+        """
+        names = {item.name for item in dataclasses.fields(cls)}
+        if not isinstance(values, dict) or not values.keys() <= names:
+            raise ValueError("its costs are not counts and seconds")
+        for name, value in values.items():
+            numbers = list(value.values()) if name == "seconds" and isinstance(value, dict) else [value]
+            if name != "seconds" and not isinstance(value, int):
+                numbers = [math.nan]
+            if not all(_is_amount(number) for number in numbers):
+                raise ValueError(f"its costs have {name} that cannot be counted")
+        return cls(**values)
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the time of the block to a stage, without the time of stages inside the block."""
@@ -49,3 +70,8 @@ class Costs:
             f"{self.pairs} pairs labelled: {self.scored} scored, {self.pairs - self.scored} from the cache; "
             f"{self.reused} labels used again; {sum(self.seconds.values()):.1f} s ({by_stage})"
         )
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether a value is a number from 0 to 10^15."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e15
