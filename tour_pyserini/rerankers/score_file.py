@@ -1,13 +1,16 @@
 """The SQLite file of a score cache: its layout, connections to it, and how a damaged file is detected and moved away.
 
-Layout 2 has two tables. `scores` holds a raw logit and the number of a model for each key of 16 bytes. `models` holds
-the fingerprint, the name and the first and last use of each model. Model 0 stands for scores from layout 1, which did
-not record the model.
+Layout 3 has two tables. `scores` holds a raw logit and the number of a model for each key of 16 bytes. `models` holds
+the fingerprint, the name and the first and last use of each model. Each row of both has a checksum of its other
+columns. Model 0 stands for scores from layout 1, which did not record the model; layout 2 had no checksums.
 """
 
+import json
 import logging
 import sqlite3
+import struct
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,20 +20,25 @@ from tour_pyserini.errors import TourError
 log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x546F7552  # "TouR"; databases of other programs are recognised by it and refused
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 KEY_BYTES = 16
 UNKNOWN_MODEL = 0  # number of the model of scores whose model was not recorded
 LOCK_TIMEOUT = 60.0  # seconds to wait for another process
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a score file in write-ahead mode. A missing file is created; a file of layout 1 is upgraded.
+    """Open a score file in write-ahead mode. A missing file is created; a file of an earlier layout is upgraded.
+
+    The connection has the SQL functions `score_checksum(key, logit, model)` and `model_checksum(id, fingerprint, name,
+    first_used, last_used)`.
 
     Raises:
         TourError: when the file is a database of another program or has an unknown layout.
         sqlite3.Error: when it cannot be opened.
     """
     connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection.create_function("score_checksum", 3, score_checksum, deterministic=True)
+    connection.create_function("model_checksum", 5, model_checksum, deterministic=True)
     try:
         with transaction(connection):
             _ensure_layout(connection, path)
@@ -55,6 +63,18 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
+def score_checksum(key: object, logit: object, model: object) -> int | None:
+    """A checksum of a score, or None for values that no score has."""
+    if not (isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)):
+        return None
+    return zlib.crc32(key + struct.pack("<dq", logit + 0.0, model))  # SQLite stores -0.0 as 0.0
+
+
+def model_checksum(*columns: object) -> int:
+    """A checksum of a model's other columns."""
+    return zlib.crc32(json.dumps(columns, default=repr).encode())
+
+
 def inode(path: Path) -> int | None:
     """The inode number of a file, or None if it does not exist; it changes when the file is replaced."""
     try:
@@ -64,8 +84,13 @@ def inode(path: Path) -> int | None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error means that the content of the file is damaged."""
-    return _error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    """Whether an error means that the content of the file is damaged; SQLITE_ERROR: it lacks a table or a column."""
+    return _error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether an error means that another process uses the file."""
+    return _error_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def move_damaged(path: Path, damaged_inode: int | None, error: sqlite3.Error) -> None:
@@ -105,10 +130,13 @@ def _ensure_layout(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL) WITHOUT ROWID")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _upgrade_to_layout_2(connection)
+        _upgrade_to_layout_3(connection)
     elif owner != APPLICATION_ID or "scores" not in tables:
         raise TourError(f"{path} is a database of another program; give another path for the score cache.")
-    elif version == 1:
-        _upgrade_to_layout_2(connection)
+    elif version in (1, 2):
+        if version == 1:
+            _upgrade_to_layout_2(connection)
+        _upgrade_to_layout_3(connection)
     elif version != LAYOUT_VERSION:
         raise TourError(
             f"the score cache {path} has layout {version}, but this version reads layout {LAYOUT_VERSION}; "
@@ -125,6 +153,13 @@ def _upgrade_to_layout_2(connection: sqlite3.Connection) -> None:
     now = int(time.time())
     connection.execute("INSERT INTO models VALUES (?, '', '', ?, ?)", (UNKNOWN_MODEL, now, now))
     connection.execute(f"ALTER TABLE scores ADD COLUMN model INTEGER NOT NULL DEFAULT {UNKNOWN_MODEL}")
+
+
+def _upgrade_to_layout_3(connection: sqlite3.Connection) -> None:
+    """Add a checksum to each row; every score stays."""
+    for table, columns in (("scores", "key, logit, model"), ("models", "id, fingerprint, name, first_used, last_used")):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+        connection.execute(f"UPDATE {table} SET checksum = ifnull({table[:-1]}_checksum({columns}), 0)")
     connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
 
 
@@ -136,7 +171,7 @@ def _enable_write_ahead(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if _error_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 

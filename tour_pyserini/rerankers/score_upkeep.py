@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.score_file import KEY_BYTES, UNKNOWN_MODEL, connect, is_damage, transaction
+from tour_pyserini.rerankers.score_file import KEY_BYTES, UNKNOWN_MODEL, connect, is_busy, is_damage, transaction
 from tour_pyserini.support.files import atomic_write, check_output
 
 log = logging.getLogger(__name__)
@@ -20,10 +20,13 @@ UNKNOWN = "unknown"
 """The name under which users choose scores whose model was not recorded."""
 
 _SECONDS_PER_DAY = 86_400
+_MODEL_COLUMNS = "id, fingerprint, name, first_used, last_used"
 _FAULTS = {
-    f"keys that do not have {KEY_BYTES} bytes": f"typeof(key) <> 'blob' OR length(key) <> {KEY_BYTES}",
-    "scores that are not finite": "typeof(logit) <> 'real' OR abs(logit) > 1.7976931348623157e308",
-    "scores without a model": "model NOT IN (SELECT id FROM models)",
+    f"keys that do not have {KEY_BYTES} bytes": f"scores WHERE typeof(key) <> 'blob' OR length(key) <> {KEY_BYTES}",
+    "scores that are not finite": "scores WHERE typeof(logit) <> 'real' OR abs(logit) > 1.7976931348623157e308",
+    "scores without a model": "scores WHERE model NOT IN (SELECT id FROM models)",
+    "scores with a wrong checksum": "scores WHERE checksum IS NOT score_checksum(key, logit, model)",
+    "models with a wrong checksum": f"models WHERE checksum IS NOT model_checksum({_MODEL_COLUMNS})",
 }
 
 
@@ -49,7 +52,7 @@ def scores_by_model(path: Path) -> list[ModelUse]:
 
 
 def verify(path: Path) -> int:
-    """Check the file and every score in it, and return the number of scores.
+    """Check the file and the checksum of every score in it, and return the number of scores.
 
     Raises:
         TourError: when the file is damaged or holds entries that no re-ranker can have written.
@@ -59,7 +62,7 @@ def verify(path: Path) -> int:
         if verdict != "ok":
             raise _damaged(path, verdict)
         for fault, condition in _FAULTS.items():
-            ((count,),) = connection.execute(f"SELECT count(*) FROM scores WHERE {condition}").fetchall()
+            ((count,),) = connection.execute(f"SELECT count(*) FROM {condition}").fetchall()
             if count:
                 raise _damaged(path, f"{count} {fault}")
         ((total,),) = connection.execute("SELECT count(*) FROM scores").fetchall()
@@ -127,9 +130,8 @@ def _open_existing(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         if isinstance(error, sqlite3.DatabaseError) and is_damage(error):
             raise _damaged(path, str(error)) from error
-        raise TourError(
-            f"the score cache {path} cannot be used ({error}); try again when no other process uses it."
-        ) from error
+        advice = "try again when no other process uses it" if is_busy(error) else "make room on its disk, or delete it"
+        raise TourError(f"the score cache {path} cannot be used ({error}); {advice}.") from error
 
 
 def _damaged(path: Path, what: str) -> TourError:
@@ -140,7 +142,7 @@ def _damaged(path: Path, what: str) -> TourError:
 def _model_uses(connection: sqlite3.Connection) -> list[ModelUse]:
     """The models of a file in order of first use; the unknown model is left out if it has no scores."""
     rows = connection.execute(
-        "SELECT id, fingerprint, name, first_used, last_used, ifnull(scores, 0) FROM models "
+        f"SELECT {_MODEL_COLUMNS}, ifnull(scores, 0) FROM models "
         "LEFT JOIN (SELECT model, count(*) AS scores FROM scores GROUP BY model) ON model = id ORDER BY first_used, id"
     ).fetchall()
     uses = [ModelUse(*row) for row in rows]
