@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tour_pyserini.cache import main
+from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
 from tour_pyserini.rerankers.score_cache import pair_key
@@ -195,6 +196,43 @@ def test_a_failed_export_does_not_change_its_output(path, tmp_path):
         main(["export", "--cache", str(path), "--output", str(path)])
 
 
+class Letters:
+    def encode_batch(self, queries):
+        return np.array([[len(query), 1.5] for query in queries], dtype=np.float32)
+
+
+@pytest.fixture
+def kept(path, monkeypatch):
+    """A cache folder with scores and with the vectors of three queries."""
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(path.parent))
+    vectors = path.with_name("queries.sqlite")
+    StoredVectorEncoder(Letters, {"encoder": "x"}, vectors, name="letters").encode_batch(["a", "bb", "ccc"])
+    return vectors
+
+
+def test_query_vectors_are_shown_verified_and_pruned_too(kept, path, capsys, tmp_path):
+    shown = output_of(capsys, "stats")
+    assert f"{path}: 3,010 scores, 0." in shown and f"{kept}: 3 vectors, 0." in shown and "letters" in shown
+    assert f"{kept}: 3 vectors, all of them valid\n" in output_of(capsys, "verify")
+    assert output_of(capsys, "verify", "--cache", kept).count("\n") == 1
+    assert output_of(capsys, "prune", "--model", "letters", "--dry-run").startswith(f"{kept}: 3 vectors would be")
+    assert "1 vectors" not in output_of(capsys, "prune", "--model", "a")
+    with pytest.raises(TourError, match="no scores of a model 'neither'"):
+        main(["prune", "--model", "neither"])
+    assert f"{kept}: 3 vectors removed" in output_of(capsys, "prune", "--model", "letters")
+    assert "0 vectors" in output_of(capsys, "stats", "--cache", kept)
+    with pytest.raises(TourError, match="only scores can be exported"):
+        main(["export", "--cache", str(kept), "--output", str(tmp_path / "out.jsonl")])
+
+
+def test_a_damaged_query_vector_is_found(kept):
+    content = bytearray(kept.read_bytes())
+    content[content.rindex(np.float32([3, 1.5]).tobytes())] ^= 4
+    kept.write_bytes(content)
+    with pytest.raises(TourError, match=r"query vectors .* is damaged \(1 vectors with a wrong checksum\)"):
+        main(["verify"])
+
+
 @pytest.mark.parametrize("action", ["stats", "verify", "prune --model a", "export --output out.jsonl"])
 def test_a_missing_file_is_refused_and_not_created(tmp_path, action):
     with pytest.raises(TourError, match="does not exist; give the path"):
@@ -217,7 +255,7 @@ def test_a_flipped_byte_is_found_unless_the_file_still_says_the_same(tmp_path):
     chosen = random.Random(5)
     rows = whole.index(pair_key(Named("a").fingerprint, *PAIRS[0]))
     found = 0
-    for offset in [*range(rows - 4, rows + 30), *chosen.sample(range(len(whole)), 100)]:
+    for offset in [*range(rows - 4, rows + 30), *chosen.sample(range(len(whole)), 30)]:
         damaged = bytearray(whole)
         damaged[offset] ^= 1 << chosen.randrange(8)
         path.write_bytes(damaged)

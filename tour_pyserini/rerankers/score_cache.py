@@ -13,7 +13,8 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import Pair, Reranker, checked_parts, display_name
 from tour_pyserini.rerankers.score_file import KEY_BYTES
-from tour_pyserini.rerankers.score_store import Model, ScoreStore
+from tour_pyserini.rerankers.score_store import ScoreStore
+from tour_pyserini.support.kept_file import Model
 
 CHUNK = 512
 """Pairs given to the wrapped re-ranker at a time: it makes batches of similar lengths from them."""

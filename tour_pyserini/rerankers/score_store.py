@@ -5,21 +5,21 @@ import math
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.score_file import (
+from tour_pyserini.rerankers.score_file import connect, score_checksum
+from tour_pyserini.support.kept_file import (
     UNKNOWN_MODEL,
-    connect,
+    Model,
     inode,
     is_damage,
     move_damaged,
-    score_checksum,
     size_on_disk,
     transaction,
+    use_model,
 )
 
 log = logging.getLogger(__name__)
@@ -27,13 +27,6 @@ log = logging.getLogger(__name__)
 MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 
 Result = TypeVar("Result")
-
-
-class Model(NamedTuple):
-    """The re-ranker that scores belong to: its fingerprint identifies it, its name is for people."""
-
-    fingerprint: str
-    name: str
 
 
 class StoreStats(NamedTuple):
@@ -155,7 +148,7 @@ class ScoreStore:
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                write(connection, _model_number(connection, self._model))
+                write(connection, use_model(connection, self._model))
 
         try:
             self._replacing_damaged_file(work)
@@ -173,7 +166,7 @@ class ScoreStore:
                 if not is_damage(error):
                     raise
                 self._connection.close()
-                move_damaged(self.path, self._inode, error)
+                move_damaged(self.path, self._inode, error, noun="score cache")
                 self._connection = self._connect()
                 return work(self._connection)
 
@@ -184,29 +177,10 @@ class ScoreStore:
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            move_damaged(self.path, inode_before, error)
+            move_damaged(self.path, inode_before, error, noun="score cache")
             connection = connect(self.path)
         self._inode = inode(self.path)
         return connection
-
-
-def _model_number(connection: sqlite3.Connection, model: Model | None) -> int:
-    """Record that the model is used now, and return its number in the file."""
-    if model is None:
-        return UNKNOWN_MODEL
-    now = int(time.time())
-    connection.execute(
-        "INSERT INTO models (fingerprint, name, first_used, last_used) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (fingerprint) DO UPDATE SET name = excluded.name, last_used = excluded.last_used",
-        (*model, now, now),
-    )
-    connection.execute(
-        "UPDATE models SET checksum = model_checksum(id, fingerprint, name, first_used, last_used) "
-        "WHERE fingerprint = ?",
-        (model.fingerprint,),
-    )
-    ((number,),) = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).fetchall()
-    return number
 
 
 def _parts(keys: Sequence[bytes]) -> list[Sequence[bytes]]:

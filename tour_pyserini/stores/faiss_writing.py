@@ -27,7 +27,7 @@ def write_faiss_index(index: Any, path: Path) -> None:
                 raise
 
         try:
-            faiss.write_index(index, faiss.PyCallbackIOWriter(write, _BLOCK))
+            faiss.write_index(index, faiss.PyCallbackIOWriter(write, _BLOCK))  # type: ignore[attr-defined]
         except Exception:
             if failures:  # FAISS replaces it by an error without the system's reason
                 raise failures[0] from None
