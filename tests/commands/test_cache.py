@@ -113,6 +113,10 @@ def halved(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def bad_definition(path):
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE scores", b"CREA\xd4E TABLE scores"))
+
+
 def no_database(path):
     path.write_bytes(b"no database " * 1000)
 
@@ -121,7 +125,7 @@ def no_database(path):
     "damage",
     [
         *(infinite, text_score, short_key, without_model, another_score, another_model, another_name),
-        *(zeroed, halved, no_database),
+        *(zeroed, halved, bad_definition, no_database),
     ],
 )
 def test_damage_is_reported_and_the_file_is_not_changed(path, damage):

@@ -239,7 +239,7 @@ def test_a_full_disk_keeps_whole_chunks_and_work_goes_on(tmp_path, monkeypatch):
     os_write = os.write
     with (
         monkeypatch.context() as patched,
-        pytest.raises(TourError, match="cannot write .*vectors: No space left on device"),
+        pytest.raises(TourError, match=r"cannot write .*vectors: No space left on device"),
         PartialVectors(tmp_path / "p", settings) as first,
     ):
         patched.setattr(os, "write", write)

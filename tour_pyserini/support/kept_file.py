@@ -61,6 +61,7 @@ def connect(path: Path, layout: Layout, *, write_ahead: bool) -> sqlite3.Connect
     """
     connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute("SELECT 1 FROM sqlite_master")  # reads the definitions of tables
         for name, (arguments, function) in {**layout.functions, "model_checksum": (5, model_checksum)}.items():
             connection.create_function(name, arguments, function, deterministic=True)
         if owner_and_version(connection) != (layout.owner, layout.version):
@@ -70,6 +71,11 @@ def connect(path: Path, layout: Layout, *, write_ahead: bool) -> sqlite3.Connect
             _enable_write_ahead(connection)
             # A crash of the machine may lose the last writes, but does not damage the file.
             connection.execute("PRAGMA synchronous = NORMAL")
+    except UnicodeDecodeError:  # Python cannot read what SQLite says about a damaged definition
+        connection.close()
+        damage = sqlite3.DatabaseError("malformed database schema")
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage from None
     except BaseException:
         connection.close()
         raise
