@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Show, verify, prune or export what is kept between runs: scores and query vectors."""
+"""Show, verify, prune or export kept scores and query vectors."""
 
 import argparse
 import sys

@@ -1,12 +1,20 @@
 """The one exception a user meets."""
 
+_LONGEST = 600
+_BEGIN, _END = 340, 240
+
 
 class TourError(ValueError):
     """Something the user gave cannot be used.
 
     The message is one sentence that names the file, line or id at fault and what to do about it. Commands
-    print it and leave with exit code 2; nothing is written.
+    print it and leave with exit code 2; nothing is written. A message that quotes too much of a file is
+    shortened in its middle, and is always one line.
     """
+
+    def __init__(self, message: object) -> None:
+        text = " ".join(str(message).splitlines())
+        super().__init__(text if len(text) <= _LONGEST else f"{text[:_BEGIN]} ... {text[-_END:]}")
 
 
 def first_line(error: Exception) -> str:

@@ -9,11 +9,13 @@ import pytest
 
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries, write_encoded_queries
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.java import ensure_java
 
 
 def test_written_queries_are_read_by_pyserini_and_by_this_package(tmp_path):
     vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
     write_encoded_queries(tmp_path / "queries", ["1", "2"], ["one", "two"], vectors)
+    ensure_java()
     from pyserini.encode import QueryEncoder
 
     for encoder in (QueryEncoder(str(tmp_path / "queries")), load_encoded_queries(tmp_path / "queries")):
@@ -35,7 +37,7 @@ class Evil:
 def test_a_pickle_with_code_is_refused_and_the_code_does_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "embedding.pkl").write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(TourError, match=r"embedding\.pkl asks for posix\.mkdir"):
+    with pytest.raises(TourError, match=r"embedding\.pkl .* asks for posix\.mkdir"):
         load_encoded_queries(tmp_path)
     assert not (tmp_path / "made-by-a-pickle").exists()
 
@@ -45,3 +47,140 @@ def test_files_that_are_not_tables_are_refused(tmp_path, content):
     (tmp_path / "embedding.pkl").write_bytes(content)
     with pytest.raises(TourError, match=r"embedding\.pkl"):
         load_encoded_queries(tmp_path)
+
+
+def test_the_safe_file_is_used_where_it_belongs_to_the_pickle(tmp_path):
+    vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
+    write_encoded_queries(tmp_path, ["1", "2"], ["one", "two"], vectors)
+    (tmp_path / "embedding.pkl").rename(tmp_path / "kept")
+    assert np.array_equal(load_encoded_queries(tmp_path).encode("two"), vectors[1])
+    pandas.DataFrame({"text": ["two"], "embedding": [[9.0, 9.0, 9.0]]}).to_pickle(tmp_path / "embedding.pkl")
+    assert load_encoded_queries(tmp_path).encode("two").tolist() == [9.0, 9.0, 9.0]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 40, b"\x10" + b"\x00" * 7 + b'{"vectors":1}   '])
+def test_a_damaged_safe_file_is_refused(tmp_path, damage):
+    write_encoded_queries(tmp_path, ["1"], ["one"], np.ones((1, 3), dtype=np.float32))
+    (tmp_path / "embedding.safetensors").write_bytes(damage)
+    with pytest.raises(TourError, match=r"embedding\.safetensors cannot be read .*; delete it"):
+        load_encoded_queries(tmp_path)
+
+
+FRAMES = {
+    "arrays": [np.arange(3, dtype=np.float32) + row for row in range(3)],
+    "rows of a matrix": [np.arange(3.0).reshape(1, 3) + row for row in range(3)],
+    "lists": [[0.0, 1, 2], [1.0, 2, 3], [2.0, 3, 4]],
+    "lists of NumPy's numbers": [[np.float32(row + i) for i in range(3)] for row in range(3)],
+}
+
+
+@pytest.mark.parametrize("texts", ["default", "object", "string[python]", "string[pyarrow]"])
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_protocol_and_kind_of_column_is_read(tmp_path, kind, protocol, texts):
+    frame = pandas.DataFrame({"id": [7, 8, 9], "text": ["one", "twé", "three"], "embedding": FRAMES[kind]})
+    if texts != "default":
+        frame["text"] = frame["text"].astype(texts)
+    (tmp_path / "embedding.pkl").write_bytes(pickle.dumps(frame, protocol=protocol))
+    encoder = load_encoded_queries(tmp_path)
+    for row, text in enumerate(("one", "twé", "three")):
+        assert encoder.encode(text).reshape(-1).tolist() == [row, row + 1, row + 2]
+
+
+# What pandas 1.1 wrote with protocol 4: a block manager with a state instead of arguments.
+OLD_FRAME = (
+    b"\x80\x04\x8c\x11pandas.core.frame\x8c\tDataFrame\x93)\x81}\x8c\x04_mgr\x8c\x1epandas.core.internals.managers"
+    b"\x8c\x0cBlockManager\x93)\x81(]]]}\x8c\x060.14.1}(\x8c\x04axes](\x8c\x18pandas.core.indexes.base\x8c\n_new_Index"
+    b"\x93\x8c\x18pandas.core.indexes.base\x8c\x05Index\x93}\x8c\x04data\x8c\x15numpy.core.multiarray\x8c\x0c_reconstruct"
+    b"\x93\x8c\x05numpy\x8c\x07ndarray\x93K\x00\x85C\x01b\x87R(K\x01K\x02\x85\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02O8K\x00K\x01"
+    b"\x87R\x89](\x8c\x04text\x8c\tembeddingetbs\x86RNe\x8c\x06blocks](}(\x8c\x06values\x8c\x15numpy.core.multiarray\x8c\x0c_reconstruct"
+    b"\x93\x8c\x05numpy\x8c\x07ndarray\x93K\x00\x85C\x01b\x87R(K\x01K\x02K\x01\x86\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02O8K\x00K\x01"
+    b"\x87R\x89](\x8c\x03one](G?\xf0\x00\x00\x00\x00\x00\x00K\x02eetb\x8c\x08mgr_locs\x8c\x08builtins\x8c\x05slice\x93K\x00K\x02K\x01\x87R"
+    b"ueustbsb."
+)
+
+
+def test_the_layout_of_old_versions_of_pandas_is_read(tmp_path):
+    (tmp_path / "embedding.pkl").write_bytes(OLD_FRAME)
+    assert load_encoded_queries(tmp_path).encode("one").tolist() == [1.0, 2.0]
+
+
+def valid(protocol=4, **columns):
+    columns = {"text": pandas.Series(["one"], dtype=object), "embedding": [np.ones(3, dtype=np.float32)], **columns}
+    return pickle.dumps(pandas.DataFrame(columns), protocol=protocol)
+
+
+def lying_shape():
+    """A vector of three numbers that says it has 2**40."""
+    raw = pickle.dumps(pandas.DataFrame({"text": ["one"], "embedding": [np.full(3, 7, np.float32)]}), protocol=4)
+    # The shape (3,) of the inner array: BININT1 3, TUPLE1.
+    assert raw.count(b"K\x03\x85") == 1
+    return raw.replace(b"K\x03\x85", b"\x8a\x06\x00\x00\x00\x00\x00\x01\x85")
+
+
+def lying_arrow(what):
+    """A column of texts in an Arrow array with a wrong length, or an offset outside its content."""
+    frame = pandas.DataFrame(
+        {"text": pandas.Series(["one", "two"], dtype="string[pyarrow]"), "embedding": [[1.0], [2.0]]}
+    )
+    raw = pickle.dumps(frame, protocol=5)
+    old, new = {
+        "length": (b"K\x02K\x00K\x00]", b"J\xff\xff\xff\x7fK\x00K\x00]"),
+        "offset": (b"\x06" + b"\x00" * 7, b"\xff" * 6 + b"\x7f\x00"),
+    }[what]
+    assert old in raw
+    return raw.replace(old, new)
+
+
+def calls(module, name, argument):
+    return (
+        b"\x80\x04\x8c"
+        + bytes([len(module)])
+        + module
+        + b"\x8c"
+        + bytes([len(name)])
+        + name
+        + (b"\x93\x8c" + bytes([len(argument)]) + argument + b"\x85R.")
+    )
+
+
+HOSTILE = {
+    "a folder is made": pickle.dumps(Evil()),
+    "code is evaluated": calls(b"builtins", b"eval", b"__import__('os').mkdir('made-by-a-pickle')"),
+    "a process is started": calls(b"subprocess", b"getoutput", b"mkdir made-by-a-pickle"),
+    "a method of an allowed class": calls(b"pandas", b"DataFrame.eval", b"1"),
+    "an allowed module imports another": calls(b"numpy", b"os.mkdir", b"made-by-a-pickle"),
+    "an old instruction that makes objects": b"(S'mkdir made-by-a-pickle'\nios\nsystem\n.",
+    "a shape that lies": lying_shape(),
+    "an Arrow length that lies": lying_arrow("length"),
+    "an Arrow offset that lies": lying_arrow("offset"),
+    "a length of 2**62 bytes": b"\x80\x04\x8e" + (2**62).to_bytes(8, "little") + b"abc.",
+    "a persistent id": b"\x80\x04Pmkdir\n.",
+    "a number of an extension": b"\x80\x04\x82\x01.",
+    "a list in itself 100,000 deep": b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".",
+    "a state that contains itself": b"\x80\x04\x8c\x06pandas\x8c\tDataFrame\x93)\x81}\x94\x8c\x04_mgrh\x00sb.",
+    "texts for vectors": valid(embedding=["one two three"]),
+    "lists of texts for vectors": valid(embedding=[["1", "2"]]),
+    "a vector for a text": valid(text=[[1.0]]),
+}
+
+
+@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_pickles_run_nothing_and_are_refused_in_one_sentence(tmp_path, monkeypatch, raw):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "embedding.pkl").write_bytes(raw)
+    with pytest.raises(TourError) as refusal:
+        load_encoded_queries(tmp_path)
+    message = str(refusal.value)
+    assert message.startswith(str(tmp_path / "embedding.pkl")) and message.endswith(".") and len(message) < 400
+    assert "\n" not in message
+    assert not (tmp_path / "made-by-a-pickle").exists()
+
+
+def test_a_vector_that_a_hundred_thousand_rows_refer_to_is_read_once(tmp_path):
+    # Made anew for each row, the vectors would take 40 GB.
+    one = [0.5] * 100_000
+    frame = pandas.DataFrame({"text": [f"q{row}" for row in range(100_000)], "embedding": [one] * 100_000})
+    (tmp_path / "embedding.pkl").write_bytes(pickle.dumps(frame, protocol=4))
+    encoder = load_encoded_queries(tmp_path)
+    assert encoder.encode("q7") is encoder.encode("q99999")

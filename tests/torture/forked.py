@@ -20,6 +20,7 @@ LIBRARIES = (
     *("faiss", "ir_measures", "matplotlib.figure", "onnxruntime", "pandas"),
     *("scipy.stats", "sklearn", "torch", "transformers", "yaml"),
 )
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LONGEST = 120.0  # seconds; a command that takes longer hangs
 
 
@@ -50,10 +51,12 @@ class Process:
         sys.stdout.flush()
         sys.stderr.flush()
         self.started = time.monotonic()
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the command has begun
         self.pid = os.fork()
         if not self.pid:
             os.close(read)
             _child(work, write, largest_file)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.close(write)
         self._pipe = read
 
@@ -100,10 +103,14 @@ def load_everything() -> None:
 def command(name: str, arguments: list[str]) -> Callable[[], object]:
     """The work of a command, from its arguments to its exit code."""
 
+    def begin(_: object) -> int | None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        return importlib.import_module(f"tour_pyserini.{name}").main(arguments)
+
     def work() -> None:
         from tour_pyserini.cli.command import run
 
-        run(lambda _: importlib.import_module(f"tour_pyserini.{name}").main(arguments))
+        run(begin)
 
     return work
 

@@ -81,6 +81,22 @@ def load_json(path: str | os.PathLike[str]) -> Any:
         raise TourError(f"{path} cannot be parsed as JSON: it is nested too deeply.") from None
 
 
+def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a UTF-8 JSON file that holds an object, such as a record.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is not a JSON object.
+    """
+    try:
+        record = json.loads(Path(path).read_bytes().decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(record, dict):
+        raise ValueError("it is not a JSON object")
+    return record
+
+
 def json_object(line: Line) -> dict[str, Any]:
     """Parse a line as a JSON object; any other line is refused."""
     try:

@@ -8,6 +8,7 @@ from typing import Any, Self
 from tour_pyserini.data.documents import Passage, UnknownDocument
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini_names import open_prebuilt
 
 
 class LuceneTexts(Mapping[str, str]):
@@ -39,10 +40,7 @@ class LuceneTexts(Mapping[str, str]):
         ensure_java()
         from pyserini.search.lucene import LuceneSearcher
 
-        try:
-            searcher = LuceneSearcher.from_prebuilt_index(name)
-        except Exception as error:
-            raise TourError(f"cannot open Pyserini's prebuilt index {name!r}: {first_line(error)}.") from error
+        searcher = open_prebuilt(name, lambda: LuceneSearcher.from_prebuilt_index(name))
         if searcher is None:
             raise TourError(
                 f"not found: {name!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes."

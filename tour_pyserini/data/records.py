@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, sha256
 from tour_pyserini.support.remembered import content_hash
+
+log = logging.getLogger(__name__)
 
 PASSAGE_INDEX = "tour-index.json"
 """Name of the record in the folder of a passage index."""
@@ -73,14 +77,22 @@ def write_record(
 
 
 def read_costs(run: str | os.PathLike[str]) -> Costs | None:
-    """Read the costs from a run's record; None if there is no record."""
+    """Read the costs from a run's record; None if there is no record, or the run was changed since (with a warning)."""
     path = record_path(run)
     if not path.exists():
         return None
     try:
-        return Costs(**json.loads(path.read_text(encoding="utf-8"))["costs"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TourError(f"{path} is not the record of a run ({error}); delete it or make the run again.") from error
+        record = read_json_object(path)
+        costs = Costs.from_record(record.get("costs"))
+        made = record.get("run", {})
+        if isinstance(made, dict) and made.get("sha256", content_hash(run)) == content_hash(run):
+            return costs
+    except (OSError, ValueError) as error:
+        raise TourError(
+            f"{path} is not the record of a run ({first_line(error)}); delete it or make the run again."
+        ) from error
+    log.warning("%s belongs to another run than %s: its costs are not used; make the run again", path, run)
+    return None
 
 
 def version_of(package: str) -> str | None:

@@ -1,41 +1,27 @@
-"""Pyserini's encoded queries: reading and writing a folder with `embedding.pkl`.
+"""Encoded queries: a folder with the vectors of queries by their text.
 
-A pickle file can run code when it is read. Only the classes that a table of vectors consists of are accepted.
+`embedding.pkl` is Pyserini's file: a pickled data frame with the columns `text` and `embedding`. It is read without
+unpickling (see `data.pickled_table`). `embedding.safetensors` holds the same numbers and texts in a format that cannot
+run code; this package writes both, and reads the second one where it belongs to the first.
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.data.pickled_table import table_columns, vectors
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.files import atomic_replace, sha256
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.remembered import content_hash
 
 FILE = "embedding.pkl"
-
-# The names that a pickled data frame of ids, texts and vectors refers to, in old and new versions of pandas and NumPy.
-_ALLOWED = {
-    "pandas": {"DataFrame", "Index", "RangeIndex", "StringDtype"},
-    "pandas.core.frame": {"DataFrame"},
-    "pandas.core.internals.managers": {"BlockManager"},
-    "pandas.core.internals.blocks": {"new_block"},
-    "pandas._libs.internals": {"_unpickle_block"},
-    "pandas.core.indexes.base": {"_new_Index", "Index"},
-    "pandas.core.indexes.range": {"RangeIndex"},
-    "pandas.core.indexes.numeric": {"Int64Index"},
-    "pandas.arrays": {"ArrowStringArray", "StringArray"},
-    "pandas.core.arrays.string_": {"StringDtype", "StringArray"},
-    "pyarrow.lib": {"_restore_array", "type_for_alias", "py_buffer"},
-    "numpy": {"ndarray", "dtype"},
-    "numpy._core.multiarray": {"_reconstruct", "scalar"},
-    "numpy.core.multiarray": {"_reconstruct", "scalar"},
-    "numpy._core.numeric": {"_frombuffer"},
-    "numpy.core.numeric": {"_frombuffer"},
-    "builtins": {"slice"},
-    "_codecs": {"encode"},
-}
+SAFE_FILE = "embedding.safetensors"
 
 
 class EncodedQueries:
@@ -62,7 +48,9 @@ def load_encoded_queries(spec: str | os.PathLike[str]) -> EncodedQueries:
             raise TourError(
                 f"encoded queries not found: {spec} is not a folder, and Pyserini cannot download it: {error}."
             ) from error
-    return EncodedQueries(_read(folder / FILE))
+    safe = folder / SAFE_FILE
+    table = _read_safe(safe, folder / FILE) if safe.is_file() else None
+    return EncodedQueries(_read_pickle(folder / FILE) if table is None else table)
 
 
 def write_encoded_queries(
@@ -70,34 +58,51 @@ def write_encoded_queries(
 ) -> None:
     """Write vectors [n, d] to a folder that `python -m pyserini.search.faiss --encoded-queries FOLDER` can read."""
     import pandas
+    from safetensors.numpy import save_file
 
     frame = pandas.DataFrame({"id": list(ids), "text": list(texts), "embedding": list(vectors)})
     with atomic_replace(Path(folder) / FILE) as partial:
         frame.to_pickle(partial, compression=None)
+    names = {"ids": [str(id_) for id_ in ids], "texts": list(texts)}
+    tensors = {name: np.frombuffer(json.dumps(values).encode(), dtype=np.uint8) for name, values in names.items()}
+    tensors["vectors"] = np.ascontiguousarray(vectors, dtype=np.float32)
+    with atomic_replace(Path(folder) / SAFE_FILE) as partial:
+        save_file(tensors, partial, metadata={FILE: sha256(Path(folder) / FILE)})
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_safe(path: Path, original: Path) -> dict[str, Any] | None:
+    """The vectors by text; None if Pyserini's file beside it is another one than that it was written with."""
+    from safetensors import SafetensorError, safe_open
+
     try:
-        with open(path, "rb") as file:
-            frame = _safe_unpickler()(file).load()
-        return dict(zip(frame["text"].tolist(), frame["embedding"].tolist(), strict=True))
+        with safe_open(path, framework="numpy") as file:
+            if original.is_file() and (file.metadata() or {}).get(FILE) != content_hash(original):
+                return None
+            matrix = file.get_tensor("vectors")
+            texts = json.loads(file.get_tensor("texts").tobytes())
+        if matrix.ndim != 2 or not isinstance(texts, list) or len(texts) != len(matrix):
+            raise ValueError("texts and vectors do not fit together")
+        if matrix.dtype != np.float32 or not all(isinstance(text, str) for text in texts):
+            raise ValueError("it has values of another type")
+        return dict(zip(texts, matrix, strict=True))
+    except (OSError, ValueError, TypeError, RecursionError, SafetensorError) as error:
+        raise TourError(
+            f"{path} cannot be read ({first_line(error)}); delete it, or write the queries again."
+        ) from error
+
+
+def _read_pickle(path: Path) -> dict[str, Any]:
+    try:
+        columns = table_columns(path.read_bytes())
+        for name in ("text", "embedding"):
+            if name not in columns:
+                raise ValueError(f"it has no column {name!r}")
+        for row, text in enumerate(columns["text"]):
+            if not isinstance(text, str):
+                raise ValueError(f"row {row} has no text")
+        return dict(zip(columns["text"], vectors(columns["embedding"]), strict=True))
     except OSError as error:
         raise TourError(f"cannot read the encoded queries {path}: {error.strerror}.") from error
-    except TourError as error:
-        raise TourError(f"{path} {error}") from error
-    except Exception as error:
-        raise TourError(f"{path} is not a table of encoded queries (text, embedding): {error}.") from error
-
-
-def _safe_unpickler() -> Any:
-    from pandas.compat.pickle_compat import Unpickler
-
-    class SafeUnpickler(Unpickler):
-        """Unpickles tables of texts and numbers and refuses everything else."""
-
-        def find_class(self, module: str, name: str) -> Any:
-            if name not in _ALLOWED.get(module, ()):
-                raise TourError(f"asks for {module}.{name}, which no table of vectors needs; the file is not read.")
-            return super().find_class(module, name)
-
-    return SafeUnpickler
+    # RecursionError: parts that contain themselves.
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise TourError(f"{path} is not a table of encoded queries (text, embedding): {first_line(error)}.") from error

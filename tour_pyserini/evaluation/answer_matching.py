@@ -4,7 +4,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePath
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from tour_pyserini.data.beir_texts import BeirTexts
 from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.answer_patterns import AnswerPattern
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,9 @@ def warn_about_unusable_answers(questions: Sequence[Question], *, regex: bool = 
     for question in questions:
         for answer in question.answers:
             if (_pattern(answer) is None) if regex else not _tokens(answer):
-                log.warning("the answer %r of question %s %s, as in DPR's evaluation", answer, question.qid, problem)
+                log.warning(
+                    "the answer %.200r of question %s %s, as in DPR's evaluation", answer, question.qid, problem
+                )
 
 
 def answer_text(passage: str) -> str:
@@ -152,13 +155,14 @@ def _tokens(text: str) -> list[str]:
     return _tokenizer().tokenize(_normal(text)).words(uncased=True)
 
 
-def _patterns(answers: Collection[str]) -> list[re.Pattern[str]]:
+def _patterns(answers: Collection[str]) -> list[AnswerPattern]:
     """The answers that are valid regular expressions, compiled."""
     return [pattern for answer in answers if (pattern := _pattern(answer))]
 
 
-def _pattern(answer: str) -> re.Pattern[str] | None:
+@lru_cache(maxsize=4096)
+def _pattern(answer: str) -> AnswerPattern | None:
     try:
-        return re.compile(_normal(answer), flags=re.IGNORECASE | re.MULTILINE)
-    except (re.error, OverflowError, RecursionError):
+        return AnswerPattern(answer)
+    except ValueError:
         return None

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.lines import Line, read_lines
+from tour_pyserini.data.lines import Line, json_object, read_json_object, read_lines
 from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.records import predictions_path, record_path
 from tour_pyserini.data.runs import best_first, read_run, scores_by_rank
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
 from tour_pyserini.experiments.locations import Locations
+from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_replace, atomic_write, sha256
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def write_packed(content: bytes, output: Path, record: Record) -> None:
 def read_record(run: Path) -> Record | None:
     """The record of a run; None if the run or its record is missing or damaged."""
     try:
-        record = json.loads(record_path(run).read_text(encoding="utf-8"))
+        record = read_json_object(record_path(run))
+        _check_answers(record)
         return record if record["run"]["sha256"] == sha256(run) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -90,6 +92,8 @@ def is_current(
 
 def _same_files(made: Mapping[str, str], now: Mapping[str, str]) -> bool:
     """Whether a run was made from these files; older records do not list the files of models."""
+    if not isinstance(made, dict):
+        return False
     compared = {role for role in now if role in made or role in ("topics", "corpus", "qrels")}
     return {role: now[role] for role in compared} == dict(made)
 
@@ -155,6 +159,8 @@ def read_archive(path: Path) -> Archive:
         query, condition, hits = _parts(line)
         if condition not in docids:
             line.refuse(f"has the condition {condition!r}, which has no record in the first line")
+        if query in docids[condition]:
+            line.refuse(f"has the query {query!r} of {condition!r} a second time")
         docids[condition][query] = hits
     return Archive(records, docids)
 
@@ -166,20 +172,37 @@ def read_records(path: Path) -> Mapping[str, Record]:
 
 def _records(path: Path, lines: Iterator[Line]) -> Mapping[str, Record]:
     first = next(lines, None)
-    try:
-        records = json.loads(first.text) if first else None
-    except ValueError:
-        records = None
-    if not isinstance(records, dict):
+    if first is None or not first.text.startswith("{"):
         raise TourError(f"{path} is not an archive of runs: the first line must have their records as JSON.")
+    records = json_object(first)
+    for condition, record in records.items():
+        if not isinstance(record, dict):
+            first.refuse(f"has a record of {condition!r:.100} that is not a JSON object")
+        try:
+            Costs.from_record(record.get("costs", {}))
+            _check_answers(record)
+        except ValueError as error:
+            first.refuse(f"has a damaged record of {condition!r:.100}: {error}")
     return records
+
+
+def _check_answers(record: Record) -> None:
+    answers, kept = record.get("answers", {}), record.get("answers_kept", 0)
+    if not isinstance(kept, int) or not isinstance(answers, dict):
+        raise ValueError("its answers are not lists by question")
+    for predicted in answers.values():
+        if not isinstance(predicted, list) or not all(isinstance(answer, str) for answer in predicted):
+            raise ValueError("its answers are not lists of texts")
 
 
 def _parts(line: Line) -> tuple[str, str, list[str]]:
     columns = line.text.split("\t")
-    if len(columns) != 3:
+    if len(columns) != 3 or columns[0].split() != columns[:1]:
         line.refuse("does not have three columns: query, condition, docids")
-    return columns[0], columns[1], columns[2].split()
+    hits = columns[2].split()
+    if len(set(hits)) < len(hits):
+        line.refuse("has a document twice")
+    return columns[0], columns[1], hits
 
 
 def _docids(run: Path) -> dict[str, list[str]]:

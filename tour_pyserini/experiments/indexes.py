@@ -1,11 +1,11 @@
 """The indexes of an experiment: build them, or check those that exist."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.experiments.archive import digests
 from tour_pyserini.pipeline.index_request import IndexRequest
 from tour_pyserini.pipeline.indexing import build_index
@@ -34,8 +34,13 @@ def make_index(request: IndexRequest) -> None:
 
 
 def _passage_settings(folder: Path) -> dict[str, Any]:
-    made = json.loads((folder / PASSAGE_INDEX).read_text(encoding="utf-8"))
-    return {**made["settings"], "index": made["index"]}
+    path = folder / PASSAGE_INDEX
+    try:
+        made = read_json_object(path)
+        settings = {**made["settings"], "index": made["index"]}
+        return {**settings, "corpus_sha256": settings["corpus_sha256"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TourError(f"{path} does not describe an index ({first_line(error)}); remove the folder.") from error
 
 
 def _expected_settings(request: IndexRequest) -> dict[str, Any]:

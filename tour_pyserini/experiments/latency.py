@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
@@ -69,9 +70,9 @@ def read_label_time(setup: Setup, locations: Locations) -> LabelTime | None:
     if not path.is_file():
         return None
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json_object(path)
         return LabelTime(int(value["pairs"]), float(value["seconds"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise TourError(
             f"{path} does not have the time of labels ({error}); remove it, and use --time-labels."
         ) from error

@@ -109,6 +109,6 @@ def _measured_runs(
     archive = read_archive(path)
     for name in missing:
         if name in archive.records:
-            costs = Costs(**archive.records[name]["costs"])
+            costs = Costs.from_record(archive.records[name].get("costs", {}))
             run = measured_run(scorer.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
             yield name, scorer.add_answers(run, archive.records[name])

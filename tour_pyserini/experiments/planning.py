@@ -10,10 +10,12 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Condition, Experiment, Flags, Setup
 from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.pipeline.index_request import IndexRequest
-from tour_pyserini.pipeline.request import Request, words
+from tour_pyserini.pipeline.request import Request, flag_name, words
 from tour_pyserini.pipeline.search_request import SearchRequest
 
 _MODELS = ("encoder", "reranker")
+# Flags of the search command that name files it writes.
+_OUTPUTS = ("output", "trace", "predictions", "output_queries", "cache")
 _WEIGHTS = (".safetensors", ".bin", ".onnx", ".json")
 
 
@@ -76,7 +78,11 @@ def plan_index(experiment: Experiment, setup: Setup, locations: Locations, kind:
         return None
     folder = locations.index_folder(experiment, setup, kind)
     corpus = experiment.collections[setup.collection].corpus
-    flags = _expanded({"corpus": corpus, **_index_flags(experiment, setup, kind)}, locations)
+    flags = _expanded({**_index_flags(experiment, setup, kind), "corpus": corpus}, locations)
+    if flags.get("overwrite"):
+        raise TourError(
+            f"an experiment file may not give --overwrite: remove {folder} yourself, or give --indexes DIR."
+        )
     if index.vectors:
         flags["vectors"] = str(locations.index_folder(experiment, setup, index.vectors))
     return PlannedIndex(folder, {**flags, "index": str(folder)})
@@ -119,6 +125,12 @@ def plan_search(
         paths["qrels"] = str(qrels)
     if locations.cache and "no-cache" not in flags:
         paths["cache"] = locations.cache
+    for name in flags:
+        if name.replace("-", "_") in _OUTPUTS:
+            raise TourError(
+                f"an experiment file may not give {flag_name(name)}: an experiment writes to its own folders only; "
+                "leave it out, or use python -m tour_pyserini.search."
+            )
     complete = _expanded(flags, locations)
     inputs = {"topics": Path(str(complete["topics"])), "corpus": Path(str(complete["corpus"]))}
     inputs |= {"qrels": qrels} if qrels else {}

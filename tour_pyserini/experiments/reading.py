@@ -3,10 +3,9 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import yaml
-
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import (
     CLOSE,
     FIGURE_KINDS,
@@ -22,6 +21,7 @@ from tour_pyserini.experiments.definition import (
     Sweep,
     TableDefinition,
 )
+from tour_pyserini.experiments.yaml_file import read_yaml
 from tour_pyserini.experiments.yaml_sections import Section
 
 FILES = Path(__file__).parent / "files"
@@ -50,15 +50,7 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
         TourError: if the file is not YAML, has a wrong value, or uses a name that it does not define.
     """
     path = Path(path)
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TourError(f"cannot read the experiment {path}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise TourError(f"{path}{line} is not YAML: {getattr(error, 'problem', first_line(error))}.") from error
-    top = Section(str(path), values, allowed=_TOP_KEYS)
+    top = Section(str(path), read_yaml(path), allowed=_TOP_KEYS)
     experiment = _experiment(path.stem, top)
     _check_names(top, experiment)
     return experiment
@@ -85,7 +77,7 @@ def _experiment(name: str, top: Section) -> Experiment:
                 topics=section.text("topics"),
                 qrels=section.optional_text("qrels"),
                 splits=section.optional_text("splits"),
-                stem=section.text("index", key),
+                stem=_file_name(section, "index", key),
                 limit=section.number("limit", None),
                 search_flags=section.flags("search"),
             )
@@ -149,8 +141,8 @@ def _conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str, Con
         section.refuse("must sweep one flag over a list of numbers")
     flag = next(iter(swept))
     for value in values:
-        if not isinstance(value, int | float):
-            section.refuse(f"sweeps --{flag} over {value!r}, which is not a number")
+        if not _is_number(value):
+            section.refuse(f"sweeps --{flag} over {value!r:.100}, which is not a number")
     everywhere = section.values.get("everywhere") or []
     if not isinstance(everywhere, list) or not all(value in values for value in everywhere):
         section.refuse(f"has everywhere: {everywhere!r}, which is not a list of values of its sweep")
@@ -166,12 +158,25 @@ def _conditions(key: str, section: Section) -> tuple[Sweep | None, dict[str, Con
     }
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that float can hold."""
+    return isinstance(value, int | float) and abs(value) < 1e300
+
+
+def _file_name(section: Section, key: str, default: str) -> str:
+    """A text that can be the first part of a file name; with a folder in it, a file would lie elsewhere."""
+    text = section.text(key, default)
+    if set(text) & set("/\\\0") or text.startswith("."):
+        section.refuse(f"has {key}: {text!r:.100}, which cannot be part of a file name")
+    return text
+
+
 def _sections(top: Section, key: str, allowed: Sequence[str]) -> Iterator[tuple[str, Section]]:
     """The sections inside `key`, by name; names become parts of file names."""
     part = top.section(key)
     for name in part.values:
-        if not name or set(name) & set("./\\ \t\n"):
-            part.refuse(f"has the name {name!r}, which cannot be part of a file name")
+        if not name or set(name) & set("./\\ \t\n\0"):
+            part.refuse(f"has the name {name!r:.100}, which cannot be part of a file name")
         yield name, part.section(name, allowed=allowed)
 
 
@@ -186,8 +191,8 @@ def _condition_scores(section: Section) -> Mapping[str, Mapping[str, float]]:
 
 def _numbers(section: Section) -> Mapping[str, float]:
     for name, value in section.values.items():
-        if not isinstance(value, int | float):
-            section.refuse(f"gives {name} the value {value!r}, which is not a number")
+        if not _is_number(value):
+            section.refuse(f"gives {name} the value {value!r:.100}, which is not a number")
     return {name: float(value) for name, value in section.values.items()}
 
 

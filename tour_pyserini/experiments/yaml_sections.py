@@ -27,9 +27,9 @@ class Section:
             self.refuse(f"must be a mapping of names to values, not {type(values).__name__}")
         for key in values:
             if not isinstance(key, str):
-                self.refuse(f"has the name {key!r}, which is not text; put it in quotes")
+                self.refuse(f"has the name {key!r:.100}, which is not text; put it in quotes")
             if allowed is not None and key not in allowed:
-                self.refuse(f"has the unknown key {key!r}; the keys are {', '.join(allowed)}")
+                self.refuse(f"has the unknown key {key!r:.100}; the keys are {', '.join(allowed)}")
         self.values: Mapping[str, Any] = values
 
     def refuse(self, problem: str) -> NoReturn:
@@ -44,7 +44,9 @@ class Section:
         """A text that is not empty."""
         value = self.values.get(key, default)
         if not isinstance(value, str) or not value:
-            self.refuse(f"needs a text for {key}" if value is None else f"has {key}: {value!r}, which is not a text")
+            self.refuse(
+                f"needs a text for {key}" if value is None else f"has {key}: {value!r:.100}, which is not a text"
+            )
         return value
 
     def optional_text(self, key: str) -> str | None:
@@ -55,14 +57,14 @@ class Section:
         """A whole number above 0, or the default."""
         value = self.values.get(key, default)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            self.refuse(f"has {key}: {value!r}, which is not a whole number above 0")
+            self.refuse(f"has {key}: {value!r:.100}, which is not a whole number above 0")
         return value
 
     def share(self, key: str, default: float) -> float:
         """A number from 0 to 1, or the default."""
         value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            self.refuse(f"has {key}: {value!r}, which is not a number from 0 to 1")
+            self.refuse(f"has {key}: {value!r:.100}, which is not a number from 0 to 1")
         return float(value)
 
     def names(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ class Section:
         if value is None:
             return tuple(default)
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            self.refuse(f"has {key}: {value!r}, which is not a list of names")
+            self.refuse(f"has {key}: {value!r:.100}, which is not a list of names")
         return tuple(value)
 
     def flags(self, key: str) -> Flags:
@@ -79,5 +81,5 @@ class Section:
         flags = self.section(key)
         for name, value in flags.values.items():
             if not isinstance(value, str | int | float):
-                flags.refuse(f"gives --{name} the value {value!r}; write a text, a number, true or false")
+                flags.refuse(f"gives --{name} the value {value!r:.100}; write a text, a number, true or false")
         return dict(flags.values)

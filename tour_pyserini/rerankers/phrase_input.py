@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.text_spans import sentences_around
 from tour_pyserini.errors import TourError, first_line
 
@@ -73,7 +74,7 @@ def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
     path = Path(folder) / FILE_NAME if isinstance(folder, str | os.PathLike) else None
     if path is not None and path.is_file():
         try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
+            settings = read_json_object(path)
             PhraseInput(**settings)
         except (OSError, ValueError, TypeError) as error:
             raise TourError(

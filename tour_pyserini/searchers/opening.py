@@ -1,16 +1,16 @@
 """Open an index folder, or Pyserini's FaissSearcher on a folder or a prebuilt index, with clear error messages."""
 
-import contextlib
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.index_files import read_index_files
 from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.pyserini_names import may_be_prebuilt
+from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
 
 
 @dataclass
@@ -65,19 +65,8 @@ def open_index(folder: str | os.PathLike[str], encoder: Any = None, *, ef_search
         encoder: the query encoder.
         ef_search: efSearch of an HNSW index.
     """
-    import faiss
-
     check_index(folder)
-    folder = Path(folder)
-    try:
-        index = faiss.read_index(str(folder / "index"))
-        docids = [line.rstrip() for line in (folder / "docid").read_text(encoding="utf-8").split("\n")]
-    except (RuntimeError, OSError, UnicodeDecodeError) as error:
-        raise TourError(f"{folder / 'index'} cannot be read as a FAISS index; build it again.") from error
-    if docids and not docids[-1]:
-        del docids[-1]  # after the last line break
-    if len(docids) != index.ntotal:
-        raise TourError(f"{folder} is damaged: `docid` has not one line per vector of `index`; build it again.")
+    index, docids = read_index_files(Path(folder), PASSAGE_INDEX)
     if ef_search is not None:
         _set_ef_search(index, ef_search, str(folder))
     return SearchedIndex(index, docids, encoder)
@@ -103,25 +92,14 @@ def open_searcher(index: str | os.PathLike[str], encoder: Any, *, ef_search: int
 def _from_folder(folder: Path, encoder: Any) -> Any:
     from pyserini.search.faiss import FaissSearcher
 
-    try:
-        return FaissSearcher(str(folder), encoder)
-    except AssertionError:
-        raise TourError(
-            f"{folder} is damaged: `docid` has not one line per vector of `index`; build it again."
-        ) from None
-    except (RuntimeError, OSError, UnicodeDecodeError) as error:
-        raise TourError(f"{folder / 'index'} cannot be read as a FAISS index; build it again.") from error
+    read_index_files(folder, PASSAGE_INDEX)  # Pyserini reads the files without a check
+    return FaissSearcher(str(folder), encoder)
 
 
 def _prebuilt(name: str, encoder: Any) -> Any:
     from pyserini.search.faiss import FaissSearcher
 
-    try:
-        # Pyserini prints why it failed, and returns None.
-        with contextlib.redirect_stdout(io.StringIO()):
-            searcher = FaissSearcher.from_prebuilt_index(name, encoder)
-    except Exception as error:
-        raise TourError(f"the prebuilt index {name!r} is unavailable: {error}.") from error
+    searcher = open_prebuilt(name, lambda: FaissSearcher.from_prebuilt_index(name, encoder))
     if searcher is None:
         raise _no_index(name)
     return searcher

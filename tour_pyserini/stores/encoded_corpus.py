@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.data.lines import Line, json_object, read_json_object, read_lines
+from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.index_files import read_index_files
 from tour_pyserini.stores.index_vectors import IndexVectors, VectorLookup
-from tour_pyserini.support.files import atomic_replace, cache_home
+from tour_pyserini.support.files import atomic_write, cache_home
 
 
 class EncodedCorpus:
@@ -59,19 +62,13 @@ class EncodedCorpus:
 
 def _open_faiss(folder: Path) -> tuple[VectorLookup, list[str], int]:
     """The vectors by row, the docids and the dimension of a flat FAISS index."""
-    import faiss
-
-    try:
-        index = faiss.read_index(str(folder / "index"))
-        docids = (folder / "docid").read_text(encoding="utf-8").split("\n")
-    except (OSError, RuntimeError) as error:
-        raise TourError(f"cannot read the encoded corpus {folder}: {error}.") from error
+    index, docids = read_index_files(folder, PASSAGE_INDEX)
     vectors = IndexVectors(index)
     if not (vectors.exact and vectors.readable):
         raise TourError(
             f"the encoded corpus {folder} is compressed too ({vectors.kind}); give the folder of a flat index."
         )
-    return vectors, [docid.rstrip() for docid in docids if docid], index.d
+    return vectors, docids, index.d
 
 
 def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, list[str], int]:
@@ -81,34 +78,53 @@ def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, list[str], int]:
     """
     state = repr([(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files])
     path = cache_home() / "vectors" / hashlib.sha256(state.encode()).hexdigest()[:32]
-    if not path.with_suffix(".json").exists():
-        docids, dimension = [], 0
-        with atomic_replace(path.with_suffix(".f32")) as partial, open(partial, "wb") as out:
-            for docid, vector in _records(files):
-                dimension = dimension or len(vector)
-                if len(vector) != dimension:
-                    raise TourError(
-                        f"the vector of document {docid!r} in {files[0].parent} has {len(vector)} dimensions, "
-                        f"but others have {dimension}; encode the corpus again."
-                    )
-                docids.append(docid)
-                out.write(vector.tobytes())
-        with atomic_replace(path.with_suffix(".json")) as partial:
-            partial.write_text(json.dumps({"docids": docids, "dimension": dimension}))
-    stored = json.loads(path.with_suffix(".json").read_text())
-    vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(-1, stored["dimension"])
-    return lambda rows: np.array(vectors[rows]), stored["docids"], stored["dimension"]
+    docids, dimension = _converted(path) or _convert(files, path)
+    vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(-1, dimension)
+    return lambda rows: np.array(vectors[rows]), docids, dimension
 
 
-def _records(files: list[Path]) -> Iterator[tuple[str, np.ndarray]]:
-    """The docid and vector of each line."""
+def _converted(path: Path) -> tuple[list[str], int] | None:
+    """The docids and the dimension of vectors that were converted before; None if there are none, or not all."""
+    try:
+        stored = read_json_object(path.with_suffix(".json"))
+        docids, dimension = stored["docids"], stored["dimension"]
+        whole = path.with_suffix(".f32").stat().st_size == 4 * dimension * len(docids) > 0
+        return (docids, dimension) if whole else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _convert(files: list[Path], path: Path) -> tuple[list[str], int]:
+    docids: list[str] = []
+    dimension = 0
+    with atomic_write(path.with_suffix(".f32"), "wb") as out:
+        for line, docid, vector in _records(files):
+            dimension = dimension or len(vector)
+            if len(vector) != dimension:
+                line.refuse(
+                    f"has {len(vector)} dimensions, but the first line has {dimension}; encode the corpus again"
+                )
+            docids.append(docid)
+            out.write(vector.tobytes())
+        if not docids:
+            raise TourError(f"the encoded corpus {files[0].parent} has no vectors; encode the corpus again.")
+    with atomic_write(path.with_suffix(".json")) as file:
+        json.dump({"docids": docids, "dimension": dimension}, file)
+    return docids, dimension
+
+
+def _records(files: list[Path]) -> Iterator[tuple[Line, str, Floats]]:
+    """The location, docid and vector of each line."""
     for file in files:
-        with open(file, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    record = json.loads(line)
-                    yield str(record["id"]), np.array(record["vector"], dtype=np.float32)
-                except (ValueError, KeyError, TypeError) as error:
-                    raise TourError(
-                        f"{file}, line {number} is not a JSON object with `id` and `vector` ({error})."
-                    ) from error
+        for line in read_lines(file):
+            record = json_object(line)
+            docid, values = record.get("id"), record.get("vector")
+            if isinstance(docid, bool) or not isinstance(docid, str | int) or str(docid).split() != [str(docid)]:
+                line.refuse("has no `id` without white space")
+            try:
+                vector = np.array(values if isinstance(values, list) else None, dtype=np.float64).astype(np.float32)
+            except (ValueError, TypeError, OverflowError):
+                vector = np.empty(0, dtype=np.float32)
+            if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+                line.refuse("has no `vector`: a list of finite numbers")
+            yield line, str(docid), vector

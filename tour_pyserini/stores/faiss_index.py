@@ -44,7 +44,12 @@ class FaissIndex:
             ids and similarities [n, min(k, size)], padded with -1 and minus infinity if fewer were found.
         """
         with faiss_threads(threads):
-            return self._search(queries, k)
+            hits = self._search(queries, k)
+        if hits.ids.size and int(hits.ids.max()) >= self._index.ntotal:
+            raise TourError("the index is damaged: it gives ids outside its vectors; build it again.")
+        if np.isnan(hits.similarities).any():
+            raise TourError("the index gives similarities that are NaN: its vectors are damaged; build it again.")
+        return hits
 
     def _search(self, queries: Floats, k: int) -> Hits:
         vectors = np.ascontiguousarray(queries, dtype=np.float32)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home
 
 FILE = "tour-scales.json"
@@ -46,11 +47,11 @@ def read_scales(index: str | os.PathLike[str]) -> list[IndexScale]:
     if not path.is_file():
         return []
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["scales"]
+        entries = read_json_object(path)["scales"]
         return [_checked(IndexScale(**entry)) for entry in entries]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise TourError(
-            f"{path} does not hold the scales of an index ({error}); delete it and calibrate again."
+            f"{path} does not hold the scales of an index ({first_line(error):.200}); delete it and calibrate again."
         ) from error
 
 
@@ -75,4 +76,6 @@ def _checked(scale: IndexScale) -> IndexScale:
     value = scale.scale
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise ValueError(f"the scale {value!r} is not a number above 0")
+    if not isinstance(scale.encoder, str) or not isinstance(scale.reranker, str):
+        raise ValueError("a fingerprint is not text")
     return scale

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.errors import TourError
 
 VectorLookup = Callable[[Ids], Floats]
 """A function from positions [m] in an index to vectors [m, d]."""
@@ -33,7 +34,10 @@ class IndexVectors:
         inverted = faiss.try_extract_index_ivf(self._index)
         if inverted is not None:
             # An inverted file needs this map to find a vector by its position.
-            inverted.make_direct_map()
+            try:
+                inverted.make_direct_map()
+            except RuntimeError:
+                raise TourError("the index is damaged: it has ids outside its vectors; build it again.") from None
         self.readable = self._can_read()
 
     def __call__(self, ids: Ids) -> Floats:

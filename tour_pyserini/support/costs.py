@@ -1,11 +1,13 @@
 """Count the work of a run and measure its time."""
 
+import dataclasses
+import math
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 
 @dataclass
@@ -40,7 +42,25 @@ class Costs:
                 setattr(self, name, getattr(self, name) + count)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Costs, astuple(self)  # a lock cannot be copied or pickled
+        return Costs, dataclasses.astuple(self)  # a lock cannot be copied or pickled
+
+    @classmethod
+    def from_record(cls, values: Any) -> Self:
+        """The costs in a record.
+
+        Raises:
+            ValueError: if they are not counts and seconds.
+        """
+        names = {item.name for item in dataclasses.fields(cls)}
+        if not isinstance(values, dict) or not values.keys() <= names:
+            raise ValueError("its costs are not counts and seconds")
+        for name, value in values.items():
+            numbers = list(value.values()) if name == "seconds" and isinstance(value, dict) else [value]
+            if name != "seconds" and not isinstance(value, int):
+                numbers = [math.nan]
+            if not all(_is_amount(number) for number in numbers):
+                raise ValueError(f"its costs have {name} that cannot be counted")
+        return cls(**values)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -63,3 +83,8 @@ class Costs:
             f"{self.pairs} pairs labelled: {self.scored} scored, {self.pairs - self.scored} from the cache; "
             f"{self.reused} labels used again; {sum(self.seconds.values()):.1f} s ({by_stage})"
         )
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether a value is a number from 0 to 10^15."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e15

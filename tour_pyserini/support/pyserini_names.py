@@ -4,9 +4,15 @@ The names are string literals in Pyserini's source. Where the source looks diffe
 name may be one of Pyserini's, and Pyserini itself has to be asked.
 """
 
+import contextlib
 import importlib.util
+import io
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from tour_pyserini.errors import TourError, first_line
 
 _LOOP = re.compile(r"\bfor \w+(, ?\w+)* in ")
 
@@ -24,6 +30,34 @@ def may_be_topics(name: str) -> bool:
     """Whether the installed Pyserini may have topics with this name."""
     text = _source("search/_base.py")
     return text is None or "topics_mapping = {" not in text or _quotes(text, name)
+
+
+def open_prebuilt(name: str, open_index: Callable[[], Any]) -> Any:
+    """Open one of Pyserini's prebuilt indexes; it is downloaded the first time.
+
+    Args:
+        name: its name.
+        open_index: Pyserini's function, which prints why it failed and returns None.
+
+    Returns:
+        What Pyserini returned; None if it does not know the name.
+
+    Raises:
+        TourError: if it knows the name, but the index cannot be downloaded or opened.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            opened = open_index()
+        reason = (printed.getvalue().strip().splitlines() or ["no reason is given"])[-1]
+    except Exception as error:  # Pyserini and Java raise errors of many types
+        opened, reason = None, first_line(error)
+    if opened is None and "Unrecognized index name" not in reason:
+        raise TourError(
+            f"the prebuilt index {name!r} cannot be opened ({reason.rstrip('.')}); it is downloaded the first time: "
+            "check the network, or give a local folder."
+        )
+    return opened
 
 
 def _source(file: str) -> str | None:

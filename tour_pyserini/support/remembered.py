@@ -35,7 +35,7 @@ def recall(what: str, name: str, state: State) -> str | None:
         stored = json.loads(_path(what, name).read_text(encoding="utf-8"))
         same = (stored["what"], stored["name"], stored["state"]) == (what, name, list(state))
         return stored["value"] if same and isinstance(stored["value"], str) else None
-    except (OSError, ValueError, KeyError, TypeError):  # never computed, or the file is damaged
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # never computed, or the file is damaged
         return None
 
 

@@ -73,7 +73,7 @@ class PartialFolder(ABC):
         try:
             before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else now
             self._sizes = {name: int(before[name]) for name in self.SIZES}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
         done = self._keep_whole_chunks(**self._sizes)
         if not done or not path.exists():

@@ -87,6 +87,8 @@ class Checkpoints:
             return
         try:
             before = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            if not isinstance(before, dict):
+                raise ValueError("it is not a JSON object")
+        except (OSError, ValueError, RecursionError):
             raise TourError(f"cannot read {path}; delete the folder {self.folder} to start again.") from None
         refuse_other_settings(self.folder, before, now)

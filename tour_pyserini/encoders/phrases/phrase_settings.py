@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.errors import TourError, first_line
 
 FILE = "tour-phrase-encoder.json"
@@ -35,6 +36,9 @@ class EncoderSettings:
     filter_threshold: float = -2.0
 
     def __post_init__(self) -> None:
+        sizes = (self.max_query_length, self.max_length, self.stride, self.filter_threshold)
+        if not all(isinstance(size, int | float) and not isinstance(size, bool) for size in sizes):
+            raise TourError("a phrase encoder's lengths and its threshold must be numbers.")
         if self.pooling not in POOLING:
             raise TourError(f"a phrase encoder's pooling is {' or '.join(POOLING)}, not {self.pooling!r}.")
         if self.max_length < 16 or self.max_query_length < 4 or not 0 <= self.stride <= self.max_length // 2:
@@ -69,7 +73,7 @@ def read_encoder_settings(folder: Path) -> EncoderSettings:
     if not path.is_file():
         return EncoderSettings()
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json_object(path)
         if values.get("filter_threshold", 0) is None:
             values["filter_threshold"] = -math.inf
         return EncoderSettings(**values)

@@ -43,7 +43,10 @@ class PhraseNames:
         """The docid and offsets of a phrase."""
         start, end = start_and_end(np.int64(id_))  # type: ignore[arg-type]
         first, last = self._index.rows[start], self._index.rows[end]
-        return PhraseSpan(self._index.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
+        passage, begin, stop = int(first["passage"]), int(first["begin"]), int(last["end"])
+        if passage >= len(self._index.docids) or begin > stop:
+            raise TourError(f"the phrase index is damaged: its row {start} is not a part of a passage; build it again.")
+        return PhraseSpan(self._index.docids[passage], begin, stop)
 
 
 def title_and_text(texts: Mapping[str, str], span: PhraseSpan) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """Reading a phrase index from its folder."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
+from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.token_rows import ROW, Rows
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.docids import read_docids
+from tour_pyserini.stores.index_files import check_checksums, read_faiss
 
 
 class PhraseIndex(NamedTuple):
@@ -47,15 +49,17 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(folder) / PHRASE_INDEX
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return {**record["settings"], "index": record["index"], **record["built"]}
+        record = read_json_object(path)
+        return _checked({**record["settings"], "index": record["index"], **record["built"]})
     except FileNotFoundError:
         raise TourError(
             f"{folder} is not a phrase index: it has no file `{PHRASE_INDEX}`; build an index with "
             "python -m tour_pyserini.index --phrases."
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TourError(f"{path} does not describe a phrase index ({error}); build the index again.") from error
+        raise TourError(
+            f"{path} does not describe a phrase index ({first_line(error)}); build the index again."
+        ) from error
 
 
 def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = None) -> PhraseIndex:
@@ -71,21 +75,51 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
     import faiss
 
     settings, folder = read_settings(folder), Path(folder)
+    count, dimension, documents = (settings[name] for name in ("rows", "dimension", "documents"))
+    exact, largest_norm = settings["index"]["kind"] == "flat", float(settings["largest_norm"])
+    check_checksums(folder, PHRASE_INDEX, ("index", "docid", "rows", "vectors"))
     try:
-        count, dimension, documents = (int(settings[name]) for name in ("rows", "dimension", "documents"))
-        exact, largest_norm = settings["index"]["kind"] == "flat", float(settings["largest_norm"])
+        _check_sizes(folder, {"rows": count * ROW.itemsize, "vectors": count * dimension * settings["itemsize"]})
         rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
         vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
-        docids = (folder / "docid").read_text(encoding="utf-8").splitlines()
-        # Memory-mapped if this version of FAISS can: an inverted file then reads only the lists that are searched.
-        index = faiss.read_index(str(folder / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise TourError(f"the phrase index {folder} is damaged ({error}); build it again.") from error
-    if index.ntotal != count or len(docids) != documents:
+    except (OSError, ValueError) as error:
+        raise TourError(f"the phrase index {folder} is damaged ({first_line(error)}); build it again.") from error
+    docids = read_docids(folder / "docid")
+    # Memory-mapped if this version of FAISS can: an inverted file then reads only the lists that are searched.
+    index = read_faiss(folder / "index", getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
+    if index.ntotal != count or index.d != dimension or len(docids) != documents:
         raise TourError(f"the phrase index {folder} is damaged: its files do not fit together; build it again.")
     if nprobe is not None:
         _set_nprobe(index, nprobe, folder)
     return PhraseIndex(rows, vectors, index, docids, exact, largest_norm)
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, if those that are used have their types."""
+    for name in ("rows", "dimension", "documents"):
+        value = settings[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**40:
+            raise ValueError(f"{name} is not a whole number above 0")
+    for name in ("corpus_sha256", "encoder"):
+        if not isinstance(settings[name], str):
+            raise ValueError(f"{name} is not text")
+    if not isinstance(settings["encoder_fingerprint"], str | None):
+        raise ValueError("encoder_fingerprint is not text")
+    if settings["dtype"] not in ("float16", "float32"):
+        raise ValueError("dtype is neither float16 nor float32")
+    norm = settings["largest_norm"]
+    if isinstance(norm, bool) or not isinstance(norm, int | float) or not 0 <= norm <= 1e30:
+        raise ValueError("largest_norm is not a number")
+    if not isinstance(settings["index"], dict) or not isinstance(settings["index"].get("kind"), str):
+        raise ValueError("it does not have the kind of its FAISS index")
+    return {**settings, "itemsize": np.dtype(settings["dtype"]).itemsize}
+
+
+def _check_sizes(folder: Path, sizes: dict[str, int]) -> None:
+    for name, expected in sizes.items():
+        size = (folder / name).stat().st_size
+        if size != expected:
+            raise ValueError(f"{name} has {size} bytes instead of {expected}")
 
 
 def _set_nprobe(index: Any, nprobe: int, folder: Path) -> None:

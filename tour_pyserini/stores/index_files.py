@@ -1,0 +1,84 @@
+"""Reading the files of an index folder, after a check that they are whole."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.docids import read_docids
+from tour_pyserini.stores.faiss_layout import check_layout
+from tour_pyserini.support.remembered import content_hash
+
+LARGEST_CHECKED = 4 << 30
+"""Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
+
+
+def read_index_files(folder: Path, record: str) -> tuple[Any, list[str]]:
+    """The FAISS index and the docids of a folder.
+
+    Args:
+        folder: has the files `index` and `docid`.
+        record: name of the record in the folder, whose checksums are compared if it is there.
+
+    Raises:
+        TourError: if a file is damaged, or they do not fit together.
+    """
+    check_checksums(folder, record, ("index", "docid"))
+    index = read_faiss(folder / "index")
+    docids = read_docids(folder / "docid")
+    if len(docids) != index.ntotal:
+        raise TourError(
+            f"{folder} is damaged: `docid` has {len(docids)} lines for the {index.ntotal} vectors of `index`; "
+            "build it again."
+        )
+    return index, docids
+
+
+def read_faiss(path: Path, flags: int = 0) -> Any:
+    """Read a FAISS index, once its layout has been checked.
+
+    Args:
+        path: the file.
+        flags: those of FAISS, for example to map a file into memory.
+
+    Raises:
+        TourError: if it is not a FAISS index, or damaged.
+    """
+    import faiss
+
+    try:
+        check_layout(path)
+        return faiss.read_index(str(path), flags)
+    except OSError as error:
+        raise TourError(f"cannot read {path}: {error.strerror or first_line(error)}.") from error
+    except (ValueError, RuntimeError, MemoryError) as error:
+        reason = first_line(error) if isinstance(error, ValueError) else "FAISS refuses it"
+        raise TourError(f"{path} cannot be read as a FAISS index: {reason}; build it again.") from error
+
+
+def check_checksums(folder: Path, record: str, names: Iterable[str]) -> None:
+    """Compare files with the checksums in the record of their folder, where there are any.
+
+    The checksum of an unchanged file is remembered: see `content_hash`.
+
+    Raises:
+        TourError: if a file was changed since the index was built.
+    """
+    path = folder / record
+    if not path.is_file():
+        return
+    try:
+        checksums = read_json_object(path).get("sha256", {})
+    except (OSError, ValueError) as error:
+        raise TourError(f"{path} does not describe an index ({first_line(error)}); build the index again.") from error
+    for name in names:
+        known = checksums.get(name) if isinstance(checksums, dict) else None
+        file = folder / name
+        if known is None or not file.is_file() or file.stat().st_size > LARGEST_CHECKED:
+            continue
+        if content_hash(file) != known:
+            raise TourError(
+                f"{file} is damaged or was changed since the index was built: it does not have the checksum in "
+                f"{record}; build the index again."
+            )
