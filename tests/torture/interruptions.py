@@ -41,7 +41,7 @@ def signalled(workload: Workload, random: Random, cases: int) -> Area:
 
 def _ending_fault(workload: Workload, step: Step, sent: signal.Signals, outcome: object) -> str | None:
     code, stderr, _ = outcome  # type: ignore[misc]
-    if code == workload.reference(step).code:
+    if code == workload.reference(step).code or (code == -sent and workload.finished(step)):
         return None  # it had finished
     if code != 128 + sent or "Traceback" in stderr or ENDINGS[sent] not in stderr.splitlines()[-1]:
         return f"exit code {code}: {stderr[-300:]}"

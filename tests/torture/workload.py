@@ -193,11 +193,20 @@ class Workload:
         files = self.files()
         if step.name == "cache prune":  # an SQLite file has other bytes each time
             return None
-        if other := [n for n, c in reference.files.items() if n not in reference.volatile and files.get(n) != c]:
+        if other := self._other(step):
             return f"the same command again wrote another {other[0]}"
         if more := [name for name in files if name not in reference.files]:
             return f"the same command again left {more[0]}"
         return None
+
+    def finished(self, step: Step) -> bool:
+        """Whether all files are those that the step leaves when nothing disturbs it."""
+        return not self._other(step) and not self.temporaries()
+
+    def _other(self, step: Step) -> list[str]:
+        """The names of files that are missing or have another content than in the reference."""
+        reference, files = self.reference(step), self.files()
+        return [n for n, content in reference.files.items() if n not in reference.volatile and files.get(n) != content]
 
     def _make(self) -> None:
         """Write models and collection; in a process of its own, because models keep threads."""
