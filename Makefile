@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+TORTURE_ARGS ?=
 # An index of torch packages without CUDA, several GB smaller: TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
 QUICK_TESTS := tests/core tests/support tests/evaluation tests/docs/test_doctests.py tests/package/test_tour_command.py
@@ -12,7 +13,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check coverage lint docs clean
+.PHONY: help demo test check coverage torture lint docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +29,9 @@ check: lint  ## a quick look before a commit: lint, types, and the quick tests
 
 coverage: $(STAMP)  ## all tests, with the lines that they do not run; htmlcov/index.html has the details
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-report=html $(PYTEST_ARGS)
+
+torture: $(STAMP)  ## kills, full disks, damaged files and threads, for about an hour (TORTURE_ARGS="--share 0.1 --seed 7")
+	$(BIN)/python tests/torture $(TORTURE_ARGS)
 
 lint: $(STAMP)  ## ruff, mypy and the direction of imports
 	$(BIN)/ruff check

@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Show, verify, prune or export the score cache."""
+"""Show, verify, prune or export kept scores and query vectors."""
 
 import argparse
 import sys
@@ -9,11 +9,16 @@ from pathlib import Path
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.encoders.vector_file import APPLICATION_ID as VECTORS_ID
+from tour_pyserini.encoders.vector_file import VECTORS
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep
-from tour_pyserini.rerankers.score_file import size_on_disk
-from tour_pyserini.rerankers.score_upkeep import ModelUse
-from tour_pyserini.support.files import score_cache
+from tour_pyserini.rerankers.score_upkeep import SCORES
+from tour_pyserini.support import kept_upkeep
+from tour_pyserini.support.files import query_cache, score_cache
+from tour_pyserini.support.kept_file import application_id, size_on_disk
+from tour_pyserini.support.kept_upkeep import UNKNOWN, KeptRows, ModelUse, is_named
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats
@@ -24,7 +29,6 @@ EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
-    args.cache = Path(args.cache) if args.cache else score_cache()
     _ACTIONS[args.action](args)
 
 
@@ -34,15 +38,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = {
         name: actions.add_parser(name, help=text, description=text, allow_abbrev=False)
         for name, text in (
-            ("stats", "show the number of scores, the size of the file, and the scores of each model"),
-            ("verify", "check the file and every score in it; the exit code is 2 if it is damaged"),
-            ("prune", "remove the scores of some models, and make the file smaller"),
+            ("stats", "show how much is kept, the size of the files, and what belongs to each model"),
+            ("verify", "check the files and everything in them; the exit code is 2 if one is damaged"),
+            ("prune", "remove what belongs to some models, and make the files smaller"),
             ("export", "write every score as a JSON line"),
         )
     }
     for command in commands.values():
         command.add_argument(
-            "--cache", metavar="FILE", help="the score cache (default: scores.sqlite in the cache folder)"
+            "--cache",
+            metavar="FILE",
+            help="one file (default: those in the cache folder, scores.sqlite and queries.sqlite; export: the first)",
         )
     prune = commands["prune"]
     prune.add_argument(
@@ -70,23 +76,51 @@ def _days(text: str) -> float:
 
 
 def _stats(args: argparse.Namespace) -> None:
-    models = score_upkeep.scores_by_model(args.cache)
-    size = size_on_disk(args.cache)
-    _print(f"{args.cache}: {sum(use.scores for use in models):,} scores, {size / 2**20:.1f} MiB", models)
+    for kind, path in _files(args):
+        models = kept_upkeep.rows_by_model(kind, path)
+        size = size_on_disk(path) / 2**20
+        _print(f"{path}: {sum(use.rows for use in models):,} {kind.table}, {size:.1f} MiB", kind, models)
 
 
 def _verify(args: argparse.Namespace) -> None:
-    _print(f"{args.cache}: {score_upkeep.verify(args.cache):,} scores, all of them valid")
+    for kind, path in _files(args):
+        _print(f"{path}: {kept_upkeep.verify(kind, path):,} {kind.table}, all of them valid", kind)
 
 
 def _prune(args: argparse.Namespace) -> None:
-    models = score_upkeep.prune(args.cache, models=args.model, unused_for=args.unused_for, dry_run=args.dry_run)
-    verb = "would be removed" if args.dry_run else "removed"
-    _print(f"{args.cache}: {sum(use.scores for use in models):,} scores {verb}", models)
+    files = _files(args)
+    models = {path: kept_upkeep.rows_by_model(kind, path) for kind, path in files}
+    for kind, path in files:
+        # With several files, a name need not occur in each of them.
+        elsewhere = [use for other, uses in models.items() if other != path for use in uses]
+        own = [
+            name
+            for name in args.model
+            if any(is_named(use, name) for use in models[path]) or not any(is_named(use, name) for use in elsewhere)
+        ]
+        if args.model and not own:
+            continue
+        removed = kept_upkeep.prune(kind, path, models=own, unused_for=args.unused_for, dry_run=args.dry_run)
+        verb = "would be removed" if args.dry_run else "removed"
+        _print(f"{path}: {sum(use.rows for use in removed):,} {kind.table} {verb}", kind, removed)
 
 
 def _export(args: argparse.Namespace) -> None:
-    _print(f"{args.output}: {score_upkeep.export(args.cache, args.output):,} scores")
+    kind, path = _files(args)[0]
+    if kind is not SCORES:
+        raise TourError(f"{path} holds query vectors, and only scores can be exported; give a score cache.")
+    _print(f"{args.output}: {score_upkeep.export(path, args.output):,} scores", kind)
+
+
+def _files(args: argparse.Namespace) -> list[tuple[KeptRows, Path]]:
+    """The files that are meant: the given one, or those that exist in the cache folder."""
+    if args.cache:
+        path = Path(args.cache)
+        return [(VECTORS if application_id(path) == VECTORS_ID else SCORES, path)]
+    scores, vectors = (SCORES, score_cache()), (VECTORS, query_cache())
+    if args.action == "export":
+        return [scores]
+    return [(kind, path) for kind, path in (scores, vectors) if path.exists()] or [scores]
 
 
 _ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
@@ -97,16 +131,16 @@ _ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
-def _print(headline: str, models: Sequence[ModelUse] = ()) -> None:
+def _print(headline: str, kind: KeptRows, models: Sequence[ModelUse] = ()) -> None:
     sys.stdout.write(headline + "\n")
     if models:
-        columns = ["model", "fingerprint", "scores", "first used", "last used"]
+        columns = ["model", "fingerprint", kind.table, "first used", "last used"]
         sys.stdout.write(FORMATS["text"](Table([columns, *map(_row, models)], words=2)) + "\n")
 
 
 def _row(use: ModelUse) -> list[str]:
     dates = (datetime.fromtimestamp(when).strftime("%Y-%m-%d") for when in (use.first_used, use.last_used))
-    return [use.name or score_upkeep.UNKNOWN, use.fingerprint[:24] or "-", f"{use.scores:,}", *dates]
+    return [use.name or UNKNOWN, use.fingerprint[:24] or "-", f"{use.rows:,}", *dates]
 
 
 if __name__ == "__main__":

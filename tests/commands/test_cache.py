@@ -1,5 +1,7 @@
+import contextlib
 import json
-import sqlite3
+import random
+import resource
 import subprocess
 import sys
 import time
@@ -9,9 +11,11 @@ import numpy as np
 import pytest
 
 from tour_pyserini.cache import main
+from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
 from tour_pyserini.rerankers.score_cache import pair_key
+from tour_pyserini.rerankers.score_file import connect
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,14 +37,19 @@ def path(tmp_path):
     for name, pairs in (("a", PAIRS), ("b", PAIRS[:10])):
         with CachedReranker(Named(name), tmp_path / "scores.sqlite") as cached:
             cached.predict(pairs)
-    execute(tmp_path / "scores.sqlite", "UPDATE models SET last_used = ? WHERE name = 'a'", int(time.time()) - 8640000)
+    last_used = int(time.time()) - 8640000
+    execute(
+        tmp_path / "scores.sqlite",
+        "UPDATE models SET last_used = ?1, checksum = model_checksum(id, fingerprint, name, first_used, ?1) "
+        "WHERE name = 'a'",
+        last_used,
+    )
     return tmp_path / "scores.sqlite"
 
 
 def execute(path, statement, *values):
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(connect(path)) as connection:
         connection.execute(statement, values)
-    connection.close()
 
 
 def output_of(capsys, *arguments):
@@ -76,11 +85,23 @@ def text_score(path):
 
 
 def short_key(path):
-    execute(path, "INSERT INTO scores VALUES (x'0102', 1.0, 1)")
+    execute(path, "INSERT INTO scores VALUES (x'0102', 1.0, 1, score_checksum(x'0102', 1.0, 1))")
 
 
 def without_model(path):
     execute(path, "UPDATE scores SET model = 77 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
+
+
+def another_score(path):
+    execute(path, "UPDATE scores SET logit = 4.0 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
+
+
+def another_model(path):
+    execute(path, "UPDATE scores SET model = 2 WHERE key = ?", pair_key(Named("a").fingerprint, *PAIRS[5]))
+
+
+def another_name(path):
+    execute(path, "UPDATE models SET name = 'c' WHERE name = 'b'")
 
 
 def zeroed(path):
@@ -92,11 +113,21 @@ def halved(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def bad_definition(path):
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE scores", b"CREA\xd4E TABLE scores"))
+
+
 def no_database(path):
     path.write_bytes(b"no database " * 1000)
 
 
-@pytest.mark.parametrize("damage", [infinite, text_score, short_key, without_model, zeroed, halved, no_database])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(infinite, text_score, short_key, without_model, another_score, another_model, another_name),
+        *(zeroed, halved, bad_definition, no_database),
+    ],
+)
 def test_damage_is_reported_and_the_file_is_not_changed(path, damage):
     damage(path)
     before = path.read_bytes()
@@ -169,8 +200,99 @@ def test_a_failed_export_does_not_change_its_output(path, tmp_path):
         main(["export", "--cache", str(path), "--output", str(path)])
 
 
+class Letters:
+    def encode_batch(self, queries):
+        return np.array([[len(query), 1.5] for query in queries], dtype=np.float32)
+
+
+@pytest.fixture
+def kept(path, monkeypatch):
+    """A cache folder with scores and with the vectors of three queries."""
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(path.parent))
+    vectors = path.with_name("queries.sqlite")
+    StoredVectorEncoder(Letters, {"encoder": "x"}, vectors, name="letters").encode_batch(["a", "bb", "ccc"])
+    return vectors
+
+
+def test_query_vectors_are_shown_verified_and_pruned_too(kept, path, capsys, tmp_path):
+    shown = output_of(capsys, "stats")
+    assert f"{path}: 3,010 scores, 0." in shown and f"{kept}: 3 vectors, 0." in shown and "letters" in shown
+    assert f"{kept}: 3 vectors, all of them valid\n" in output_of(capsys, "verify")
+    assert output_of(capsys, "verify", "--cache", kept).count("\n") == 1
+    assert output_of(capsys, "prune", "--model", "letters", "--dry-run").startswith(f"{kept}: 3 vectors would be")
+    assert "1 vectors" not in output_of(capsys, "prune", "--model", "a")
+    with pytest.raises(TourError, match="no scores of a model 'neither'"):
+        main(["prune", "--model", "neither"])
+    assert f"{kept}: 3 vectors removed" in output_of(capsys, "prune", "--model", "letters")
+    assert "0 vectors" in output_of(capsys, "stats", "--cache", kept)
+    with pytest.raises(TourError, match="only scores can be exported"):
+        main(["export", "--cache", str(kept), "--output", str(tmp_path / "out.jsonl")])
+
+
+def test_a_damaged_query_vector_is_found(kept):
+    content = bytearray(kept.read_bytes())
+    content[content.rindex(np.float32([3, 1.5]).tobytes())] ^= 4
+    kept.write_bytes(content)
+    with pytest.raises(TourError, match=r"query vectors .* is damaged \(1 vectors with a wrong checksum\)"):
+        main(["verify"])
+
+
 @pytest.mark.parametrize("action", ["stats", "verify", "prune --model a", "export --output out.jsonl"])
 def test_a_missing_file_is_refused_and_not_created(tmp_path, action):
     with pytest.raises(TourError, match="does not exist; give the path"):
         main([*action.split(), "--cache", str(tmp_path / "scores.sqlite")])
     assert not list(tmp_path.iterdir())
+
+
+def content_of(path):
+    """Everything that a score file says, by tables."""
+    with contextlib.closing(connect(path)) as connection:
+        return [connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("scores", "models")]
+
+
+def test_a_flipped_byte_is_found_unless_the_file_still_says_the_same(tmp_path):
+    path = tmp_path / "scores.sqlite"
+    with CachedReranker(Named("a"), path) as cached:
+        cached.predict(PAIRS[:100])
+    right = {pair: float(pair[1]) / 3 for pair in PAIRS[:100]}
+    whole, before = path.read_bytes(), content_of(path)
+    chosen = random.Random(5)
+    rows = whole.index(pair_key(Named("a").fingerprint, *PAIRS[0]))
+    found = 0
+    for offset in [*range(rows - 4, rows + 30), *chosen.sample(range(len(whole)), 30)]:
+        damaged = bytearray(whole)
+        damaged[offset] ^= 1 << chosen.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            main(["verify", "--cache", str(path)])
+            assert content_of(path) == before, f"the change of byte {offset} was not found"
+        except TourError:
+            found += 1
+        path.write_bytes(damaged)
+        with contextlib.suppress(TourError), CachedReranker(Named("a"), path) as cached:
+            assert dict(zip(right, cached.predict(list(right)).tolist(), strict=True)) == right, offset
+        for left in tmp_path.iterdir():
+            left.unlink()
+    assert found >= 34
+
+
+def test_a_damaged_score_is_bought_again_and_kept(path, capsys, caplog):
+    another_score(path)
+    with CachedReranker(Named("a"), path) as cached:
+        assert cached.predict(PAIRS).tolist() == Named("a").predict(PAIRS).tolist()
+        assert cached.misses == 1
+    assert "1 damaged scores in the score cache" in caplog.text
+    assert "3,010 scores, all of them valid" in output_of(capsys, "verify", "--cache", path)
+
+
+def test_prune_on_a_full_disk_says_so(path):
+    before = path.read_bytes()
+    command = [sys.executable, "-m", "tour_pyserini.cache", "prune", "--cache", str(path), "--model", "a"]
+
+    def largest_file():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, preexec_fn=largest_file)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "make room on its disk" in done.stderr
+    assert path.read_bytes() == before

@@ -1,5 +1,6 @@
 """Interrupted, repeated and simultaneous index commands."""
 
+import errno
 import os
 import signal
 import time
@@ -12,8 +13,10 @@ from tour_pyserini import index
 from tour_pyserini.encoders import document_vectors, encoder_loading
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import indexing
+from tour_pyserini.stores import partial_vectors
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.support.resumable import write_through
 
 
 @pytest.mark.slow
@@ -203,3 +206,44 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path):
     with PartialVectors(tmp_path / "p", settings) as third:
         assert third.done == 2
         assert (tmp_path / "p" / "docid").read_text() == "a\nb\n"
+
+
+def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, monkeypatch):
+    settings = {"dimension": 2, "documents": 4, "chunk": 2}
+
+    def interrupted(file, content):
+        write_through(file, content)
+        if file.name.endswith("docid"):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(partial_vectors, "write_through", interrupted)
+        with PartialVectors(tmp_path / "p", settings) as first:
+            first.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
+    with PartialVectors(tmp_path / "p", settings) as second:
+        assert second.done == 2
+        assert second.vectors().tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_full_disk_keeps_whole_chunks_and_work_goes_on(tmp_path, monkeypatch):
+    settings = {"dimension": 2, "documents": 4, "chunk": 2}
+    vectors = np.float32([[1, 2], [3, 4]])
+    full = [False]
+
+    def write(handle, content):
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        full[0] = len(content) < 8  # the docids of the first chunk fit, and then nothing
+        return os_write(handle, content)
+
+    os_write = os.write
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(TourError, match=r"cannot write .*vectors: No space left on device"),
+        PartialVectors(tmp_path / "p", settings) as first,
+    ):
+        patched.setattr(os, "write", write)
+        first.append(["a", "b"], vectors)
+        first.append(["c", "d"], vectors)
+    with PartialVectors(tmp_path / "p", settings) as second:
+        assert second.done == 2

@@ -19,3 +19,19 @@ def write_layout_1(path, pairs, fingerprint):
     connection.execute("COMMIT")
     connection.close()
     return [logit for _, logit in rows]
+
+
+def write_layout_2(path, pairs, fingerprint):
+    """Write a score file in layout 2, with one model, and return its scores."""
+    scores = write_layout_1(path, pairs, fingerprint)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(
+        "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
+        "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL)"
+    )
+    connection.execute("INSERT INTO models VALUES (0, '', '', 5, 5), (1, ?, 'a', 6, 7)", (fingerprint,))
+    connection.execute("ALTER TABLE scores ADD COLUMN model INTEGER NOT NULL DEFAULT 0")
+    connection.execute("UPDATE scores SET model = 1")
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    return scores

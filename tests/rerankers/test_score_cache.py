@@ -1,4 +1,5 @@
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -98,20 +99,87 @@ def test_a_reranker_without_a_fingerprint_is_refused(tmp_path, fingerprint):
     assert not (tmp_path / "scores").exists()
 
 
-def test_bad_scores_are_not_stored_but_the_chunks_before_them_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_module, "CHUNK", 10)
-
+def test_bad_scores_are_not_stored_but_those_before_them_are(tmp_path):
     class Fails(Lengths):
         def predict(self, pairs):
             scores = super().predict(pairs)
-            return np.where([passage == PAIRS[25][1] for _, passage in pairs], np.nan, scores)
+            return np.where([passage == PAIRS[70][1] for _, passage in pairs], np.nan, scores)
 
     with CachedReranker(Fails(), tmp_path / "scores") as cached:
         with pytest.raises(TourError, match="nan"):
-            cached.predict(PAIRS[:40])
-        assert cached.stats().scores == 20
+            cached.predict(PAIRS[:100])
+        assert cached.stats().scores == 64  # two calls with 32 pairs
     with CachedReranker(Raises(), tmp_path / "scores") as again:
-        assert again.predict(PAIRS[:20]).tolist() == Lengths().predict(PAIRS[:20]).tolist()
+        assert again.predict(PAIRS[:64]).tolist() == Lengths().predict(PAIRS[:64]).tolist()
+
+
+class InParts(Lengths):
+    """Yields the scores of single pairs, last first; `between` is called between two of them."""
+
+    def __init__(self, between=lambda count: None):
+        super().__init__()
+        self.between = between
+
+    def predict_parts(self, pairs):
+        for count, position in enumerate(reversed(range(len(pairs)))):
+            self.between(count)
+            yield np.array([position]), Lengths().predict([pairs[position]])
+
+
+def test_scores_are_written_while_others_are_computed(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(cache_module.time, "monotonic", lambda: clock[0])
+    stored = []
+
+    def look(_):
+        clock[0] += 1 / 8
+        with ScoreStore(tmp_path / "scores") as store:
+            stored.append(store.stats().scores)
+
+    with CachedReranker(InParts(look), tmp_path / "scores") as cached:
+        assert cached.predict(PAIRS[:40]).tolist() == Lengths().predict(PAIRS[:40]).tolist()
+    assert stored == [count // 8 * 8 for count in range(40)]
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, RuntimeError])
+def test_an_interruption_loses_no_score_that_was_computed(tmp_path, end):
+    def stop(count):
+        if count == 30:
+            raise end
+
+    with CachedReranker(InParts(stop), tmp_path / "scores") as cached:
+        with pytest.raises(end):
+            cached.predict(PAIRS[:40])
+        assert cached.stats().scores == 30
+
+
+def test_parts_must_cover_every_pair(tmp_path):
+    class Forgets(Lengths):
+        def predict_parts(self, pairs):
+            yield np.array([0, 2]), np.array([1.0, 2.0])
+
+    with (
+        CachedReranker(Forgets(), tmp_path / "scores") as cached,
+        pytest.raises(TourError, match="no score to 1 of 3 pairs"),
+    ):
+        cached.predict(PAIRS[:3])
+
+
+def test_models_give_the_same_scores_in_parts_and_together(tmp_path, bert_folder, onnx_folder, pairs):
+    for folder, options in ((bert_folder(), {"backend": "torch"}), (onnx_folder(), {})):
+        reranker = load_reranker(folder, **options)
+        together = reranker.predict([*pairs, *pairs[:3]])
+        with CachedReranker(reranker, tmp_path / folder.name / "scores") as cached:
+            assert cached.predict([*pairs, *pairs[:3]]).tolist() == together.tolist()
+            assert cached.misses == len(set(pairs))
+
+
+def test_threads_that_share_a_cache_count_their_own_scores(tmp_path):
+    with CachedReranker(Lengths(), tmp_path / "scores") as cached, ThreadPoolExecutor(8) as threads:
+        parts = [PAIRS[start : start + 100] for start in range(0, 800, 100)]
+        counts = [count for _, count in threads.map(cached.predict_counted, parts)]
+        assert counts == [100] * 8
+        assert (cached.hits, cached.misses) == (0, 800)
 
 
 def test_progress_counts_every_pair_once(tmp_path, onnx_folder):
@@ -202,9 +270,9 @@ def test_a_later_layout_is_refused(tmp_path):
     path = filled(tmp_path / "scores")
     with sqlite3.connect(path) as later:
         assert later.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        later.execute("PRAGMA user_version = 3")
+        later.execute("PRAGMA user_version = 4")
     later.close()
-    with pytest.raises(TourError, match="layout 3, but this version reads layout 2"):
+    with pytest.raises(TourError, match="layout 4, but this version reads layout 3"):
         ScoreStore(path)
 
 
@@ -239,3 +307,11 @@ def test_a_stored_key_keeps_its_score_and_other_keys_are_stored(tmp_path, caplog
         assert store.get([b"a", b"b", b"c"]) == {b"a": 1.0, b"b": 3.0}
         assert store.stats().scores == 2
     assert not caplog.text
+
+
+def test_a_full_disk_is_told_once(tmp_path, caplog):
+    with CachedReranker(Lengths(), tmp_path / "scores") as cached:
+        cached._store._connection.execute("PRAGMA query_only = ON")
+        for start in range(3):
+            cached.predict(PAIRS[start : start + 1])
+    assert caplog.text.count("could not be written") == 1

@@ -13,7 +13,8 @@ from score_files import write_layout_1
 
 from tour_pyserini.rerankers import CachedReranker
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_upkeep import export, scores_by_model, verify
+from tour_pyserini.rerankers.score_upkeep import SCORES, export
+from tour_pyserini.support.kept_upkeep import rows_by_model, verify
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,7 +93,7 @@ def test_several_processes_can_upgrade_a_file_of_layout_1_at_the_same_time(tmp_p
         writer.communicate(timeout=120)
         assert writer.returncode == 0
     assert_whole(path, 0, 4500)
-    assert [use.scores for use in scores_by_model(path) if use.fingerprint == "lengths"] == [4500]
+    assert [use.rows for use in rows_by_model(SCORES, path) if use.fingerprint == "lengths"] == [4500]
 
 
 def test_killed_processes_do_not_disturb_another_that_continues(tmp_path):
@@ -109,7 +110,7 @@ def test_killed_processes_do_not_disturb_another_that_continues(tmp_path):
     assert_whole(path, 0, 6000)
     # Scores that killed processes stored without reporting them are correct too, and each write is complete.
     right = {pair_key("lengths", str(n), str(n % 7)).hex(): n * 1.5 + n % 7 for n in range(50_000)}
-    assert export(path, output) == verify(path)
+    assert export(path, output) == verify(SCORES, path)
     stored = [json.loads(line) for line in output.read_text().splitlines()]
     assert all(record["logit"] == right[record["key"]] for record in stored)
     assert (len(stored) - 6000) % 400 == 0

@@ -1,10 +1,15 @@
-"""Which model each score in a file belongs to, and files of layout 1, which did not record it."""
+"""Which model each score in a file belongs to, and files of earlier layouts: without models, without checksums."""
+
+import sqlite3
 
 import numpy as np
-from score_files import write_layout_1
+import pytest
+from score_files import write_layout_1, write_layout_2
 
+from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
-from tour_pyserini.rerankers.score_upkeep import scores_by_model, verify
+from tour_pyserini.rerankers.score_upkeep import SCORES
+from tour_pyserini.support.kept_upkeep import rows_by_model, verify
 
 PAIRS = [("who", f"passage {number}") for number in range(2000)]
 
@@ -23,7 +28,7 @@ class Raises(Named):
 
 
 def held(path):
-    return {use.name: use.scores for use in scores_by_model(path)}
+    return {use.name: use.rows for use in rows_by_model(SCORES, path)}
 
 
 def test_scores_are_counted_by_model(tmp_path):
@@ -36,7 +41,7 @@ def test_scores_are_counted_by_model(tmp_path):
     with CachedReranker(Named("renamed", "print of a"), path) as renamed:
         renamed.predict(PAIRS[:5])
     assert held(path) == {"renamed": 40, "b": 20}
-    assert {use.fingerprint for use in scores_by_model(path)} == {"print of a", "print of b"}
+    assert {use.fingerprint for use in rows_by_model(SCORES, path)} == {"print of a", "print of b"}
 
 
 def test_a_file_of_layout_1_keeps_every_score(tmp_path):
@@ -50,7 +55,21 @@ def test_a_file_of_layout_1_keeps_every_score(tmp_path):
         assert held(path) == {"": 500, "a": 1500}
         assert cached.predict(PAIRS).tolist() == expected
     assert held(path) == {"a": 2000}
-    assert verify(path) == 2000
+    assert verify(SCORES, path) == 2000
+
+
+def test_a_file_of_layout_2_keeps_every_score_and_gets_checksums(tmp_path):
+    path = tmp_path / "scores"
+    expected = write_layout_2(path, PAIRS, "print of a")
+    with CachedReranker(Raises("a"), path) as cached:
+        assert cached.predict(PAIRS).tolist() == expected
+    assert held(path) == {"a": 2000}
+    assert verify(SCORES, path) == 2000
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE scores SET logit = logit + 1 WHERE logit < 10")
+    connection.close()
+    with pytest.raises(TourError, match="scores with a wrong checksum"):
+        verify(SCORES, path)
 
 
 def test_a_file_of_layout_1_takes_scores_of_another_model(tmp_path):

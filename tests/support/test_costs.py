@@ -1,4 +1,7 @@
+import copy
 import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -19,3 +22,21 @@ def test_the_time_of_an_inner_stage_is_not_counted_for_the_outer_stage(monkeypat
         raise KeyError
     assert costs.seconds == {"inner": 3.5, "outer": 7.5}
     assert Costs(**dataclasses.asdict(costs)) == costs
+
+
+def test_threads_share_costs():
+    costs = Costs()
+
+    def work(_):
+        with costs.stage("outer"):
+            for _ in range(50):
+                with costs.stage("inner"):
+                    time.sleep(0.0001)
+                costs.add(pairs=2, scored=1)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert (costs.pairs, costs.scored) == (800, 400)
+    assert costs.seconds["inner"] >= 8 * 50 * 0.0001
+    assert costs.seconds["outer"] >= 0
+    assert copy.deepcopy(costs) == costs

@@ -1,9 +1,17 @@
+import errno
 import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_replace, atomic_write, check_writable
+from tour_pyserini.support.files import atomic_folder, atomic_replace, atomic_write, check_writable
+from tour_pyserini.support.temporaries import remove_abandoned, temporary_file, temporary_folder
 
 
 def test_a_file_is_written_only_if_the_block_succeeds(tmp_path):
@@ -41,3 +49,216 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path, name):
 def test_check_writable_leaves_no_file_or_folder(tmp_path):
     check_writable(tmp_path / "new" / "a.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_file_keeps_its_mode_and_a_new_file_obeys_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        for name, mode in (("new", 0o640), ("secret", 0o600), ("shared", 0o664), ("fixed", 0o444)):
+            if name != "new":
+                (tmp_path / name).write_text("old")
+                (tmp_path / name).chmod(mode)
+            with atomic_write(tmp_path / name) as file:
+                file.write("new")
+            assert (tmp_path / name).read_text() == "new"
+            assert mode_of(tmp_path / name) == mode, name
+        with atomic_folder(tmp_path / "index", overwrite=False) as folder:
+            (folder / "docid").touch()
+            (folder / "index").touch()
+        assert mode_of(tmp_path / "index") == 0o750
+        (tmp_path / "index").chmod(0o700)
+        with atomic_folder(tmp_path / "index", overwrite=True) as folder:
+            (folder / "docid").touch()
+        assert mode_of(tmp_path / "index") == 0o700
+        assert os.listdir(tmp_path / "index") == ["docid"]
+    finally:
+        os.umask(before)
+
+
+def test_writing_never_changes_the_umask_of_other_threads(tmp_path):
+    stop, modes = threading.Event(), set()
+
+    def create():
+        number = 0
+        while not stop.is_set():
+            os.close(os.open(tmp_path / f"other{(number := number + 1)}", os.O_CREAT | os.O_WRONLY, 0o666))
+            modes.add(mode_of(tmp_path / f"other{number}"))
+
+    other = threading.Thread(target=create)
+    other.start()
+    for _ in range(100):
+        with atomic_write(tmp_path / "mine"):
+            pass
+    stop.set()
+    other.join()
+    assert len(modes) == 1
+
+
+def test_a_name_of_many_bytes_can_be_written(tmp_path):
+    with atomic_write(tmp_path / ("水" * 85)) as file:
+        file.write("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["水" * 85]
+
+
+@pytest.fixture
+def largest_file():
+    """Files of this process have at most 1,000 bytes during the test, as on a disk that is almost full."""
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def write_text(path):
+    with atomic_write(path) as file:
+        file.write("x" * 5000)
+
+
+def write_bytes(path):
+    with atomic_write(path, "wb") as file:
+        for _ in range(100):
+            file.write(b"x" * 5000)
+
+
+def write_state(path):
+    import torch
+
+    with atomic_write(path, "wb") as file:
+        torch.save({"a": torch.zeros(1_000_000)}, file)
+
+
+def write_weights(path):
+    import torch
+    from safetensors.torch import save_file
+
+    with atomic_replace(path) as partial:
+        save_file({"a": torch.zeros(1000)}, partial)
+
+
+def write_picture(path):
+    from matplotlib.figure import Figure
+
+    with atomic_replace(path) as partial:
+        Figure().savefig(partial, format="png")
+
+
+def write_faiss(path):
+    import faiss
+    import numpy as np
+
+    from tour_pyserini.stores.faiss_writing import write_faiss_index
+
+    index = faiss.IndexFlatIP(8)
+    index.add(np.zeros((100, 8), dtype=np.float32))
+    with atomic_replace(path) as partial:
+        write_faiss_index(index, partial)
+
+
+def write_trace_inside_a_run(path):
+    """The message names the trace, which failed, and not the run."""
+    with atomic_replace(path.with_name("run")), atomic_write(path) as trace:
+        trace.write("x" * 20_000)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [write_text, write_bytes, write_state, write_weights, write_picture, write_faiss, write_trace_inside_a_run],
+)
+def test_a_full_disk_is_one_sentence_and_the_earlier_file_stays(tmp_path, largest_file, write):
+    import matplotlib.figure  # noqa: F401  (imports that write files come before)
+
+    path = tmp_path / "out"
+    path.write_text("before")
+    with pytest.raises(TourError) as caught:
+        write(path)
+    assert str(caught.value) == f"cannot write {path}: {os.strerror(errno.EFBIG)}; choose another path."
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_full_disk_while_a_folder_is_written(tmp_path, largest_file):
+    with (
+        pytest.raises(TourError, match=f"cannot write {tmp_path}/index: File too large"),
+        atomic_folder(tmp_path / "index", overwrite=False) as folder,
+    ):
+        (folder / "docid").write_text("x" * 5000)
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_errors_stay_what_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "out"):
+        (tmp_path / "no input").read_text()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tour_pyserini.support.files import atomic_folder, atomic_write
+folder = Path(sys.argv[1])
+with atomic_write(folder / "run.trec") as file, atomic_folder(folder / "index", overwrite=True) as index:
+    (index / "docid").write_text("half")
+    file.write("half")
+    file.flush()
+    print("ready", flush=True)
+    if sys.argv[2] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def test_temporaries_of_killed_processes_are_removed_by_the_next_write(tmp_path):
+    dead = subprocess.run([sys.executable, "-c", KILLED, tmp_path, "dies"], capture_output=True)
+    assert dead.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    alive = subprocess.Popen(
+        [sys.executable, "-c", KILLED, tmp_path, "lives"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert alive.stdout.readline() == b"ready\n"
+    assert len(list(tmp_path.iterdir())) == 2  # the first command that writes here removed those of the dead one
+    with atomic_write(tmp_path / "other"):
+        pass
+    assert len(list(tmp_path.iterdir())) == 3  # those of a live process stay
+    alive.communicate()
+    assert alive.returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"other", "run.trec", "index"}
+    assert (tmp_path / "run.trec").read_text() == (tmp_path / "index" / "docid").read_text() == "half"
+
+
+def test_temporaries_of_another_machine_stay_for_a_week(tmp_path, monkeypatch):
+    from tour_pyserini.support import temporaries
+
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(temporaries.platform, "node", lambda: "another")
+        names = [temporaries._new_name(tmp_path / name) for name in ("new", "old")]
+    for name in names:
+        (tmp_path / name).touch()
+    os.utime(tmp_path / names[1], (0, 0))
+    remove_abandoned(tmp_path)
+    assert os.listdir(tmp_path) == names[:1]
+
+
+def test_a_temporary_that_was_taken_for_abandoned_is_made_again(tmp_path, monkeypatch):
+    from tour_pyserini.support import temporaries
+
+    lock = temporaries.fcntl.flock
+    removed = []
+
+    def remove_first(handle, how):
+        if not removed:  # another process removes the file after it was created and before it is locked
+            removed.extend(tmp_path.iterdir())
+            (removed[0].rmdir if removed[0].is_dir() else removed[0].unlink)()
+        lock(handle, how)
+
+    monkeypatch.setattr(temporaries.fcntl, "flock", remove_first)
+    with temporary_file(tmp_path / "out", mode=0o666) as partial:
+        assert partial.is_file() and removed != [partial]
+    removed.clear()
+    with temporary_folder(tmp_path / "out") as partial:
+        assert partial.is_dir() and removed != [partial]
+    assert os.listdir(tmp_path) == []

@@ -184,7 +184,7 @@ def query_encoder_with_cache(
         "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
         "version": _VECTORS_VERSION,
     }
-    return StoredVectorEncoder(load, identity, path)
+    return StoredVectorEncoder(load, identity, path, name=os.fspath(spec))
 
 
 def load_document_encoder(

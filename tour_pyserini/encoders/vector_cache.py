@@ -1,10 +1,12 @@
 """Vectors of queries that are kept between runs, so that a query is encoded once and torch need not start again."""
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
+from tour_pyserini.encoders.vector_file import CHECK_BYTES, checksum, connect, is_whole
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.kept_file import Model, transaction, use_model
 
 log = logging.getLogger(__name__)
 
-_APPLICATION_ID = 0x546F7556  # "TouV"
-_LOCK_TIMEOUT = 60.0  # seconds to wait for another process
+_SECONDS_PER_DAY = 86_400
 _MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
-_CHECK_BYTES = 8
 
 
 class StoredVectorEncoder:
@@ -32,11 +35,15 @@ class StoredVectorEncoder:
         load: loads the encoder.
         identity: everything that vectors depend on: model, tokenizer, pooling, versions of the libraries, ...
         path: the file; it is created if it does not exist.
+        name: the encoder's name, for people.
     """
 
-    def __init__(self, load: Callable[[], Any], identity: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, load: Callable[[], Any], identity: Mapping[str, Any], path: str | os.PathLike[str], *, name: str = ""
+    ) -> None:
         self._load, self._path = load, Path(path)
         self._identity = json.dumps(identity, sort_keys=True, default=str).encode()
+        self._model = Model(hashlib.blake2b(self._identity, digest_size=16).hexdigest(), name)
         self._encoder: Any = None
 
     def encode(self, query: str, **options: Any) -> Floats:
@@ -77,50 +84,38 @@ class StoredVectorEncoder:
             return {}
         vectors: dict[bytes, Floats] = {}
         try:
-            with closing(_connect(self._path)) as connection:
+            with closing(connect(self._path)) as connection:
+                self._record_use(connection)
                 for start in range(0, len(keys), _MAX_PARAMETERS):
                     part = keys[start : start + _MAX_PARAMETERS]
                     marks = ", ".join("?" * len(part))
                     for key, value in connection.execute(
                         f"SELECT key, value FROM vectors WHERE key IN ({marks})", part
                     ):
-                        if value[:_CHECK_BYTES] == _check(key, value[_CHECK_BYTES:]):
-                            vectors[key] = np.frombuffer(value, dtype="<f4", offset=_CHECK_BYTES)
-        except sqlite3.Error as error:
+                        if is_whole(key, value):
+                            vectors[key] = np.frombuffer(value, dtype="<f4", offset=CHECK_BYTES)
+        except (sqlite3.Error, TourError) as error:
             log.warning(
                 "the query vectors in %s cannot be read (%s): queries are encoded again; delete it", self._path, error
             )
         return vectors
 
+    def _record_use(self, connection: sqlite3.Connection) -> None:
+        """Record that the encoder is used, at most once a day; a file that cannot be written can still be read."""
+        used = connection.execute("SELECT last_used FROM models WHERE fingerprint = ?", (self._model.fingerprint,))
+        if (row := used.fetchone()) and row[0] < time.time() - _SECONDS_PER_DAY:
+            with contextlib.suppress(sqlite3.OperationalError), transaction(connection):
+                use_model(connection, self._model)
+
     def _put(self, vectors: Mapping[bytes, Floats]) -> None:
         rows = []
         for key, vector in vectors.items():
             content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((key, _check(key, content) + content))
+            rows.append((key, checksum(key, content) + content))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(_connect(self._path)) as connection, connection:
-                connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-        except (OSError, sqlite3.Error) as error:
+            with closing(connect(self._path)) as connection, transaction(connection):
+                model = use_model(connection, self._model)
+                connection.executemany(f"INSERT OR REPLACE INTO vectors VALUES (?, ?, {model})", rows)
+        except (OSError, sqlite3.Error, TourError) as error:
             log.warning("query vectors cannot be kept in %s (%s)", self._path, error)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_LOCK_TIMEOUT)
-    try:
-        (owner,) = connection.execute("PRAGMA application_id").fetchone()
-        if owner != _APPLICATION_ID:
-            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise sqlite3.DatabaseError("it is a database of another program")
-            with connection:
-                connection.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
-                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _check(key: bytes, content: bytes) -> bytes:
-    """A checksum of a row."""
-    return hashlib.blake2b(key + content, digest_size=_CHECK_BYTES).digest()

@@ -19,6 +19,7 @@ from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_building import build_index as build_faiss_index
 from tour_pyserini.stores.faiss_building import check_fit
+from tour_pyserini.stores.faiss_writing import write_faiss_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
@@ -154,9 +155,7 @@ def _write(
     folder: Path, partial: PartialVectors, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
 ) -> None:
     """Write the two files that Pyserini reads, and the record of how they were made."""
-    import faiss
-
-    faiss.write_index(build_faiss_index(partial.vectors(), **kind, threads=threads), str(folder / "index"))
+    write_faiss_index(build_faiss_index(partial.vectors(), **kind, threads=threads), folder / "index")
     shutil.copyfile(partial.folder / "docid", folder / "docid")
     record = {
         "settings": settings,

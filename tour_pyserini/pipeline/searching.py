@@ -41,7 +41,7 @@ from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scale
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import atomic_write, cache_home, check_output, score_cache
+from tour_pyserini.support.files import atomic_write, check_output, query_cache, score_cache
 
 
 class RunSummary(NamedTuple):
@@ -242,7 +242,7 @@ def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
     }
     if request.no_cache:
         return opener.open_encoder(load_query_encoder, **options)
-    return opener.open_encoder(query_encoder_with_cache, path=str(cache_home() / "queries.sqlite"), **options)
+    return opener.open_encoder(query_encoder_with_cache, path=str(query_cache()), **options)
 
 
 def _encoder_options(request: SearchRequest, opener: Opener) -> dict[str, Any]:

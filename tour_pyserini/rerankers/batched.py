@@ -1,12 +1,12 @@
 """Base class of re-rankers that run a model: it tokenises in chunks, batches by length and restores the order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.reranker import Pair, Part, joined
 from tour_pyserini.support.batching import Row, length_sorted_batches, padded
 
 CHUNK = 1024
@@ -59,6 +59,10 @@ class BatchedReranker(ABC):
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
+        return joined(self.predict_parts(pairs), len(pairs))
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute the same logits batch by batch; each is yielded as soon as it is there."""
         indexes: dict[Pair, list[int]] = {}
         for index, (query, passage) in enumerate(pairs):
             indexes.setdefault((_encodable(query), _encodable(passage)), []).append(index)
@@ -66,19 +70,17 @@ class BatchedReranker(ABC):
         passage_order: dict[str, int] = {}
         distinct = sorted(indexes, key=lambda pair: passage_order.setdefault(pair[1], len(passage_order)))
         chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
-        scores = np.empty(len(pairs))
         pool = ThreadPoolExecutor(self._workers)
         try:
             for chunk, rows in zip(chunks, self._encode(chunks), strict=True):
-                for batch, batch_scores in self._batches(rows, pool):
-                    targets = [indexes[chunk[row]] for row in batch]
-                    for repeated, score in zip(targets, batch_scores, strict=True):
-                        scores[repeated] = score
+                for batch, scores in self._batches(rows, pool):
+                    repeated = [indexes[chunk[row]] for row in batch]
+                    positions = np.array([index for same in repeated for index in same])
                     if self.on_progress is not None:
-                        self.on_progress(sum(map(len, targets)))
+                        self.on_progress(len(positions))
+                    yield positions, np.repeat(scores, [len(same) for same in repeated]).astype(np.float64)
         finally:
             pool.shutdown(cancel_futures=True)  # after an interruption, the rest of the chunk is not scored
-        return scores
 
     def _batches(self, rows: Sequence[Row], pool: ThreadPoolExecutor) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Score rows batch by batch: row numbers and scores of each batch."""

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.rerankers.classifier import output_count_error, relevance_logits
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.reranker import Pair, Part, joined
 
 
 def is_cross_encoder(candidate: object) -> bool:
@@ -36,18 +36,23 @@ class CrossEncoderReranker:
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
+        return joined(self.predict_parts(pairs), len(pairs))
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute the same logits batch by batch, those of the longest texts first."""
         import torch
 
-        if not len(pairs):
-            return np.empty(0)
-        logits = self._model.predict(
-            [list(pair) for pair in pairs],
-            batch_size=self._batch_size,
-            activation_fn=torch.nn.Identity(),
-            show_progress_bar=False,
-            convert_to_numpy=True,
-        )
-        return relevance_logits(logits, self.name)
+        order = np.argsort([-len(query) - len(passage) for query, passage in pairs], kind="stable")
+        for start in range(0, len(order), self._batch_size):
+            positions = order[start : start + self._batch_size]
+            logits = self._model.predict(
+                [list(pairs[position]) for position in positions],
+                batch_size=self._batch_size,
+                activation_fn=torch.nn.Identity(),
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+            yield positions, relevance_logits(logits, self.name)
 
 
 def _fingerprint(model: Any) -> str | None:

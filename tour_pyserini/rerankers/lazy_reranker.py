@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair, Reranker
+from tour_pyserini.rerankers.reranker import Pair, Part, Reranker, checked_parts
 from tour_pyserini.rerankers.reranker_loading import has_registered_kinds, load_reranker, model_folder
 from tour_pyserini.support.hardware import cpu_flags
 from tour_pyserini.support.remembered import content_hash, recall, remember
@@ -66,6 +66,13 @@ class LazyReranker:
         Raises:
             TourError: if the fingerprint is no longer the remembered one, for example because ONNX Runtime was removed.
         """
+        return self._reranker().predict(pairs)
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute the same logits part by part, as the loaded re-ranker yields them."""
+        yield from checked_parts(self._reranker(), pairs)
+
+    def _reranker(self) -> Any:
         if self._loaded is None:
             reranker = self._load()
             if reranker.fingerprint != self.fingerprint:
@@ -75,7 +82,7 @@ class LazyReranker:
                 )
             self._loaded = reranker
         self._loaded.on_progress = self.on_progress
-        return self._loaded.predict(pairs)
+        return self._loaded
 
 
 def _state(folder: Path) -> list[str | int]:

@@ -1,6 +1,6 @@
 """Load the passage re-ranker of R2-D2 (Fajcik et al., 2021), which the TouR paper uses."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.batched import BatchedReranker
 from tour_pyserini.rerankers.options import Options
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.reranker import Pair, Part
 from tour_pyserini.support.batching import Row
 from tour_pyserini.support.checkpoints import (
     checkpoint_files,
@@ -70,10 +70,10 @@ class R2D2Reranker(BatchedReranker):
             fill={"input_ids": self._tokenizer.pad_token_id or 0},
         )
 
-    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Compute raw scores, float64 [len(pairs)]; higher is more relevant."""
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute raw scores batch by batch; higher is more relevant."""
         with torch_threads(self._threads):
-            return super().predict([(query, self.reads(passage)) for query, passage in pairs])
+            yield from super().predict_parts([(query, self.reads(passage)) for query, passage in pairs])
 
     @staticmethod
     def reads(passage: str) -> str:

@@ -2,18 +2,25 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair, Reranker, checked_scores, display_name
+from tour_pyserini.rerankers.reranker import Pair, Reranker, checked_parts, display_name
 from tour_pyserini.rerankers.score_file import KEY_BYTES
-from tour_pyserini.rerankers.score_store import Model, ScoreStore
+from tour_pyserini.rerankers.score_store import ScoreStore
+from tour_pyserini.support.kept_file import Model
 
 CHUNK = 512
-"""Pairs scored between two writes to the file: an interruption loses the scores of one chunk at most."""
+"""Pairs given to the wrapped re-ranker at a time: it makes batches of similar lengths from them."""
+UNWRITTEN_SECONDS = 1.0
+"""Scores are written to the file at least this often: a process that is killed loses those of a second, and at most the
+batch that was being scored."""
 
 
 class CacheStats(NamedTuple):
@@ -52,6 +59,7 @@ class CachedReranker:
         self.name = display_name(reranker)
         self.hits = 0
         self.misses = 0
+        self._lock = threading.Lock()
         self._store = ScoreStore(path, Model(fingerprint, self.name))
         self._on_progress: Callable[[int], None] | None = None
 
@@ -68,6 +76,10 @@ class CachedReranker:
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Return raw logits, float64 [len(pairs)], read from the file or computed; repeated pairs are scored once."""
+        return self.predict_counted(pairs)[0]
+
+    def predict_counted(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, int]:
+        """Return the same logits, and the number of pairs that were scored rather than read from the file."""
         reads = getattr(self.reranker, "reads", str)
         keys = [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
         first_index: dict[bytes, int] = {}
@@ -75,18 +87,41 @@ class CachedReranker:
             first_index.setdefault(key, index)
         scores = self._store.get(first_index)
         missing = [key for key in first_index if key not in scores]
-        self.hits += len(keys) - len(missing)
+        with self._lock:
+            self.hits += len(keys) - len(missing)
         self._report(len(keys) - len(missing))
-        for start in range(0, len(missing), CHUNK):
-            chunk = missing[start : start + CHUNK]
-            logits = checked_scores(self.reranker, [pairs[first_index[key]] for key in chunk])
-            new_scores = dict(zip(chunk, logits.tolist(), strict=True))
-            self._store.put(new_scores)
-            scores.update(new_scores)
-            self.misses += len(chunk)
-            if not self._wrapped_reports:
-                self._report(len(chunk))
-        return np.array([scores[key] for key in keys], dtype=np.float64)
+        scores |= self._score({key: pairs[first_index[key]] for key in missing})
+        return np.array([scores[key] for key in keys], dtype=np.float64), len(missing)
+
+    def _score(self, pairs: Mapping[bytes, Pair]) -> dict[bytes, float]:
+        """Score pairs by key, and write the scores to the file while the others are computed."""
+        scores: dict[bytes, float] = {}
+        unwritten: dict[bytes, float] = {}
+        written = time.monotonic()
+        try:
+            for new in self._computed(pairs):
+                unwritten |= new
+                if time.monotonic() - written >= UNWRITTEN_SECONDS:
+                    self._store.put(unwritten)
+                    scores |= unwritten
+                    unwritten = {}
+                    written = time.monotonic()
+        finally:
+            if unwritten:  # also after an interruption
+                self._store.put(unwritten)
+        return scores | unwritten
+
+    def _computed(self, pairs: Mapping[bytes, Pair]) -> Iterator[dict[bytes, float]]:
+        keys = list(pairs)
+        for start in range(0, len(keys), CHUNK):
+            chunk = keys[start : start + CHUNK]
+            with closing(checked_parts(self.reranker, [pairs[key] for key in chunk])) as parts:
+                for positions, logits in parts:
+                    with self._lock:
+                        self.misses += len(positions)
+                    if not self._wrapped_reports:
+                        self._report(len(positions))
+                    yield {chunk[position]: logit for position, logit in zip(positions, logits.tolist(), strict=True)}
 
     def stats(self) -> CacheStats:
         """Return the counters of this object and the size of its file."""

@@ -5,20 +5,21 @@ import math
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.score_file import (
+from tour_pyserini.rerankers.score_file import connect, score_checksum
+from tour_pyserini.support.kept_file import (
     UNKNOWN_MODEL,
-    connect,
+    Model,
     inode,
     is_damage,
     move_damaged,
     size_on_disk,
     transaction,
+    use_model,
 )
 
 log = logging.getLogger(__name__)
@@ -26,13 +27,6 @@ log = logging.getLogger(__name__)
 MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 
 Result = TypeVar("Result")
-
-
-class Model(NamedTuple):
-    """The re-ranker that scores belong to: its fingerprint identifies it, its name is for people."""
-
-    fingerprint: str
-    name: str
 
 
 class StoreStats(NamedTuple):
@@ -61,6 +55,7 @@ class ScoreStore:
         self.path = Path(path)
         self._model = model
         self._lock = threading.Lock()
+        self._warned = False
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = self._connect()
@@ -70,14 +65,24 @@ class ScoreStore:
             self._write(lambda *_: None, what="the use of the model")
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
-        """Read the scores of those keys that are stored."""
+        """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
         keys = sorted(keys)  # neighbours are on the same page of the file: 1.5 times as fast
         scores: dict[bytes, float] = {}
         without_model: list[bytes] = []
+        damaged: list[tuple[bytes, Any]] = []
         for part in _parts(keys):
-            rows = self._read(f"SELECT key, logit, model FROM scores WHERE key IN ({_question_marks(part)})", part)
-            scores.update((key, logit) for key, logit, _ in rows if _is_finite(logit))
-            without_model += [key for key, _, model in rows if model == UNKNOWN_MODEL]
+            rows = self._read(
+                f"SELECT key, logit, model, checksum FROM scores WHERE key IN ({_question_marks(part)})", part
+            )
+            for key, logit, model, checksum in rows:
+                if not _is_finite(logit) or checksum != score_checksum(key, logit, model):
+                    damaged.append((key, checksum))
+                    continue
+                scores[key] = logit
+                if model == UNKNOWN_MODEL:
+                    without_model.append(key)
+        if damaged:
+            self._delete_damaged(damaged)
         if without_model and self._model is not None:
             self._record_model(without_model)
         return scores
@@ -85,14 +90,15 @@ class ScoreStore:
     def put(self, scores: Mapping[bytes, float]) -> None:
         """Store all of the scores or none; a key that is already stored keeps its score.
 
-        If they cannot be written (no space left), the caller can still use them: that is a warning, not an error.
+        If they cannot be written (no space left), the caller can still use them: that is a warning, not an error, and
+        it is given once.
         """
-        self._write(
-            lambda connection, model: connection.executemany(
-                "INSERT OR IGNORE INTO scores VALUES (?, ?, ?)", ((*item, model) for item in scores.items())
-            ),
-            what=f"{len(scores)} scores",
-        )
+
+        def write(connection: sqlite3.Connection, model: int) -> None:
+            rows = ((key, logit, model, score_checksum(key, logit, model)) for key, logit in scores.items())
+            connection.executemany("INSERT OR IGNORE INTO scores VALUES (?, ?, ?, ?)", rows)
+
+        self._write(write, what=f"{len(scores)} scores")
 
     def stats(self) -> StoreStats:
         """Count the scores and the bytes of the file."""
@@ -115,9 +121,21 @@ class ScoreStore:
 
         def write(connection: sqlite3.Connection, model: int) -> None:
             for part in _parts(keys):
-                connection.execute(f"UPDATE scores SET model = {model} WHERE key IN ({_question_marks(part)})", part)
+                connection.execute(
+                    f"UPDATE scores SET model = {model}, checksum = score_checksum(key, logit, {model}) "
+                    f"WHERE key IN ({_question_marks(part)})",
+                    part,
+                )
 
         self._write(write, what=f"the model of {len(keys)} scores")
+
+    def _delete_damaged(self, rows: Sequence[tuple[bytes, Any]]) -> None:
+        """Delete rows with a wrong checksum, unless another process has replaced them."""
+        log.warning("%d damaged scores in the score cache %s are computed again", len(rows), self.path)
+        self._write(
+            lambda connection, _: connection.executemany("DELETE FROM scores WHERE key = ? AND checksum IS ?", rows),
+            what="the deletion of damaged scores",
+        )
 
     def _read(self, query: str, values: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -130,12 +148,14 @@ class ScoreStore:
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                write(connection, _model_number(connection, self._model))
+                write(connection, use_model(connection, self._model))
 
         try:
             self._replacing_damaged_file(work)
         except sqlite3.Error as error:
-            log.warning("%s could not be written to the score cache %s: %s", what, self.path, error)
+            if not self._warned:
+                log.warning("%s could not be written to the score cache %s: %s", what, self.path, error)
+            self._warned = True
 
     def _replacing_damaged_file(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Call `work`; if the file is damaged, replace the file and call it again."""
@@ -146,7 +166,7 @@ class ScoreStore:
                 if not is_damage(error):
                     raise
                 self._connection.close()
-                move_damaged(self.path, self._inode, error)
+                move_damaged(self.path, self._inode, error, noun="score cache")
                 self._connection = self._connect()
                 return work(self._connection)
 
@@ -157,24 +177,10 @@ class ScoreStore:
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            move_damaged(self.path, inode_before, error)
+            move_damaged(self.path, inode_before, error, noun="score cache")
             connection = connect(self.path)
         self._inode = inode(self.path)
         return connection
-
-
-def _model_number(connection: sqlite3.Connection, model: Model | None) -> int:
-    """Record that the model is used now, and return its number in the file."""
-    if model is None:
-        return UNKNOWN_MODEL
-    now = int(time.time())
-    connection.execute(
-        "INSERT INTO models (fingerprint, name, first_used, last_used) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (fingerprint) DO UPDATE SET name = excluded.name, last_used = excluded.last_used",
-        (*model, now, now),
-    )
-    ((number,),) = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).fetchall()
-    return number
 
 
 def _parts(keys: Sequence[bytes]) -> list[Sequence[bytes]]:

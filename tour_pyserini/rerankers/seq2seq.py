@@ -1,6 +1,6 @@
 """Load a sequence-to-sequence re-ranker that answers "true" or "false", such as monoT5 (Nogueira et al., 2020)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.batched import BatchedReranker
 from tour_pyserini.rerankers.options import Options
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.reranker import Pair, Part
 from tour_pyserini.support.batching import Row
 from tour_pyserini.support.checkpoints import (
     checkpoint_files,
@@ -68,10 +68,10 @@ class Seq2SeqReranker(BatchedReranker):
             fill={"input_ids": self._tokenizer.pad_token_id or 0},
         )
 
-    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Compute the log-odds of "true", float64 [len(pairs)]; higher is more relevant."""
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute the log-odds of "true" batch by batch; higher is more relevant."""
         with torch_threads(self._threads):
-            return super().predict(pairs)
+            yield from super().predict_parts(pairs)
 
     def _encode(self, chunks: Iterable[Sequence[Pair]]) -> Iterator[Sequence[Row]]:
         return map(self._rows, chunks)

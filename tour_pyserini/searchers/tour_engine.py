@@ -18,7 +18,7 @@ from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.rerankers.reranker import counted_scores
 from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
@@ -192,10 +192,13 @@ class TourEngine:
             scale=self._scale,
             observe=(lambda round_: self._observe(round_, q_ids)) if self._observe else None,  # type: ignore[misc]
         )
-        self.costs.queries += len(q_ids)
-        self.costs.updates += int(outcome.updates.sum())
-        self.costs.pairs += outcome.ledger.bought
-        self.costs.reused += outcome.ledger.requested - outcome.ledger.bought
+        ledger = outcome.ledger
+        self.costs.add(
+            queries=len(q_ids),
+            updates=int(outcome.updates.sum()),
+            pairs=ledger.bought,
+            reused=ledger.requested - ledger.bought,
+        )
         return outcome
 
     def _open_vectors(self, spec: Any) -> Vectors:
@@ -228,10 +231,9 @@ class TourEngine:
         assert self._reranker is not None and self._texts is not None
         with self.costs.stage("texts"):
             pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
-        before = getattr(self._reranker, "misses", None)
         with self.costs.stage("label"):
-            scores = checked_scores(self._reranker, pairs)
-        self.costs.scored += len(pairs) if before is None else self._reranker.misses - before  # type: ignore[attr-defined]
+            scores, computed = counted_scores(self._reranker, pairs)
+        self.costs.add(scored=computed)
         return scores
 
     def _text(self, docid: str) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any, Self
 
 @dataclass
 class Costs:
-    """Counts and seconds of a run, added up while it is made.
+    """Counts and seconds of a run, added up while it is made; several threads may share them.
 
     Attributes:
         queries: queries searched.
@@ -19,7 +20,8 @@ class Costs:
         pairs: (query, passage) pairs labelled.
         reused: labels that were needed again for the same query, and were not counted again.
         scored: pairs that the re-ranker scored; the other `pairs - scored` came from the score cache.
-        seconds: wall-clock time by stage; the time of a stage inside another is not counted for the outer one.
+        seconds: wall-clock time by stage; the time of a stage inside another is not counted for the outer one. Threads
+            that work at the same time each count their own time.
     """
 
     queries: int = 0
@@ -30,7 +32,17 @@ class Costs:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._within = 0.0  # seconds of the stages inside the current one
+        self._lock = threading.Lock()
+        self._thread = threading.local()  # its `within`: seconds of the stages inside the current one
+
+    def add(self, **counts: int) -> None:
+        """Add to some of the counts, such as `pairs=3`."""
+        with self._lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Costs, dataclasses.astuple(self)  # a lock cannot be copied or pickled
 
     @classmethod
     def from_record(cls, values: Any) -> Self:
@@ -53,14 +65,15 @@ class Costs:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the time of the block to a stage, without the time of stages inside the block."""
-        start, before = time.perf_counter(), self._within
-        self._within = 0.0
+        start, before = time.perf_counter(), getattr(self._thread, "within", 0.0)
+        self._thread.within = 0.0
         try:
             yield
         finally:
             passed = time.perf_counter() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + passed - self._within
-            self._within = before + passed
+            with self._lock:
+                self.seconds[name] = self.seconds.get(name, 0.0) + passed - self._thread.within
+            self._thread.within = before + passed
 
     def __str__(self) -> str:
         by_stage = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items())

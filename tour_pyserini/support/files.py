@@ -1,16 +1,22 @@
 """Write files and folders atomically, check output paths, and compute checksums."""
 
 import contextlib
+import ctypes
+import errno
 import hashlib
+import io
 import os
-import shutil
-import tempfile
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.temporaries import temporary_file, temporary_folder
+
+# The disk, the user's share of it or the largest allowed file is full, or the disk has become read-only.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
@@ -21,37 +27,42 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         with atomic_write("runs/a.trec") as run:
             run.write("q1 Q0 d1 1 0.5 tag")
     """
-    with atomic_replace(path) as partial, open(partial, mode, encoding=None if "b" in mode else "utf-8") as file:
-        yield file
+    with atomic_replace(path) as partial:
+        output = _Output(partial, path)
+        content = io.BufferedWriter(output)
         try:
-            file.flush()
-        except OSError as error:
-            raise _unwritable(path, error) from error
+            with content if "b" in mode else io.TextIOWrapper(content, encoding="utf-8") as file:
+                yield file
+        except Exception:
+            if output.failure:  # torch.save replaces it by an error of its own
+                raise output.failure from None
+            raise
 
 
 @contextmanager
 def atomic_replace(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a temporary file that replaces `path` when the block ends without an error."""
+    """Give the path of a temporary file that replaces `path` when the block ends without an error.
+
+    A new file has the permissions that the user's umask gives it; a file that is replaced keeps its own.
+    """
     # A symbolic link stays a link; the file it points to is replaced.
     path = Path(os.path.realpath(path))
-    try:
-        if path.exists() and not path.is_file():
+    with writing_to(path), contextlib.ExitStack() as stack:
+        if os.path.exists(path) and not os.path.isfile(path):
             raise TourError(f"cannot write {path}: it is a folder or a device; give the name of a file.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    os.close(handle)
-    partial = Path(name)
-    try:
-        yield partial
-        partial.chmod(0o666 & ~_umask())
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            before = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+            partial = stack.enter_context(temporary_file(path, mode=0o666 if before is None else 0o600))
+        except OSError as error:
+            raise unwritable(path, error) from error
+        yield partial
+        try:
+            if before is not None:
+                partial.chmod(before)
             partial.replace(path)
         except OSError as error:
-            raise _unwritable(path, error) from error
-    finally:
-        partial.unlink(missing_ok=True)
+            raise unwritable(path, error) from error
 
 
 @contextmanager
@@ -62,24 +73,35 @@ def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
         TourError: if `check_folder` refuses `folder` at the end of the block.
     """
     folder = folder.resolve()  # a symbolic link stays a link
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    replaced = partial.with_name(f"{partial.name}.replaced")
-    try:
+    with writing_to(folder), contextlib.ExitStack() as stack:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            partial = stack.enter_context(temporary_folder(folder))
+        except OSError as error:
+            raise unwritable(folder, error) from error
         yield partial
-        partial.chmod(0o755)
         check_folder(folder, overwrite=overwrite)
-        if overwrite and folder.exists():
-            folder.rename(replaced)
-        _rename(partial, folder)
-    finally:
-        if replaced.exists() and not folder.exists():
-            replaced.rename(folder)
-        for leftover in (partial, replaced):
-            shutil.rmtree(leftover, ignore_errors=True)
+        try:
+            if overwrite and folder.exists():
+                partial.chmod(stat.S_IMODE(folder.stat().st_mode))
+                _exchange(partial, folder)
+            else:
+                partial.rename(folder)  # fails if another process has just created a folder of this name with files
+        except OSError as error:
+            raise unwritable(folder, error) from error
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turn an error of any library that means a full disk into a TourError that names the output."""
+    try:
+        yield
+    except TourError:
+        raise
+    except Exception as error:
+        if is_full_disk(error):
+            raise unwritable(path, error) from error
+        raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -134,22 +156,64 @@ def score_cache() -> Path:
     return cache_home() / "scores.sqlite"
 
 
+def query_cache() -> Path:
+    """The file that keeps query vectors between runs."""
+    return cache_home() / "queries.sqlite"
+
+
 class _Tried(Exception):
     """Leaves the block of `atomic_replace` without writing the file."""
 
 
-def _unwritable(path: str | os.PathLike[str], error: OSError) -> TourError:
-    return TourError(f"cannot write {os.fspath(path)}: {error.strerror or error}; choose another path.")
+class _Output(io.FileIO):
+    """A temporary file whose errors name the output that it becomes."""
+
+    def __init__(self, partial: Path, path: str | os.PathLike[str]) -> None:
+        super().__init__(partial, "w")
+        self._path = path
+        self.failure: TourError | None = None
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            self.failure = unwritable(self._path, error)
+            raise self.failure from error
 
 
-def _rename(folder: Path, new: Path) -> None:
+def unwritable(path: str | os.PathLike[str], error: Exception) -> TourError:
+    """Make the error for an output that cannot be written."""
+    reason = getattr(error, "strerror", None) or _full_disk(error) or error
+    return TourError(f"cannot write {os.fspath(path)}: {reason}; choose another path.")
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether an error means that a disk is full."""
+    return _full_disk(error) is not None
+
+
+def _full_disk(error: BaseException | None) -> str | None:
+    """The system's reason if an error, or the error that caused it, means a full disk; libraries quote the reason."""
+    while error is not None:
+        for code in _FULL:
+            if getattr(error, "errno", None) == code or os.strerror(code) in str(error):
+                return os.strerror(code)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Give two folders each other's name in one step, so that one of them always has the name `old`."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if rename is not None and rename(here, os.fsencode(new), here, os.fsencode(old), exchange) == 0:
+        return
+    # A system or a file system that cannot do it (macOS, some network disks).
+    aside = new.with_name(f"{new.name}.replaced")
+    old.rename(aside)
     try:
-        folder.rename(new)  # fails if another process has just created a folder with this name and files in it
-    except OSError as error:
-        raise _unwritable(new, error) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        new.rename(old)
+    except BaseException:
+        aside.rename(old)
+        raise
+    aside.rename(new)

@@ -3,15 +3,14 @@
 import fcntl
 import json
 import os
-import shutil
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_write
+from tour_pyserini.support.files import atomic_write, unwritable
+from tour_pyserini.support.temporaries import remove_folder
 
 
 class PartialFolder(ABC):
@@ -45,7 +44,10 @@ class PartialFolder(ABC):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self.done or self._docids.closed:
+        if self._docids.closed:
+            return
+        # An interrupt may have come between the writing of the first chunk and the counting of it.
+        if self.done or self._keep_whole_chunks(**self._sizes):
             self.close()
         else:
             self.discard()
@@ -61,11 +63,8 @@ class PartialFolder(ABC):
 
     def discard(self) -> None:
         """Delete the folder."""
-        # It is renamed first and unlocked last: another process may create a new folder of the same name meanwhile.
-        renamed = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
-        self.folder.rename(renamed)
-        shutil.rmtree(renamed)
-        self.close()
+        remove_folder(self.folder)
+        self.close()  # last: another process may create a new folder of the same name meanwhile
 
     def _resume(self, settings: Mapping[str, Any]) -> int:
         """Check that the folder has these settings, and give the number of its documents."""
@@ -73,11 +72,12 @@ class PartialFolder(ABC):
         now = json.loads(json.dumps(settings))
         try:
             before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else now
-            sizes = {name: int(before[name]) for name in self.SIZES}
+            self._sizes = {name: int(before[name]) for name in self.SIZES}
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
-        done = self._keep_whole_chunks(**sizes)
+        done = self._keep_whole_chunks(**self._sizes)
         if not done or not path.exists():
+            self._sizes = {name: int(now[name]) for name in self.SIZES}
             with atomic_write(path) as file:
                 json.dump(now, file, indent=2)
         else:
@@ -101,11 +101,20 @@ def whole_lines(file: IO[bytes]) -> list[bytes]:
     return [line for line in file if line.endswith(b"\n")]
 
 
-def write_through(file: Any, content: bytes) -> None:
-    """Append to a file, and return when the content is on the disk."""
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())
+def write_through(file: IO[bytes], content: bytes) -> None:
+    """Append to a file, and return when the content is on the disk.
+
+    Raises:
+        TourError: if the disk is full; the file may then end with a part of the content.
+    """
+    rest = memoryview(content)
+    try:
+        while rest:
+            # Not through the buffer of the file, which would try to write the rest again when it is closed.
+            rest = rest[os.write(file.fileno(), rest) :]
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise unwritable(file.name, error) from error
 
 
 def open_locked(folder: Path, name: str = "docid") -> IO[bytes]:

@@ -2,14 +2,14 @@
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_replace, atomic_write
+from tour_pyserini.support.files import atomic_write, writing_to
 from tour_pyserini.support.resumable import open_locked, refuse_other_settings
+from tour_pyserini.support.temporaries import remove_folder
 
 
 class Checkpoints:
@@ -56,8 +56,8 @@ class Checkpoints:
         """Save a state; `state["best"]` names the folder of the best model, and those of other models are deleted."""
         import torch
 
-        with atomic_replace(self._state) as partial:
-            torch.save(dict(state), partial)
+        with atomic_write(self._state, "wb") as file:
+            torch.save(dict(state), file)
         for folder in self.folder.glob("best-*"):
             if folder.name != state["best"]:
                 shutil.rmtree(folder)
@@ -66,16 +66,14 @@ class Checkpoints:
         """Save a model as the best so far; returns the name of its folder, for the next state."""
         folder = self.folder / f"best-{step}"
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        save(folder)
+        with writing_to(folder):
+            folder.mkdir()
+            save(folder)
         return folder.name
 
     def discard(self) -> None:
         """Delete the folder."""
-        # Renamed first, so that a partly deleted folder is never taken for an unfinished training.
-        doomed = tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.")
-        self.folder.rename(doomed)
-        shutil.rmtree(doomed)
+        remove_folder(self.folder)
         self._lock.close()
 
     def _has_progress(self) -> bool:

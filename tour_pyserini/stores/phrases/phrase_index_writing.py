@@ -12,6 +12,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.data.records import PHRASE_INDEX, version_of
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.faiss_writing import write_faiss_index
 from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import sha256
@@ -40,11 +41,9 @@ def write_phrase_index(
         kind: the keyword arguments of `build_token_index`.
         threads: FAISS uses at most this many; None: its default.
     """
-    import faiss
-
     vectors = partial.vectors()
     with faiss_threads(threads):
-        faiss.write_index(build_token_index(vectors, **kind), str(folder / "index"))
+        write_faiss_index(build_token_index(vectors, **kind), folder / "index")
     for name in ("vectors", "rows", "docid"):
         _link(partial.folder / name, folder / name)
     record = {

@@ -1,0 +1,85 @@
+"""How commands end: by signals, and when nobody can read what they write."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tour_pyserini.rerankers import ScoreStore
+
+ROOT = Path(__file__).resolve().parents[2]
+WAITS = """
+import os, sys, time
+from tour_pyserini.cli.command import run
+from tour_pyserini.support.files import atomic_write
+
+def main(_):
+    with atomic_write(sys.argv[1]) as file:
+        file.write("half")
+        child = 0 if sys.argv[2] == "alone" else os.fork()
+        if sys.argv[2] == "alone" or child:
+            print(child, flush=True)
+        time.sleep(60)
+
+run(main)
+"""
+
+
+def waiting(output, how="alone", **options):
+    """A command that has written half of its output, and the process that it has forked, if any."""
+    command = [sys.executable, "-c", WAITS, str(output), how]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options
+    )
+    return process, int(process.stdout.readline())
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "message"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "the terminal was closed")],
+)
+def test_a_signal_is_one_sentence_and_removes_temporaries(tmp_path, sent, code, message):
+    (tmp_path / "out").write_text("before")
+    process, _ = waiting(tmp_path / "out")
+    process.send_signal(sent)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert stderr == f"{message}; run the same command again to continue from what was kept.\n"
+    assert os.listdir(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_text() == "before"
+
+
+def test_nohup_is_respected(tmp_path):
+    process, _ = waiting(tmp_path / "out", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.3)
+    process.terminate()
+    assert "terminated" in process.communicate(timeout=60)[1]
+
+
+def test_a_forked_process_ends_by_the_signal_itself(tmp_path):
+    process, child = waiting(tmp_path / "out", "forks")
+    os.kill(child, signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.3)  # the command itself goes on
+    assert len(os.listdir(tmp_path)) == 1  # and the child has not removed its temporary
+    process.terminate()
+    assert process.communicate(timeout=60)[1].count("\n") == 1
+    assert process.returncode == 143
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_one_sentence(tmp_path):
+    ScoreStore(tmp_path / "scores.sqlite").close()
+    command = [sys.executable, "-m", "tour_pyserini.cache", "stats", "--cache", str(tmp_path / "scores.sqlite")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot write the output: No space left on device; choose another path.\n"

@@ -1,0 +1,138 @@
+"""Run a command in a forked process: all libraries are loaded, so that a moment of its work can be chosen."""
+
+import contextlib
+import importlib
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple
+
+COMMANDS = (
+    *("answers", "cache", "calibrate", "compare", "dpr_json", "experiment"),
+    *("index", "overlap", "page", "qrels", "search", "train"),
+)
+LIBRARIES = (
+    *("faiss", "ir_measures", "matplotlib.figure", "onnxruntime", "pandas"),
+    *("scipy.stats", "sklearn", "torch", "transformers", "yaml"),
+)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LONGEST = 120.0  # seconds; a command that takes longer hangs
+
+
+class Outcome(NamedTuple):
+    """How a command ended: its exit code (negative: the signal), what it wrote to stderr, and its seconds."""
+
+    code: int
+    stderr: str
+    seconds: float
+
+    @property
+    def fault(self) -> str | None:
+        """What no command may do, if it did."""
+        if self.code == -signal.SIGALRM:
+            return f"it took more than {LONGEST:.0f} s"
+        if "Traceback" in self.stderr or self.code not in (0, 1, 2):
+            return f"exit code {self.code}: {self.stderr[-300:]}"
+        if self.code == 2 and not self.stderr.splitlines()[-1].startswith("error: "):
+            return f"exit code 2 without a sentence: {self.stderr[-300:]}"
+        return None
+
+
+class Process:
+    """A forked process with a pipe for its stderr."""
+
+    def __init__(self, work: Callable[[], object], *, largest_file: int | None = None) -> None:
+        read, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.started = time.monotonic()
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the command has begun
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(read)
+            _child(work, write, largest_file)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        os.close(write)
+        self._pipe = read
+
+    def send(self, number: int, *, after: float) -> None:
+        """Send a signal this many seconds after the start, or at the end if it ends before."""
+        rest = self.started + after - time.monotonic()
+        if rest > 0 and hasattr(os, "pidfd_open"):
+            handle = os.pidfd_open(self.pid)
+            select.select([handle], [], [], rest)
+            os.close(handle)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self) -> Outcome:
+        """Wait for the end."""
+        content = b""
+        while True:
+            ready, _, _ = select.select([self._pipe], [], [], max(0.0, self.started + LONGEST - time.monotonic()))
+            if not ready:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                os.close(self._pipe)
+                return Outcome(-signal.SIGALRM, content.decode(errors="replace"), LONGEST)
+            part = os.read(self._pipe, 65536)
+            if not part:
+                break
+            content += part
+        os.close(self._pipe)
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return Outcome(code, content.decode(errors="replace"), time.monotonic() - self.started)
+
+
+def load_everything() -> None:
+    """Import what commands import, so that a forked process starts to work at once."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    for name in COMMANDS:
+        importlib.import_module(f"tour_pyserini.{name}")
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def command(name: str, arguments: list[str]) -> Callable[[], object]:
+    """The work of a command, from its arguments to its exit code."""
+
+    def begin(_: object) -> int | None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        return importlib.import_module(f"tour_pyserini.{name}").main(arguments)
+
+    def work() -> None:
+        from tour_pyserini.cli.command import run
+
+        run(begin)
+
+    return work
+
+
+def _child(work: Callable[[], object], pipe: int, largest_file: int | None) -> None:
+    code = 1
+    try:
+        os.dup2(pipe, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False, buffering=1)  # noqa: SIM115
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with SIGINT ignored
+        if largest_file is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+        work()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,174 @@
+"""Maintenance of files of rows that are kept between runs: rows per model, verification and pruning."""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.kept_file import MODEL_COLUMNS, UNKNOWN_MODEL, is_busy, is_damage, transaction
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = "unknown"
+"""The name under which users choose rows whose model was not recorded."""
+
+_SECONDS_PER_DAY = 86_400
+
+
+class KeptRows(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        noun: what the file is called in messages, such as "score cache".
+        table: the table of rows, which is also what they are called, such as "scores".
+        connect: opens a file.
+        faults: what no row may be, each with a condition in SQL.
+    """
+
+    noun: str
+    table: str
+    connect: Callable[[Path], sqlite3.Connection]
+    faults: Mapping[str, str]
+
+
+class ModelUse(NamedTuple):
+    """The number of stored rows of a model, and when the model was first and last used (seconds since 1970).
+
+    Rows from the first layout of a file have no recorded model: their fingerprint and name are empty.
+    """
+
+    number: int
+    fingerprint: str
+    name: str
+    first_used: int
+    last_used: int
+    rows: int
+
+
+def rows_by_model(kind: KeptRows, path: Path) -> list[ModelUse]:
+    """Count the rows of each model in a file, in order of first use."""
+    with open_existing(kind, path) as connection:
+        return _model_uses(connection, kind)
+
+
+def verify(kind: KeptRows, path: Path) -> int:
+    """Check the file and the checksum of every row in it, and return the number of rows.
+
+    Raises:
+        TourError: when the file is damaged or holds rows that were never written.
+    """
+    conditions = {
+        **{f"{kind.table} {fault}": f"{kind.table} WHERE {condition}" for fault, condition in kind.faults.items()},
+        f"{kind.table} without a model": f"{kind.table} WHERE model NOT IN (SELECT id FROM models)",
+        "models with a wrong checksum": f"models WHERE checksum IS NOT model_checksum({MODEL_COLUMNS})",
+    }
+    with open_existing(kind, path) as connection:
+        ((verdict,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+        if verdict != "ok":
+            raise _damaged(kind, path, verdict)
+        for fault, condition in conditions.items():
+            ((count,),) = connection.execute(f"SELECT count(*) FROM {condition}").fetchall()
+            if count:
+                raise _damaged(kind, path, f"{count} {fault}")
+        ((total,),) = connection.execute(f"SELECT count(*) FROM {kind.table}").fetchall()
+        return total
+
+
+def prune(
+    kind: KeptRows,
+    path: Path,
+    *,
+    models: Sequence[str] = (),
+    unused_for: float | None = None,
+    dry_run: bool = False,
+) -> list[ModelUse]:
+    """Remove the rows of some models and make the file smaller.
+
+    Args:
+        kind: the kind of file.
+        path: the file.
+        models: names, or beginnings of fingerprints, or "unknown"; none: all models.
+        unused_for: only models that were not used for this number of days.
+        dry_run: remove nothing.
+
+    Returns:
+        The models whose rows were removed, or would be removed.
+    """
+    if not models and unused_for is None:
+        raise TourError(
+            f"no {kind.table} were chosen for removal; name models, or say how many days they were not used."
+        )
+    with open_existing(kind, path) as connection:
+        with transaction(connection):
+            chosen = _chosen(_model_uses(connection, kind), models, unused_for, kind, path)
+            if not dry_run:
+                numbers = [(use.number,) for use in chosen]
+                connection.executemany(f"DELETE FROM {kind.table} WHERE model = ?", numbers)
+                connection.executemany(f"DELETE FROM models WHERE id = ? AND id <> {UNKNOWN_MODEL}", numbers)
+        if chosen and not dry_run:
+            _shrink(connection, kind, path)
+    return chosen
+
+
+@contextmanager
+def open_existing(kind: KeptRows, path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file that must exist; errors of SQLite become a TourError."""
+    if not path.is_file():
+        raise TourError(f"the {kind.noun} {path} does not exist; give the path of an existing one.")
+    try:
+        connection = kind.connect(path)
+        try:
+            yield connection
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        if is_damage(error):
+            raise _damaged(kind, path, str(error)) from error
+        advice = "try again when no other process uses it" if is_busy(error) else "make room on its disk, or delete it"
+        raise TourError(f"the {kind.noun} {path} cannot be used ({error}); {advice}.") from error
+
+
+def _damaged(kind: KeptRows, path: Path, what: str) -> TourError:
+    reason = what.splitlines()[-1]
+    return TourError(f"the {kind.noun} {path} is damaged ({reason}); rename or delete it, then search again.")
+
+
+def _model_uses(connection: sqlite3.Connection, kind: KeptRows) -> list[ModelUse]:
+    """The models of a file in order of first use; the unknown model is left out if it has no rows."""
+    found = connection.execute(
+        f"SELECT {MODEL_COLUMNS}, ifnull(count, 0) FROM models LEFT JOIN "
+        f"(SELECT model, count(*) AS count FROM {kind.table} GROUP BY model) ON model = id ORDER BY first_used, id"
+    ).fetchall()
+    uses = [ModelUse(*row) for row in found]
+    return [use for use in uses if use.number != UNKNOWN_MODEL or use.rows]
+
+
+def _chosen(
+    uses: list[ModelUse], models: Sequence[str], unused_for: float | None, kind: KeptRows, path: Path
+) -> list[ModelUse]:
+    for model in models:
+        if not any(is_named(use, model) for use in uses):
+            raise TourError(f"{path} has no {kind.table} of a model {model!r}; `stats` lists the models it has.")
+    latest = time.time() - unused_for * _SECONDS_PER_DAY if unused_for is not None else float("inf")
+    return [
+        use for use in uses if use.last_used <= latest and (not models or any(is_named(use, model) for model in models))
+    ]
+
+
+def is_named(use: ModelUse, model: str) -> bool:
+    """Whether a user's word means this model: its name, the beginning of its fingerprint, or "unknown"."""
+    if use.number == UNKNOWN_MODEL:
+        return model == UNKNOWN
+    return use.name == model or (bool(model) and use.fingerprint.startswith(model))
+
+
+def _shrink(connection: sqlite3.Connection, kind: KeptRows, path: Path) -> None:
+    try:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.OperationalError as error:
+        log.warning("the %s were removed, but the file %s could not be made smaller (%s)", kind.table, path, error)
