@@ -151,6 +151,9 @@ def reranker_options(request: SearchRequest) -> dict[str, Any]:
         "threads": request.reranker_threads,
         "backend": request.backend,
         "precision": request.precision,
+        "dtype": request.dtype,
+        "prompt": request.reranker_prompt,
+        "trust_remote_code": request.trust_remote_code,
     }
 
 
