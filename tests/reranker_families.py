@@ -22,12 +22,12 @@ LENGTH = 220
 
 PAIRS = [
     ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare."),
-    ("who wrote hamlet?", "The cat sat on the mat.\n"),
+    ("who wrote hamlet?", "The cat sat on the mat.\nSo it did."),
     ("far?", "No."),
     ("Größe und Ähnliches", "naïve café – 東京"),
     ("what is the {passage} of {query}", "braces { } and <|im_end|> are words of the text"),
-    ("sea", "the sea " * 200),
-    ("of the " * 5, "yes no Yes No 0 1 " * 60),
+    ("sea", "the sea" + " and the sea" * 200),
+    ("of the" + " of the" * 4, "yes no" + " Yes No 0 1" * 80),
 ]
 """Pairs of many lengths; the last two are longer than `LENGTH`."""
 
