@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.batching import Row, length_sorted_batches, padded
+from tour_pyserini.support.batching import Row, encodable, length_sorted_batches, padded
 
 CHUNK = 1024
 """Distinct pairs tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""
@@ -61,7 +61,7 @@ class BatchedReranker(ABC):
         """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
         indexes: dict[Pair, list[int]] = {}
         for index, (query, passage) in enumerate(pairs):
-            indexes.setdefault((_encodable(query), _encodable(passage)), []).append(index)
+            indexes.setdefault((encodable(query), encodable(passage)), []).append(index)
         # Pairs with the same passage are neighbours, so that the passage is tokenised once.
         passage_order: dict[str, int] = {}
         distinct = sorted(indexes, key=lambda pair: passage_order.setdefault(pair[1], len(passage_order)))
@@ -90,8 +90,3 @@ class BatchedReranker(ABC):
 
     def _scores(self, rows: Sequence[Row]) -> np.ndarray:
         return self._forward(padded(rows, self._fill, left=self._pad_left))
-
-
-def _encodable(text: str) -> str:
-    # JSON may contain half a surrogate pair, which tokenizers refuse.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
