@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>"]
 PAD, BOS, EOS = 0, 1, 2
@@ -88,6 +88,7 @@ def byte_tokenizer() -> str:
     """A small byte-level vocabulary that knows the words of the prompts and the answers as single tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     texts = [JUDGE, INSTRUCTION, THINK, EXPERT, ASSISTANT, DETERMINE, "yes", "no", "Yes", "No"] * 20
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     special = [AddedToken(token, special=True, normalized=False) for token in SPECIAL]
