@@ -40,10 +40,10 @@ def export(model: Any, rows: Sequence[Row], fill: Mapping[str, int], path: Path)
     import_optional("onnx", extra="onnx")
     if sum(weight.nbytes for weight in model.parameters()) > MAX_BYTES:
         raise GraphError("the model is too large for one ONNX file")
-    expected = [_logits(model, row) for row in rows]
-    shorten_last_layer(model, _tensors(model, rows[:2], fill))
     names = [name for name in inputs_of(model, rows) if name != "attention_mask"]
     try:
+        expected = [_logits(model, row) for row in rows]
+        shorten_last_layer(model, _tensors(model, rows[:2], fill))
         _write(model, rows[-1], names, path)
         graph = OnnxClassifier(path, Options())
         actual = [graph(padded([row], {})) for row in rows]
