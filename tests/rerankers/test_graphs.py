@@ -59,7 +59,7 @@ def test_a_failed_graph_leaves_no_file_and_is_remembered(home, monkeypatch):
     # The failure is remembered, until a library that takes part is another one.
     with pytest.raises(GraphError, match="no"):
         cached_graph("key", Maker())
-    monkeypatch.setattr(onnx_graphs, "_version", lambda _: "another")
+    monkeypatch.setattr(onnx_graphs, "version_of", lambda _: "another")
     assert cached_graph("key", Maker()).read_bytes() == b"a graph"
 
 
