@@ -17,10 +17,11 @@ from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.data.text_spans import sentence_offsets
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request import Request, option
-from tour_pyserini.pipeline.search_request import POOLINGS, SearchRequest
+from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.pipeline.searching import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.stores.index_scales import IndexScale, write_scale
@@ -74,9 +75,19 @@ class CalibrateRequest(Request):
         None, "Pyserini's encoder class; inferred if not given", group=_MODELS, metavar="CLASS"
     )
     tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_MODELS, metavar="NAME")
-    pooling: str | None = option(None, "pooling of an encoder of class auto", group=_MODELS, choices=POOLINGS)
-    l2_norm: bool | None = option(None, "normalise vectors to unit length", group=_MODELS)
-    query_prefix: str | None = option(None, "put before each query when it is encoded", group=_MODELS, metavar="TEXT")
+    pooling: str | None = option(
+        None, "how vectors of tokens become one (default: as for the index)", group=_MODELS, choices=tuple(POOLINGS)
+    )
+    l2_norm: bool | None = option(None, "vectors of unit norm (default: as for the index)", group=_MODELS)
+    truncate_dim: int | None = option(
+        None, "dimensions kept of each vector (default: as for the index)", group=_MODELS, count=True
+    )
+    query_prefix: str | None = option(
+        None,
+        "put before each query when it is encoded, instead of the model's own prompt",
+        group=_MODELS,
+        metavar="TEXT",
+    )
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_MODELS)
     dtype: str = option(
         "auto",
@@ -89,6 +100,12 @@ class CalibrateRequest(Request):
         "default", "a cross-encoder's name or folder, or `default`", group=_MODELS
     )
     reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_MODELS, count=True)
+    reranker_prompt: str | None = option(
+        None,
+        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
+        group=_MODELS,
+        metavar="PROMPT",
+    )
     backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=_MODELS, choices=BACKENDS)
     precision: str | None = option(
         None, "int8 is faster and gives other scores (default: the model's own)", group=_MODELS, choices=PRECISIONS

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from tour_pyserini.rerankers.description import Description
 from tour_pyserini.rerankers.reranker import Pair, Part, joined
-from tour_pyserini.support.batching import Row, length_sorted_batches, padded
+from tour_pyserini.support.batching import Row, encodable, length_sorted_batches, padded
 
 CHUNK = 1024
 """Distinct pairs tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""
@@ -21,6 +22,7 @@ class BatchedReranker(ABC):
     Args:
         name: the name of the model, for messages.
         fingerprint: identifies the model and everything else a score depends on.
+        description: how the model is run.
         budget: padded tokens per batch.
         largest: largest number of pairs per batch, if any.
         fill: the value that each input is padded with.
@@ -34,6 +36,7 @@ class BatchedReranker(ABC):
         self,
         name: str,
         fingerprint: str,
+        description: Description,
         *,
         budget: int,
         largest: int | None,
@@ -43,6 +46,7 @@ class BatchedReranker(ABC):
     ) -> None:
         self.name = name
         self.fingerprint = fingerprint
+        self.description = description
         self._budget = budget
         self._largest = largest
         self._fill = fill
@@ -65,7 +69,7 @@ class BatchedReranker(ABC):
         """Compute the same logits batch by batch; each is yielded as soon as it is there."""
         indexes: dict[Pair, list[int]] = {}
         for index, (query, passage) in enumerate(pairs):
-            indexes.setdefault((_encodable(query), _encodable(passage)), []).append(index)
+            indexes.setdefault((encodable(query), encodable(passage)), []).append(index)
         # Pairs with the same passage are neighbours, so that the passage is tokenised once.
         passage_order: dict[str, int] = {}
         distinct = sorted(indexes, key=lambda pair: passage_order.setdefault(pair[1], len(passage_order)))
@@ -92,8 +96,3 @@ class BatchedReranker(ABC):
 
     def _scores(self, rows: Sequence[Row]) -> np.ndarray:
         return self._forward(padded(rows, self._fill, left=self._pad_left))
-
-
-def _encodable(text: str) -> str:
-    # JSON may contain half a surrogate pair, which tokenizers refuse.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,15 +1,23 @@
-"""Use a `sentence_transformers.CrossEncoder` object as a re-ranker that returns raw logits."""
+"""Use a `sentence_transformers.CrossEncoder` as a re-ranker that returns raw logits."""
 
 import hashlib
 import json
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import output_count_error, relevance_logits
+from tour_pyserini.rerankers.description import PRECISIONS, Description, score_of_logits
+from tour_pyserini.rerankers.pair_tokens import PROBES
 from tour_pyserini.rerankers.reranker import Pair, Part, joined
+from tour_pyserini.support.batching import encodable
+from tour_pyserini.support.devices import torch_threads
+
+TOLERANCE = 1e-4
+"""Allowed difference of logits: rounding errors in single precision are far smaller."""
 
 
 def is_cross_encoder(candidate: object) -> bool:
@@ -20,19 +28,59 @@ def is_cross_encoder(candidate: object) -> bool:
 
 
 class CrossEncoderReranker:
-    """A CrossEncoder without its sigmoid; with two logits, the score is their difference.
+    """A CrossEncoder with its modules, prompts and chat template, and without its activation function.
 
-    The maximum length, the device and the truncation of the CrossEncoder are not changed. The fingerprint is computed
-    from the weights when the object is wrapped: wrap it again after training.
+    With two logits, the score is their difference. The maximum length, the device and the truncation of the
+    CrossEncoder are not changed. By default, the fingerprint is computed from the weights when the object is wrapped:
+    wrap it again after training.
+
+    Args:
+        model: the CrossEncoder.
+        name: the name of the model, for messages.
+        fingerprint: what identifies it, if that is known.
+        batch_size: pairs per batch; 1 if a pair has another score in a batch than alone, as in half precision.
+        threads: CPU threads; by default those of torch.
     """
 
-    def __init__(self, model: Any, *, batch_size: int | None = None) -> None:
-        self.name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
+    on_progress: Callable[[int], None] | None = None
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str | None = None,
+        fingerprint: str | None = None,
+        batch_size: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.name = name or str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
         if model.num_labels not in (1, 2):
             raise output_count_error(self.name, model.num_labels)
         self._model = model
-        self._batch_size = batch_size or 32
-        self.fingerprint = _fingerprint(model)
+        self._threads = threads
+        self._batch_size = 2
+        self._batch_size = (batch_size or 32) if self._batches_rightly() else 1
+        self.fingerprint = fingerprint or _fingerprint(model)
+
+    @property
+    def description(self) -> Description:
+        """How the model is run."""
+        dtype = str(getattr(self._model, "dtype", "")).removeprefix("torch.")
+        return Description(
+            f"CrossEncoder with {', '.join(type(module).__name__ for module in self._model)}",
+            score_of_logits(self._model.num_labels),
+            "\n".join(_prompt_texts(self._model)) or None,
+            "sentence-transformers",
+            PRECISIONS.get(dtype, "as stored"),
+            dtype,
+            self._model.max_seq_length,
+        )
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Tokens of an empty pair: prompt, template and special tokens."""
+        features = self._run(self._model.preprocess, [["", ""]], prompt=_prompt(self._model))
+        return int(features["input_ids"].shape[1])
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
@@ -40,23 +88,59 @@ class CrossEncoderReranker:
 
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
         """Compute the same logits batch by batch, those of the longest texts first."""
-        import torch
-
         order = np.argsort([-len(query) - len(passage) for query, passage in pairs], kind="stable")
         for start in range(0, len(order), self._batch_size):
             positions = order[start : start + self._batch_size]
-            logits = self._model.predict(
-                [list(pairs[position]) for position in positions],
-                batch_size=self._batch_size,
-                activation_fn=torch.nn.Identity(),
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
-            yield positions, relevance_logits(logits, self.name)
+            batch = [[encodable(text) for text in pairs[position]] for position in positions]
+            with torch_threads(self._threads):
+                logits = relevance_logits(self._run(self._logits, batch), self.name)
+            if self.on_progress is not None:
+                self.on_progress(len(batch))
+            yield positions, logits
+
+    def _batches_rightly(self) -> bool:
+        """Whether the logits of a padded batch are those of its pairs alone; some models refuse batches."""
+        alone = [self.predict([pair])[0] for pair in PROBES[:2]]
+        try:
+            together = self.predict(PROBES[:2])
+        except TourError:
+            return False
+        return np.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
+
+    def _logits(self, pairs: list[list[str]]) -> np.ndarray:
+        import torch
+
+        return self._model.predict(
+            pairs,
+            batch_size=self._batch_size,
+            activation_fn=torch.nn.Identity(),
+            show_progress_bar=False,
+            convert_to_numpy=True,
+        )
+
+    def _run(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Do what the library may refuse, for example because a chat template has no place for a query."""
+        try:
+            return work(*arguments, **options)
+        except Exception as error:  # the library and a model's own modules may raise anything
+            reason = first_line(error)
+            raise TourError(f"sentence-transformers cannot score pairs with {self.name} ({reason}).") from error
+
+
+def _prompt(model: Any) -> str | None:
+    """The prompt that the library uses by default."""
+    name = getattr(model, "default_prompt_name", None)
+    return (getattr(model, "prompts", None) or {}).get(name) if name is not None else None
+
+
+def _prompt_texts(model: Any) -> list[str]:
+    """The default prompt and the chat template, as far as the model has them."""
+    template = getattr(getattr(model, "tokenizer", None), "chat_template", None)
+    return [text for text in (_prompt(model), template if isinstance(template, str) else None) if text]
 
 
 def _fingerprint(model: Any) -> str | None:
-    """Hash weights, tokenizer and settings; None if they are not accessible (back ends other than torch)."""
+    """Hash weights, tokenizer, modules and settings; None if they are not accessible (back ends other than torch)."""
     import torch
 
     weights = model.state_dict()
@@ -69,6 +153,8 @@ def _fingerprint(model: Any) -> str | None:
         digest.update(json.dumps([name, str(content.dtype), list(content.shape)]).encode())
         digest.update(content.flatten().view(torch.uint8).numpy().data)
     prompts = [getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)]
-    settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts]
+    template = getattr(model.tokenizer, "chat_template", None)
+    modules = [str(module) for module in model]
+    settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts, template, modules]
     digest.update(json.dumps(settings, default=str).encode())
     return f"cross-encoder:{digest.hexdigest()}"

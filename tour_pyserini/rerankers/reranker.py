@@ -22,10 +22,11 @@ PART = 32
 class Reranker(Protocol):
     """Any object that scores (query, passage) pairs.
 
-    Five attributes are optional:
+    Six attributes are optional:
 
     - `fingerprint: str` identifies everything a score depends on besides the pair (weights, tokenizer, maximum length,
       input template). Without it, scores cannot be cached.
+    - `description: Description` says how the model is run, for people.
     - `on_progress: Callable[[int], None] | None` is called with the number of pairs that were just scored.
     - `reads: Callable[[str], str]` returns the text that the model reads of a passage, for the key of the score cache.
       It is needed only if two passages with equal characters can get different scores (because of their titles).

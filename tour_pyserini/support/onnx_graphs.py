@@ -10,10 +10,12 @@ import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, sha256
-from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.optional import import_optional, version_of
+from tour_pyserini.support.remembered import content_hash, recall, remember
 
 log = logging.getLogger(__name__)
+
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxruntime")
 
 
 class GraphError(TourError):
@@ -24,15 +26,20 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
     """Return the path of the graph with that key in the cache folder; a missing graph is made first.
 
     Its checksum is stored in a file next to it: a truncated or changed graph is made again. If several processes need
-    the same graph, one makes it and the others wait.
+    the same graph, one makes it and the others wait. A failure is remembered: it is tried again when a library that
+    takes part has another version.
 
     Args:
         key: a hash of everything the graph depends on.
         make: a function that writes the graph to the path it gets.
 
     Raises:
-        GraphError: when the cache folder cannot be written; `make` may raise other errors.
+        GraphError: when the cache folder cannot be written, or when `make` raises it, now or before; `make` may raise
+            other errors.
     """
+    versions = [f"{name} {version_of(name)}" for name in _LIBRARIES]
+    if reason := recall("graph", key, versions):
+        raise GraphError(reason)
     path = cache_home() / "graphs" / f"{key}.onnx"
     checksum_path = path.with_suffix(".sha256")
     try:
@@ -46,8 +53,13 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
         if not _is_intact(path, checksum_path):
             if path.exists():
                 log.warning("%s is damaged and is written again", path)
-            with atomic_replace(path) as partial:
-                make(partial)
+            try:
+                with atomic_replace(path) as partial:
+                    make(partial)
+            except GraphError as error:
+                if not isinstance(error.__cause__, OSError | MemoryError):  # a full disk may have room again
+                    remember("graph", key, versions, str(error))
+                raise
             with atomic_write(checksum_path) as file:
                 file.write(sha256(path))
     return path
