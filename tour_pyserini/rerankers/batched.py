@@ -61,7 +61,7 @@ class BatchedReranker(ABC):
         """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
         indexes: dict[Pair, list[int]] = {}
         for index, (query, passage) in enumerate(pairs):
-            indexes.setdefault((_encodable(query), _encodable(passage)), []).append(index)
+            indexes.setdefault((encodable(query), encodable(passage)), []).append(index)
         # Pairs with the same passage are neighbours, so that the passage is tokenised once.
         passage_order: dict[str, int] = {}
         distinct = sorted(indexes, key=lambda pair: passage_order.setdefault(pair[1], len(passage_order)))
@@ -92,6 +92,6 @@ class BatchedReranker(ABC):
         return self._forward(padded(rows, self._fill, left=self._pad_left))
 
 
-def _encodable(text: str) -> str:
-    # JSON may contain half a surrogate pair, which tokenizers refuse.
+def encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON may contain and tokenizers refuse."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
