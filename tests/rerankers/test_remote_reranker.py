@@ -114,15 +114,20 @@ def test_scores_do_not_depend_on_batches_and_concurrency(service, options):
     assert np.array_equal(load_reranker(service.url("vllm/score"), **options).predict(PAIRS), EXPECTED)
 
 
+@pytest.fixture(scope="module")
+def plain(service):
+    return load_reranker(service.url("vllm?scores=raw"))
+
+
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=12))
-def test_any_text_can_be_sent(service, pairs):
+def test_any_text_can_be_sent(plain, pairs):
     expected = [
         reranker_service.logits(*(text.encode("utf-8", "replace").decode() for text in pair[:1]),
             [pair[1].encode("utf-8", "replace").decode()])[0]
         for pair in pairs
     ]  # fmt: skip
-    assert np.array_equal(load_reranker(service.url("vllm?scores=raw")).predict(pairs), np.array(expected, dtype=float))
+    assert np.array_equal(plain.predict(pairs), np.array(expected, dtype=float))
 
 
 def test_half_a_surrogate_pair_is_sent_as_a_question_mark(service):
