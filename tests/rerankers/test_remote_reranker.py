@@ -14,7 +14,7 @@ from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
 from tour_pyserini.rerankers import CachedReranker, load_reranker_later
-from tour_pyserini.rerankers.remote import remote_loading
+from tour_pyserini.rerankers.remote import remote_loading, remote_reranker
 from tour_pyserini.support import json_service
 
 PAIRS = [(f"query {i % 5}", f"passage {i % 37}") for i in range(100)]
@@ -64,7 +64,7 @@ def test_probabilities_become_logits_and_it_is_said_once(service, path, caplog):
 
 
 def test_certain_probabilities_stay_finite():
-    logits = remote_loading.RemoteReranker._logits(None, np.array([0.0, 0.25, 0.5, 1.0]))
+    logits = remote_reranker.RemoteReranker._logits(None, np.array([0.0, 0.25, 0.5, 1.0]))
     assert logits == pytest.approx([-16.118, np.log(1 / 3), 0, 16.118], abs=1e-3)
 
 
@@ -242,6 +242,33 @@ def test_a_model_that_was_replaced_gives_no_labels(tmp_path):
             assert cached.stats().scores == 0
 
 
+def test_parts_come_as_they_arrive_each_pair_once(service, monkeypatch):
+    monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
+    parts = list(load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS))
+    assert len(parts) == 15
+    assert sorted(np.concatenate([positions for positions, _ in parts])) == list(range(len(PAIRS)))
+    for positions, scores in parts:
+        assert np.array_equal(scores, EXPECTED[positions])
+
+
+def test_what_arrived_before_a_failure_is_not_lost(service):
+    reranker = load_reranker(service.url("ending/vllm/score?scores=raw&retries=0"), threads=1, batch_size=5)
+    got = []
+    with pytest.raises(TourError, match="status 500: out of memory"):
+        got += (part for part in reranker.predict_parts(PAIRS))
+    assert [len(positions) for positions, _ in got] == [5, 5, 5]
+
+
+def test_what_a_replaced_model_gave_is_not_handed_over(monkeypatch):
+    monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
+    with running_service() as service:
+        parts = load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS)
+        next(parts)
+        service.get("model/another")
+        with pytest.raises(TourError, match="runs another abc123 float32 now"):
+            list(parts)
+
+
 def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv(remote_loading.KEY_VARIABLE, "open sesame")
@@ -270,7 +297,8 @@ def test_a_service_is_asked_again_by_the_next_run(service):
     assert load_reranker_later(service.url("tei")).description == load_reranker(service.url("tei")).description
 
 
-def test_after_an_interruption_nothing_more_is_asked_for(service):
+def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):
+    monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
     reranker = load_reranker(service.url("slow/vllm/score?scores=raw"), threads=1, batch_size=1)
     reranker.on_progress = lambda _: os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

@@ -1,10 +1,12 @@
-"""Run a coroutine from ordinary code, also where an event loop already runs (a notebook)."""
+"""Run coroutines from ordinary code, also where an event loop already runs (a notebook)."""
 
 import asyncio
+import queue
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _lock = threading.Lock()
@@ -21,9 +23,29 @@ def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
     future = asyncio.run_coroutine_threadsafe(work, _running_loop())
     try:
         return future.result()
-    except BaseException:
+    finally:
         future.cancel()
-        raise
+
+
+def items_from_background(
+    work: Callable[[Callable[[Item], None]], Coroutine[Any, Any, None]],
+) -> Generator[Item, None, None]:
+    """Run a coroutine in the background, and yield what it hands over as soon as it does.
+
+    When the generator is closed, or the waiting is interrupted, the coroutine is cancelled.
+
+    Args:
+        work: makes the coroutine from the function that it hands an item over with.
+    """
+    items: queue.SimpleQueue[tuple[Item] | None] = queue.SimpleQueue()
+    future = asyncio.run_coroutine_threadsafe(work(lambda item: items.put((item,))), _running_loop())
+    future.add_done_callback(lambda _: items.put(None))
+    try:
+        while (handed_over := items.get()) is not None:
+            yield handed_over[0]
+        future.result()
+    finally:
+        future.cancel()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:

@@ -1,7 +1,10 @@
 """A re-ranker that runs elsewhere and is asked over HTTP."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import partial
 
 import numpy as np
 
@@ -9,7 +12,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.batched import encodable
 from tour_pyserini.rerankers.remote.rerank_endpoint import RerankEndpoint
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.background_loop import run_in_background
+from tour_pyserini.support.background_loop import items_from_background
 from tour_pyserini.support.checkpoints import fingerprint
 from tour_pyserini.support.json_service import RefusedError
 
@@ -18,7 +21,14 @@ SMALLEST_PROBABILITY = 1e-7
 """Probabilities are cut to this distance from 0 and 1, which makes logits of 16.1 at most.
 
 Services compute them in single precision, whose probabilities near 1 are 6e-8 apart."""
+CONFIRM_EVERY = 1.0
+"""Seconds between two questions whether the service still runs the same model."""
 TOO_LARGE = 413
+
+Part = tuple[np.ndarray, np.ndarray]
+"""Some of the pairs of a call: their positions, int [n], and their raw logits, float64 [n]."""
+Indexes = Mapping[str, Mapping[str, Sequence[int]]]
+"""The positions of pairs by query and passage."""
 
 
 class RemoteReranker:
@@ -64,34 +74,57 @@ class RemoteReranker:
         Raises:
             TourError: if the service is away, gives a wrong answer, or no longer runs the same model.
         """
+        scores = np.empty(len(pairs))
+        for positions, found in self.predict_parts(pairs):
+            scores[positions] = found
+        return scores
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Ask for the same logits, and yield them about a second after they arrive at the latest.
+
+        Before they are yielded, the service has told again that it runs the same model: it may have been started anew.
+        """
         indexes: dict[str, dict[str, list[int]]] = {}
         for index, (query, passage) in enumerate(pairs):
             indexes.setdefault(encodable(query), {}).setdefault(encodable(passage), []).append(index)
-        scores = np.empty(len(pairs))
-        if len(pairs):
-            run_in_background(self._fill(scores, indexes))
-        return scores
+        with closing(items_from_background(partial(self._ask, indexes))) as parts:
+            for positions, scores in parts:
+                if self.on_progress is not None:
+                    self.on_progress(len(positions))
+                yield positions, scores
 
-    async def _fill(self, scores: np.ndarray, indexes: Mapping[str, Mapping[str, Sequence[int]]]) -> None:
+    async def _ask(self, indexes: Indexes, hand_over: Callable[[Part], None]) -> None:
         batches = _batches(indexes, self._batch_size)
+        arrived: list[Part] = []
+        confirmed_at = time.monotonic()
+
+        async def confirm(retries: int | None = None) -> None:
+            nonlocal arrived, confirmed_at
+            confirmed_at = time.monotonic()
+            parts, arrived = arrived, []  # those that arrive from now on are confirmed the next time
+            await self._endpoint.check_model(retries=retries)
+            for part in parts:
+                hand_over(part)
 
         async def work() -> None:
             for query, passages in batches:  # shared: each worker takes the next batch
-                found = await self._scores(query, passages)
-                targets = [indexes[query][passage] for passage in passages]
-                for repeated, score in zip(targets, found, strict=True):
-                    scores[repeated] = score
-                if self.on_progress is not None:
-                    self.on_progress(sum(map(len, targets)))
+                scores = await self._scores(query, passages)
+                repeated = [indexes[query][passage] for passage in passages]
+                positions = np.array([index for same in repeated for index in same])
+                arrived.append((positions, np.repeat(scores, [len(same) for same in repeated])))
+                if time.monotonic() - confirmed_at >= CONFIRM_EVERY:
+                    await confirm()
 
         try:
             async with asyncio.TaskGroup() as workers:
                 for _ in range(self._requests):
                     workers.create_task(work())
-        except BaseExceptionGroup as failures:
+        except ExceptionGroup as failures:
+            with suppress(TourError):
+                await confirm(retries=0)  # what arrived before the failure is not lost
             raise failures.exceptions[0] from None
-        # The model may have been replaced meanwhile; its labels must not be kept as those of the first one.
-        await self._endpoint.check_model()
+        if arrived:
+            await confirm()
 
     async def _scores(self, query: str, passages: Sequence[str]) -> np.ndarray:
         try:
@@ -114,7 +147,7 @@ class RemoteReranker:
         return np.log(kept) - np.log1p(-kept)
 
 
-def _batches(indexes: Mapping[str, Mapping[str, Sequence[int]]], size: int) -> Iterator[tuple[str, Sequence[str]]]:
+def _batches(indexes: Indexes, size: int) -> Iterator[tuple[str, Sequence[str]]]:
     """Each query with at most `size` of its passages at a time."""
     for query, by_passage in indexes.items():
         passages = list(by_passage)

@@ -52,9 +52,9 @@ class RerankEndpoint:
                 "service."
             ) from error
 
-    async def check_model(self) -> None:
+    async def check_model(self, *, retries: int | None = None) -> None:
         """Raise a TourError if the service no longer runs the model that it ran when it was found."""
-        retries = self.address.patience.retries
+        retries = self.address.patience.retries if retries is None else retries
         served = await self.dialect.served_model(self.service, self.address, retries=retries)
         if served != self.served:
             now = "does not tell its model any more" if served is None else f"runs {_shown(served)} now"
