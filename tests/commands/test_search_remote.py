@@ -55,7 +55,8 @@ def test_the_same_run_as_with_the_local_model_to_the_byte(case, tmp_path):
             case.output.unlink()
             assert case.run(reranker=service.url(path), backend=None, cache=tmp_path / f"{number}.sqlite") == local
             record = json.loads((tmp_path / "runs" / "a.trec.json").read_text())
-            assert record["models"]["reranker"].startswith(f"service-{path.partition('/')[0]}:")
+            assert record["models"]["reranker"].startswith("service:")
+            assert record["found"]["service"]["dialect"] == path.partition("/")[0]
             assert record["found"]["service"]["scores"] == "raw"
 
 

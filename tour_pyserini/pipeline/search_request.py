@@ -124,6 +124,12 @@ class SearchRequest(Request):
         None, "threads of the re-ranker (default: all cores)", group=_LABELS, count=True
     )
     reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_LABELS, count=True)
+    reranker_prompt: str | None = option(
+        None,
+        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
+        group=_LABELS,
+        metavar="PROMPT",
+    )
     backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=_LABELS, choices=BACKENDS)
     precision: str | None = option(
         None,

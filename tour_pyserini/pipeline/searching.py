@@ -152,6 +152,9 @@ def reranker_options(request: SearchRequest) -> dict[str, Any]:
         "threads": request.reranker_threads,
         "backend": request.backend,
         "precision": request.precision,
+        "dtype": request.dtype,
+        "prompt": request.reranker_prompt,
+        "trust_remote_code": request.trust_remote_code,
     }
 
 
@@ -193,7 +196,7 @@ def _scale_record(request: SearchRequest, scale: IndexScale | None) -> Any:
 def _service_record(reranker: Any) -> dict[str, Any]:
     """What a re-ranking service told about itself, for the record."""
     service = getattr(reranker, "reranker", reranker)  # without its score cache
-    return {"service": service.description} if isinstance(service, RemoteReranker) else {}
+    return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
 
 
 def tour_engine(

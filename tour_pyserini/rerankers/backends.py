@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,22 +12,22 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.classifier import Classifier
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
-from tour_pyserini.rerankers.pair_tokens import PairTokens
+from tour_pyserini.rerankers.pair_tokens import PROBES, PairTokens
 from tour_pyserini.rerankers.quantise import quantisation_recipe, quantise
 from tour_pyserini.support.checkpoints import checkpoint_files, fingerprint, read_model
 from tour_pyserini.support.hardware import cpu_flags
-from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
+from tour_pyserini.support.onnx_graphs import ExportError, GraphError, cached_graph
+from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.remembered import recall, remember
 
 log = logging.getLogger(__name__)
 
-GRAPH = "one unpadded pair, first token, opset 17"
+GRAPH = "one unpadded pair, first token, opset 17, longest probe traced"
 """Describes the exported graph. Part of its key in the cache folder: change it when the export changes."""
-PROBES = (
-    ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare."),
-    ("far?", "No."),
-    ("of the", "sea " * 4096),
-)
-"""Pairs on which a graph or a shortened layer is compared with its model; the last one is cut to the maximum length."""
+
+PROVED = 512
+"""Tokens of the longest pair on which a graph is compared with its model, if the model takes so many."""
+_FAILED = "failed ONNX export"
 
 
 class Checkpoint:
@@ -35,18 +36,33 @@ class Checkpoint:
     Args:
         folder: the folder of the checkpoint.
         config: its configuration.
-        tokens: its tokenizer of pairs.
+        tokens: its tokenizer of pairs, with a maximum length of `PROVED` or more if the model takes so many.
+        dtype: the type of numbers that it computes with.
         fill: the value that each input is padded with.
+        pad_left: batches are padded at the start of a row instead of its end.
     """
 
-    def __init__(self, folder: Path, config: Any, tokens: PairTokens, fill: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: Any,
+        tokens: PairTokens,
+        *,
+        dtype: str,
+        fill: Mapping[str, int],
+        pad_left: bool = False,
+    ) -> None:
         self._folder = folder
         self._config = config
         self._rows = next(iter(tokens.rows([PROBES])))
+        self._dtype = dtype
         self._fill = fill
+        self._pad_left = pad_left
 
     def classifier(self, options: Options) -> tuple[Classifier, dict[str, str]]:
         """Create the back end, and return it with the settings that change scores, for the fingerprint."""
+        if self._dtype != "float32":
+            return self._torch(options), {"dtype": self._dtype}
         if backend_for(options) == "onnx":
             try:
                 return self._onnx(options)
@@ -61,29 +77,56 @@ class Checkpoint:
     def _torch(self, options: Options) -> Classifier:
         from tour_pyserini.rerankers.torch_classifier import TorchClassifier
 
-        return TorchClassifier(self._model(options), options, self._rows[:2], self._fill)
+        return TorchClassifier(self._model(options), options, self._rows[:2], self._fill, pad_left=self._pad_left)
 
     def _onnx(self, options: Options) -> tuple[Classifier, dict[str, str]]:
         if options.device != "cpu":
             raise TourError(
                 f"the back end onnx runs checkpoints on cpu only, not on {options.device}; use torch or cpu."
             )
-        files = checkpoint_files(self._folder)
+        files = checkpoint_files(self._folder, code=options.trust_remote_code)
         settings = {"backend": "onnx"}
-        graph = cached_graph(_key(files, graph=GRAPH), self._export)
+        graph = self._graph(_key(files, **self._graph_settings()), options)
         if options.precision == "int8":
             settings["precision"] = quantisation_recipe()
-            key = _key(files, graph=GRAPH, precision=settings["precision"])
+            key = _key(files, **self._graph_settings(), precision=settings["precision"])
             graph = cached_graph(key, partial(quantise, graph))
         return OnnxClassifier(graph, options), settings
 
-    def _export(self, path: Path) -> None:
+    def _graph_settings(self) -> dict[str, str]:
+        """What a graph depends on besides the files; graphs are proved for `PROVED` tokens, or for more on request."""
+        longest = max(len(row["input_ids"]) for row in self._rows)
+        return {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
+
+    def _graph(self, key: str, options: Options) -> Path:
+        """The graph with that key. A model that failed before is exported again only if ONNX is asked for."""
+        versions = [version_of(package) for package in ("torch", "transformers", "onnx", "onnxruntime")]
+        asked = options.backend == "onnx" or options.precision == "int8"
+        if not asked and (failure := recall(_FAILED, key, versions)):
+            raise ExportError(failure)
+        try:
+            graph = cached_graph(key, partial(self._export, options))
+        except ExportError as error:
+            remember(_FAILED, key, versions, str(error))
+            raise
+        if recall(_FAILED, key, versions):
+            remember(_FAILED, key, versions, "")
+        return graph
+
+    def _export(self, options: Options, path: Path) -> None:
         from tour_pyserini.rerankers.onnx_export import export
 
-        export(self._model(Options()), self._rows, self._fill, path)
+        export(self._model(replace(options, device="cpu")), self._rows, self._fill, path)
 
     def _model(self, options: Options) -> Any:
-        return read_model(self._folder, "AutoModelForSequenceClassification", self._config, device=options.device)
+        return read_model(
+            self._folder,
+            "AutoModelForSequenceClassification",
+            self._config,
+            device=options.device,
+            dtype=self._dtype,
+            trust_remote_code=options.trust_remote_code,
+        )
 
 
 def backend_for(options: Options) -> str:

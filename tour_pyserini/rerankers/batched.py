@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.description import Description
+from tour_pyserini.rerankers.reranker import Pair, encodable
 from tour_pyserini.support.batching import Row, length_sorted_batches, padded
 
 CHUNK = 1024
@@ -21,6 +22,7 @@ class BatchedReranker(ABC):
     Args:
         name: the name of the model, for messages.
         fingerprint: identifies the model and everything else a score depends on.
+        description: how the model is run.
         budget: padded tokens per batch.
         largest: largest number of pairs per batch, if any.
         fill: the value that each input is padded with.
@@ -34,6 +36,7 @@ class BatchedReranker(ABC):
         self,
         name: str,
         fingerprint: str,
+        description: Description,
         *,
         budget: int,
         largest: int | None,
@@ -43,6 +46,7 @@ class BatchedReranker(ABC):
     ) -> None:
         self.name = name
         self.fingerprint = fingerprint
+        self.description = description
         self._budget = budget
         self._largest = largest
         self._fill = fill
@@ -90,8 +94,3 @@ class BatchedReranker(ABC):
 
     def _scores(self, rows: Sequence[Row]) -> np.ndarray:
         return self._forward(padded(rows, self._fill, left=self._pad_left))
-
-
-def encodable(text: str) -> str:
-    """The text without halves of surrogate pairs, which JSON may contain and tokenizers refuse."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -7,6 +7,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.batched import BatchedReranker
+from tour_pyserini.rerankers.description import Description
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PairTokens
 from tour_pyserini.rerankers.reranker import Pair
@@ -64,6 +65,7 @@ class ClassifierReranker(BatchedReranker):
         self,
         name: str,
         fingerprint: str,
+        description: Description,
         tokens: PairTokens,
         classifier: Classifier,
         options: Options,
@@ -78,6 +80,7 @@ class ClassifierReranker(BatchedReranker):
         super().__init__(
             name,
             fingerprint,
+            description,
             budget=options.token_budget,
             largest=1 if one_pair_per_call or classifier.one_pair_per_call else options.batch_size,
             fill=fill,

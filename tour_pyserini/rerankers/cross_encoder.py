@@ -1,15 +1,21 @@
-"""Use a `sentence_transformers.CrossEncoder` object as a re-ranker that returns raw logits."""
+"""Use a `sentence_transformers.CrossEncoder` as a re-ranker that returns raw logits."""
 
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import output_count_error, relevance_logits
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.description import PRECISIONS, Description, score_of_logits
+from tour_pyserini.rerankers.reranker import Pair, encodable
+from tour_pyserini.support.devices import torch_threads
+
+CHUNK = 256
+"""Pairs between two reports of progress."""
 
 
 def is_cross_encoder(candidate: object) -> bool:
@@ -20,38 +26,107 @@ def is_cross_encoder(candidate: object) -> bool:
 
 
 class CrossEncoderReranker:
-    """A CrossEncoder without its sigmoid; with two logits, the score is their difference.
+    """A CrossEncoder with its modules, prompts and chat template, and without its activation function.
 
-    The maximum length, the device and the truncation of the CrossEncoder are not changed. The fingerprint is computed
-    from the weights when the object is wrapped: wrap it again after training.
+    With two logits, the score is their difference. The maximum length, the device and the truncation of the
+    CrossEncoder are not changed. By default, the fingerprint is computed from the weights when the object is wrapped:
+    wrap it again after training.
+
+    Args:
+        model: the CrossEncoder.
+        name: the name of the model, for messages.
+        fingerprint: what identifies it, if that is known.
+        batch_size: pairs per batch.
+        threads: CPU threads; by default those of torch.
     """
 
-    def __init__(self, model: Any, *, batch_size: int | None = None) -> None:
-        self.name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str | None = None,
+        fingerprint: str | None = None,
+        batch_size: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.name = name or str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
         if model.num_labels not in (1, 2):
             raise output_count_error(self.name, model.num_labels)
         self._model = model
         self._batch_size = batch_size or 32
-        self.fingerprint = _fingerprint(model)
+        self._threads = threads
+        self.fingerprint = fingerprint or _fingerprint(model)
+        self.on_progress: Callable[[int], None] | None = None
+
+    @property
+    def description(self) -> Description:
+        """How the model is run."""
+        dtype = str(getattr(self._model, "dtype", "")).removeprefix("torch.")
+        return Description(
+            f"CrossEncoder with {', '.join(type(module).__name__ for module in self._model)}",
+            score_of_logits(self._model.num_labels),
+            "\n".join(_prompt_texts(self._model)) or None,
+            "sentence-transformers",
+            PRECISIONS.get(dtype, "as stored"),
+            dtype,
+            self._model.max_seq_length,
+        )
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Tokens of an empty pair: prompt, template and special tokens."""
+        return int(
+            self._run(lambda: self._model.preprocess([["", ""]], prompt=_prompt(self._model)))["input_ids"].shape[1]
+        )
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
-        import torch
-
         if not len(pairs):
             return np.empty(0)
-        logits = self._model.predict(
-            [list(pair) for pair in pairs],
+        scores = []
+        with torch_threads(self._threads):
+            for start in range(0, len(pairs), CHUNK):
+                chunk = [[encodable(text) for text in pair] for pair in pairs[start : start + CHUNK]]
+                scores.append(relevance_logits(self._run(lambda chunk=chunk: self._logits(chunk)), self.name))
+                if self.on_progress is not None:
+                    self.on_progress(len(chunk))
+        return np.concatenate(scores)
+
+    def _logits(self, pairs: list[list[str]]) -> np.ndarray:
+        import torch
+
+        return self._model.predict(
+            pairs,
             batch_size=self._batch_size,
             activation_fn=torch.nn.Identity(),
             show_progress_bar=False,
             convert_to_numpy=True,
         )
-        return relevance_logits(logits, self.name)
+
+    def _run(self, work: Callable[[], Any]) -> Any:
+        """Do what the library may refuse, for example because a chat template has no place for a query."""
+        try:
+            return work()
+        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            raise TourError(
+                f"sentence-transformers cannot score pairs with {self.name}: {first_line(error)}"
+            ) from error
+
+
+def _prompt(model: Any) -> str | None:
+    """The prompt that the library uses by default."""
+    name = getattr(model, "default_prompt_name", None)
+    return (getattr(model, "prompts", None) or {}).get(name) if name is not None else None
+
+
+def _prompt_texts(model: Any) -> list[str]:
+    """The default prompt and the chat template, as far as the model has them."""
+    template = getattr(getattr(model, "tokenizer", None), "chat_template", None)
+    return [text for text in (_prompt(model), template if isinstance(template, str) else None) if text]
 
 
 def _fingerprint(model: Any) -> str | None:
-    """Hash weights, tokenizer and settings; None if they are not accessible (back ends other than torch)."""
+    """Hash weights, tokenizer, modules and settings; None if they are not accessible (back ends other than torch)."""
     import torch
 
     weights = model.state_dict()
@@ -64,6 +139,8 @@ def _fingerprint(model: Any) -> str | None:
         digest.update(json.dumps([name, str(content.dtype), list(content.shape)]).encode())
         digest.update(content.flatten().view(torch.uint8).numpy().data)
     prompts = [getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)]
-    settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts]
+    template = getattr(model.tokenizer, "chat_template", None)
+    modules = [[type(module).__name__, getattr(module, "get_config_dict", dict)()] for module in model]
+    settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts, template, modules]
     digest.update(json.dumps(settings, default=str).encode())
     return f"cross-encoder:{digest.hexdigest()}"

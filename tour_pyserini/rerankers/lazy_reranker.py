@@ -1,9 +1,7 @@
 """A re-ranker whose model is loaded when the first pair is scored; its fingerprint is remembered from the last time."""
 
-import importlib.metadata
 import os
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,13 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Reranker
 from tour_pyserini.rerankers.reranker_loading import has_registered_kinds, load_reranker, model_folder
+from tour_pyserini.support.checkpoints import module_files
 from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import content_hash, recall, remember
 
-_VERSION = 1  # change it when fingerprints are computed in another way
+_LIBRARIES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "sentence-transformers")
+_VERSION = 2  # change it when fingerprints are computed in another way
 
 
 def load_reranker_later(spec: Any, **options: Any) -> Reranker:
@@ -31,8 +32,10 @@ def load_reranker_later(spec: Any, **options: Any) -> Reranker:
     """
     if not isinstance(spec, str | os.PathLike) or is_service_address(spec) or has_registered_kinds():
         return load_reranker(spec, **options)
-    folder = model_folder(spec)
-    name, state = f"{folder.resolve()} {sorted(options.items())}", _state(folder)
+    folder = model_folder(spec, code=bool(options.get("trust_remote_code")))
+    # The name of a model can say which prompt it reads, and a prompt can be a file.
+    state = [*_state(folder), Path(spec).name, *_prompt_state(options.get("prompt"))]
+    name = f"{folder.resolve()} {sorted(options.items())}"
 
     def load() -> Any:
         reranker = load_reranker(spec, **options)
@@ -79,16 +82,14 @@ class LazyReranker:
         return self._loaded.predict(pairs)
 
 
+def _prompt_state(prompt: str | None) -> list[str]:
+    return [content_hash(prompt)] if prompt is not None and Path(prompt).is_file() else []
+
+
 def _state(folder: Path) -> list[str | int]:
     """Everything that decides about the fingerprint: the model's files, and what can run the model here."""
-    files = sorted(path for path in (*folder.iterdir(), *(folder / "onnx").glob("*")) if path.is_file())
+    paths = (*folder.iterdir(), *(folder / "onnx").glob("*"), *module_files(folder))
+    files = sorted({path for path in paths if path.is_file()})
     contents = [f"{path.relative_to(folder).as_posix()} {content_hash(path)}" for path in files]
-    packages = [f"{name} {_version(name)}" for name in ("torch", "transformers", "tokenizers", "onnx", "onnxruntime")]
+    packages = [f"{name} {version_of(name)}" for name in _LIBRARIES]
     return [_VERSION, *contents, *packages, *(cpu_flags() or ("unknown processor",))]
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "installed" if find_spec(package) else None

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from tour_pyserini.errors import first_line
+from tour_pyserini.rerankers.first_token import shorten_last_layer
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
-from tour_pyserini.rerankers.torch_classifier import TorchClassifier, inputs_of
+from tour_pyserini.rerankers.torch_classifier import inputs_of
 from tour_pyserini.support.batching import Row, padded
-from tour_pyserini.support.onnx_graphs import GraphError, write_graph
+from tour_pyserini.support.onnx_graphs import ExportError, write_graph
 from tour_pyserini.support.optional import import_optional
 
 MAX_BYTES = 1_900_000_000
@@ -28,28 +29,29 @@ def export(model: Any, rows: Sequence[Row], fill: Mapping[str, int], path: Path)
 
     Args:
         model: in single precision on the CPU; it is changed and should not be used afterwards.
-        rows: tokenised pairs of different lengths to compare logits on; the first one is traced.
+        rows: tokenised pairs of different lengths to compare logits on; the last and longest one is traced, because
+            models with a sliding window of attention leave the window out of the graph of a shorter pair.
         fill: the value that each input is padded with.
         path: the file to write.
 
     Raises:
-        GraphError: when the model cannot be exported, or the graph gives other logits than the model.
+        ExportError: when the model cannot be exported, or the graph gives other logits than the model.
     """
     import_optional("onnx", extra="onnx")
     if sum(weight.nbytes for weight in model.parameters()) > MAX_BYTES:
-        raise GraphError("the model is too large for one ONNX file")
+        raise ExportError("the model is too large for one ONNX file")
     expected = [_logits(model, row) for row in rows]
-    TorchClassifier(model, Options(), rows[:2], fill)  # shortens the last layer
+    shorten_last_layer(model, _tensors(model, rows[:2], fill))
     names = [name for name in inputs_of(model, rows) if name != "attention_mask"]
     try:
-        _write(model, rows[0], names, path)
+        _write(model, rows[-1], names, path)
         graph = OnnxClassifier(path, Options())
         actual = [graph(padded([row], {})) for row in rows]
     except Exception as error:
-        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
+        raise ExportError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
     difference = max(float(np.abs(a - b).max()) for a, b in zip(actual, expected, strict=True))
     if not difference <= TOLERANCE:  # also true for NaN
-        raise GraphError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
+        raise ExportError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
 
 
 class _Logits(torch.nn.Module):
@@ -66,8 +68,12 @@ class _Logits(torch.nn.Module):
 
 def _logits(model: Any, row: Row) -> np.ndarray:
     with torch.inference_mode():
-        inputs = padded([row], {})
-        return model(**{name: torch.from_numpy(inputs[name]) for name in inputs_of(model, [row])}).logits.numpy()
+        return model(**_tensors(model, [row], {})).logits.numpy()
+
+
+def _tensors(model: Any, rows: Sequence[Row], fill: Mapping[str, int]) -> dict[str, torch.Tensor]:
+    inputs = padded(rows, fill)
+    return {name: torch.from_numpy(inputs[name]) for name in inputs_of(model, rows)}
 
 
 def _write(model: Any, row: Row, names: Sequence[str], path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import ClassifierReranker
+from tour_pyserini.rerankers.description import ENGINES, Description
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import POLICY, FastPairTokens
@@ -15,6 +16,7 @@ from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("onnx",)
+DTYPES: tuple[str, ...] = ("auto", "float32")
 FILES = "model.onnx with tokenizer.json"
 
 
@@ -31,6 +33,7 @@ def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     graph = _graph(folder)
     if graph is None:
         raise TourError(f"{folder} holds neither model.onnx nor onnx/model.onnx; export the model to ONNX first.")
+    graph_name = graph.relative_to(folder).as_posix()
     quantised = is_dynamically_quantised(graph)
     if quantised and options.precision == "fp32":
         raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
@@ -48,6 +51,15 @@ def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     return ClassifierReranker(
         name,
         fingerprint("onnx", files, max_length=options.max_length, template=POLICY, **settings),
+        Description(
+            f"ONNX graph {graph_name}",
+            "one logit, or second logit minus first logit",
+            None,
+            ENGINES["onnx"],
+            "int8" if quantised or settings else "as stored",
+            "as stored",
+            options.max_length,
+        ),
         FastPairTokens(tokenizer, max_length=options.max_length),
         classifier,
         options,

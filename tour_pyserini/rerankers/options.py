@@ -1,8 +1,10 @@
 """Settings that say how a re-ranker is run."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.devices import DTYPES
 from tour_pyserini.support.hardware import cores
 
 SHORTEST_INPUT = 8
@@ -20,6 +22,9 @@ class Options:
     threads: int | None = None
     backend: str = "auto"
     precision: str | None = None
+    dtype: str = "auto"
+    prompt: str | None = None
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         if self.max_length < SHORTEST_INPUT:
@@ -33,6 +38,33 @@ class Options:
             raise TourError(f"unknown precision {self.precision!r}; give one of {', '.join(PRECISIONS)}.")
         if self.precision == "int8" and (self.backend == "torch" or self.device != "cpu"):
             raise TourError("the precision int8 needs the back end onnx on a cpu; use fp32 elsewhere.")
+
+        if self.dtype not in DTYPES:
+            raise TourError(f"unknown dtype {self.dtype!r}; give one of {', '.join(DTYPES)}.")
+        if self.half_precision and (self.backend == "onnx" or self.precision is not None):
+            raise TourError(
+                f"the dtype {self.dtype} needs the back end torch and no precision ({', '.join(PRECISIONS)}); "
+                "leave one of them out."
+            )
+
+    def check_backends(self, backends: Collection[str], name: str) -> None:
+        """Refuse a back end that cannot run a model.
+
+        Args:
+            backends: those that can run it; none if it needs none.
+            name: what the user called the model.
+        """
+        wanted = "onnx" if self.precision == "int8" else self.backend
+        if wanted in ("auto", *backends):
+            return
+        precision = " in int8" if self.precision == "int8" else ""
+        instead = f"only by {' or '.join(backends)}" if backends else "because it needs no back end; choose none"
+        raise TourError(f"{name} cannot be run by {wanted}{precision}, {instead}.")
+
+    @property
+    def half_precision(self) -> bool:
+        """Whether numbers in half precision are asked for."""
+        return self.dtype in ("bfloat16", "float16")
 
     @property
     def cores(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.batched import BatchedReranker
+from tour_pyserini.rerankers.description import Description
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
@@ -24,6 +25,7 @@ from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("torch",)
+DTYPES: tuple[str, ...] = ("auto", "float32")
 
 ENCODER, HEAD = "encoder.", "vt.weight"
 """Names of weights: the prefix of the encoder's weights, and the row [1, hidden] that scores its pooled output."""
@@ -65,6 +67,7 @@ class R2D2Reranker(BatchedReranker):
         super().__init__(
             name,
             fingerprint("r2d2", files, max_length=self._length, template=TEMPLATE),
+            Description("R2-D2 passage re-ranker", "one logit", TEMPLATE, "torch", "fp32", "float32", self._length),
             budget=options.token_budget,
             largest=options.batch_size,
             fill={"input_ids": self._tokenizer.pad_token_id or 0},

@@ -15,10 +15,11 @@ Pair = tuple[str, str]
 class Reranker(Protocol):
     """Any object that scores (query, passage) pairs.
 
-    Three attributes are optional:
+    Four attributes are optional:
 
     - `fingerprint: str` identifies everything a score depends on besides the pair (weights, tokenizer, maximum length,
       input template). Without it, scores cannot be cached.
+    - `description: Description` says how the model is run, for people.
     - `on_progress: Callable[[int], None] | None` is called with the number of pairs that were just scored.
     - `reads: Callable[[str], str]` returns the text that the model reads of a passage, for the key of the score cache.
       It is needed only if two passages with equal characters can get different scores (because of their titles).
@@ -27,6 +28,11 @@ class Reranker(Protocol):
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
         ...
+
+
+def encodable(text: str) -> str:
+    """The text without half surrogate pairs, which JSON may contain and tokenizers refuse."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def checked_scores(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:

@@ -7,22 +7,33 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import onnx_folder, r2d2, seq2seq, sequence_classification
+from tour_pyserini.rerankers import (
+    causal_lm,
+    cross_encoder_folder,
+    onnx_folder,
+    r2d2,
+    seq2seq,
+    sequence_classification,
+)
 from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker, is_cross_encoder
 from tour_pyserini.rerankers.default_reranker import verify_default_reranker
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.remote import is_service_address, load_remote
 from tour_pyserini.rerankers.reranker import Reranker
 from tour_pyserini.support.checkpoints import download_checkpoint
+from tour_pyserini.support.devices import DTYPES
 
 
 class RerankerKind(Protocol):
     """A module or object that recognises one kind of model folder and loads it.
 
-    Two attributes are optional:
+    Four attributes are optional:
 
     - `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind; empty if it needs none.
       `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
+    - `DTYPES: tuple[str, ...]`, the types of numbers that it can be run in; without it, `load` has to check
+      `options.dtype`.
+    - `TAKES_PROMPT: bool`, whether `load` uses `options.prompt`; without it, `load_reranker` refuses a prompt.
     - `FILES: str`, what such a folder holds, for the message about a folder of no kind.
     """
 
@@ -39,6 +50,8 @@ BUILT_IN_KINDS: Mapping[str, RerankerKind] = MappingProxyType(
     {
         "seq2seq": seq2seq,
         "r2d2": r2d2,
+        "cross-encoder": cross_encoder_folder,
+        "causal-lm": causal_lm,
         "sequence-classification": sequence_classification,
         "onnx": onnx_folder,
     }
@@ -57,11 +70,15 @@ def load_reranker(
     threads: int | None = None,
     backend: str = "auto",
     precision: str | None = None,
+    dtype: str = "auto",
+    prompt: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Reranker:
     """Load the re-ranker that `spec` names.
 
     Args:
-        spec: "default"; a folder or a Hugging Face name with a cross-encoder, a monoT5-like or an R2-D2 checkpoint; a
+        spec: "default"; a folder or a Hugging Face name with a cross-encoder (a classifier, or modules of
+            sentence-transformers), a language model that answers yes or no, a monoT5-like or an R2-D2 checkpoint; a
             folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; a folder of a kind that was added by
             `register_reranker_kind`; the address of a service, such as `http://host:8080/rerank`; or an object with
             `predict`, used as it is (except that the sigmoid of a `sentence_transformers.CrossEncoder` is switched
@@ -76,6 +93,13 @@ def load_reranker(
             "torch", or "auto", the faster of the two on this machine.
         precision: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for checkpoints;
             ONNX models are run as they are.
+        dtype: the numbers that a checkpoint computes with: "float32", "bfloat16", "float16", or "auto": float32 on a
+            CPU (weights of more than 4 GB in half precision as they are stored), as stored on a GPU.
+        prompt: what a language model reads around query and passage, if its files and its name do not say it: a name
+            in `rerankers.prompts.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
+            classifier that reads the two texts alone.
+        trust_remote_code: run Python code that the model's folder or name brings along; a model with such code is
+            refused otherwise.
 
     Raises:
         TourError: when the model does not exist, is damaged or is not a re-ranker.
@@ -92,6 +116,9 @@ def load_reranker(
         threads=threads,
         backend=backend,
         precision=precision,
+        dtype=dtype,
+        prompt=prompt,
+        trust_remote_code=trust_remote_code,
     )
     if hasattr(spec, "predict"):
         return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
@@ -99,11 +126,11 @@ def load_reranker(
         raise TourError(f"a re-ranker is a name, a folder or an object with predict, not {type(spec).__name__}.")
     if is_service_address(spec):
         return load_remote(str(spec), options)
-    folder = model_folder(spec)
+    folder = model_folder(spec, code=trust_remote_code)
     name = os.fspath(spec)
     for kind_name, kind in {**_registered_kinds, **BUILT_IN_KINDS}.items():
         if kind.accepts(folder):
-            _check_backend(kind, options, name)
+            _check_options(kind, options, name)
             reranker = kind.load(folder, options, name=name)
             if not hasattr(reranker, "predict"):
                 raise TourError(
@@ -151,13 +178,16 @@ def register_reranker_kind(name: str, kind: RerankerKind) -> None:
     _registered_kinds[name] = kind
 
 
-def _check_backend(kind: RerankerKind, options: Options, name: str) -> None:
+def _check_options(kind: RerankerKind, options: Options, name: str) -> None:
+    """Refuse options that a kind does not take."""
     backends = getattr(kind, "BACKENDS", None)
-    wanted = "onnx" if options.precision == "int8" else options.backend
-    if backends is not None and wanted not in ("auto", *backends):
-        precision = " in int8" if options.precision == "int8" else ""
-        instead = f"only by {' or '.join(backends)}" if backends else "because it needs no back end; choose none"
-        raise TourError(f"{name} cannot be run by {wanted}{precision}, {instead}.")
+    if backends is not None:
+        options.check_backends(backends, name)
+    dtypes = getattr(kind, "DTYPES", DTYPES)
+    if options.dtype not in dtypes:
+        raise TourError(f"{name} cannot be run in {options.dtype}, only in {' or '.join(dtypes)}.")
+    if options.prompt is not None and not getattr(kind, "TAKES_PROMPT", False):
+        raise TourError(f"{name} takes no prompt (--reranker-prompt): its files say what it reads; leave it out.")
 
 
 def has_registered_kinds() -> bool:
@@ -165,8 +195,13 @@ def has_registered_kinds() -> bool:
     return bool(_registered_kinds)
 
 
-def model_folder(spec: str | os.PathLike[str]) -> Path:
-    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name."""
+def model_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
+    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name.
+
+    Args:
+        spec: `default`, a path or a name.
+        code: whether Python files are downloaded too.
+    """
     if spec == "default":
         return verify_default_reranker()
     name = os.fspath(spec)
@@ -178,4 +213,4 @@ def model_folder(spec: str | os.PathLike[str]) -> Path:
     only_a_path = not isinstance(spec, str) or path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
     if only_a_path or not name:
         raise TourError(f"the re-ranker folder {name!r} does not exist; check the path.")
-    return download_checkpoint(name)
+    return download_checkpoint(name, code=code)

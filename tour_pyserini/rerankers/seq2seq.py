@@ -8,14 +8,17 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.batched import BatchedReranker
+from tour_pyserini.rerankers.description import PRECISIONS, Description
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
 from tour_pyserini.support.checkpoints import (
     checkpoint_files,
+    chosen_dtype,
     fingerprint,
     is_checkpoint,
     read_config,
+    read_json,
     read_model,
     read_tokenizer,
 )
@@ -30,9 +33,11 @@ def accepts(folder: Path) -> bool:
     """Whether the folder holds an encoder-decoder that generates text."""
     if not is_checkpoint(folder):
         return False
-    config = read_config(folder)
-    heads = config.architectures or ()
-    return config.is_encoder_decoder and not any(head.endswith("ForSequenceClassification") for head in heads)
+    config = read_json(folder / "config.json")
+    heads = config.get("architectures") or ()
+    return bool(config.get("is_encoder_decoder")) and not any(
+        head.endswith("ForSequenceClassification") for head in heads
+    )
 
 
 def load(folder: Path, options: Options, *, name: str) -> "Seq2SeqReranker":
@@ -48,9 +53,13 @@ class Seq2SeqReranker(BatchedReranker):
     """
 
     def __init__(self, folder: Path, options: Options, *, name: str) -> None:
-        config = read_config(folder)
-        self._model = read_model(folder, "AutoModelForSeq2SeqLM", config, device=options.device)
-        self._tokenizer = read_tokenizer(folder)
+        trusted = options.trust_remote_code
+        config = read_config(folder, trust_remote_code=trusted)
+        dtype = chosen_dtype(folder, options.dtype, options.device)
+        self._model = read_model(
+            folder, "AutoModelForSeq2SeqLM", config, device=options.device, dtype=dtype, trust_remote_code=trusted
+        )
+        self._tokenizer = read_tokenizer(folder, trust_remote_code=trusted)
         self._answers = [_token_id(self._tokenizer, answer, name) for answer in ("false", "true")]
         self._length = options.max_length
         self._device = options.device
@@ -60,11 +69,22 @@ class Seq2SeqReranker(BatchedReranker):
             raise TourError(
                 f"the configuration in {folder} has no decoder_start_token_id; choose a monoT5-like re-ranker."
             )
+        files = checkpoint_files(folder, code=trusted)
+        half = {"dtype": dtype} if dtype != "float32" else {}
         super().__init__(
             name,
-            fingerprint("seq2seq", checkpoint_files(folder), max_length=self._length, template=TEMPLATE),
+            fingerprint("seq2seq", files, max_length=self._length, template=TEMPLATE, **half),
+            Description(
+                type(self._model).__name__,
+                'logit of "true" minus logit of "false"',
+                " ".join(TEMPLATE),
+                "torch",
+                PRECISIONS[dtype],
+                dtype,
+                self._length,
+            ),
             budget=options.token_budget,
-            largest=options.batch_size,
+            largest=1 if half and options.device == "cpu" else options.batch_size,
             fill={"input_ids": self._tokenizer.pad_token_id or 0},
         )
 

@@ -15,9 +15,13 @@ from tour_pyserini.support.remembered import content_hash
 
 log = logging.getLogger(__name__)
 
-SMALL_FILES = ("*.json", "*.txt", "*.model")
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
+CODE_FILES = ("*.py",)
 SAFE_WEIGHTS = ("*.safetensors",)
 OLD_WEIGHTS = ("pytorch_model*.bin",)
+LARGE = 4_000_000_000
+"""Bytes of weights in half precision above which they are not converted to float32 on a CPU (2 billion weights)."""
+_STORED = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}
 """Model types whose first position is the padding id + 1: they take fewer tokens than they have positions."""
 
@@ -27,18 +31,57 @@ def is_checkpoint(folder: Path) -> bool:
     return (folder / "config.json").is_file() and bool(_weights(folder))
 
 
-def checkpoint_files(folder: Path) -> list[Path]:
-    """List the files that scores depend on: weights, tokenizer and configuration."""
-    return sorted({*_matching(folder, SMALL_FILES), *_weights(folder)})
+def checkpoint_files(folder: Path, *, code: bool = False) -> list[Path]:
+    """List the files that scores depend on: weights, tokenizer, configuration, and code if the model runs its own."""
+    return sorted({*_matching(folder, SMALL_FILES + CODE_FILES * code), *_weights(folder)})
 
 
-def download_checkpoint(name: str) -> Path:
-    """Download a model from the Hugging Face hub, unless that was done before, and give its local folder."""
-    download = import_optional("huggingface_hub").snapshot_download
+def module_files(folder: Path) -> list[Path]:
+    """List the files in the subfolders that a `modules.json` of sentence-transformers names."""
+    paths = [module["path"] for module in read_modules(folder) if module["path"]]
+    return sorted(path for name in paths for path in (folder / name).rglob("*") if path.is_file())
+
+
+def read_modules(folder: Path) -> list[dict[str, str]]:
+    """The modules of a sentence-transformers model, each with `type` and `path`; none without `modules.json`."""
+    modules = read_json(folder / "modules.json", list)
+    if not all(isinstance(module, dict) and isinstance(module.get("type"), str) for module in modules):
+        raise TourError(f"{folder / 'modules.json'} is not a list of modules; download the folder again.")
+    found = [{"type": module["type"], "path": str(module.get("path") or "")} for module in modules]
+    for path in (Path(module["path"]) for module in found):
+        if path.is_absolute() or ".." in path.parts:
+            raise TourError(f"{folder / 'modules.json'} names {path}, which is not in the folder; correct it.")
+    return found
+
+
+def read_json(path: Path, kind: type[Any] = dict) -> Any:
+    """The content of a JSON file, of that type; an empty one if there is no such file."""
     try:
-        folder = Path(download(name, allow_patterns=[*SMALL_FILES, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
+    except (OSError, ValueError) as error:
+        raise TourError(f"{path} cannot be read ({_brief(error)}); download the folder again.") from error
+    if not isinstance(content, kind):
+        raise TourError(f"{path} does not hold a JSON {kind.__name__}; download the folder again.")
+    return content
+
+
+def download_checkpoint(name: str, *, code: bool = False) -> Path:
+    """Download a model from the Hugging Face hub, unless that was done before, and give its local folder.
+
+    Args:
+        name: the name on the hub.
+        code: whether Python files are wanted too.
+    """
+    download = import_optional("huggingface_hub").snapshot_download
+    small = [*SMALL_FILES, *CODE_FILES * code]
+    try:
+        folder = Path(download(name, allow_patterns=[*small, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
         if not _weights(folder):
-            folder = Path(download(name, allow_patterns=[*SMALL_FILES, *OLD_WEIGHTS], ignore_patterns=["*/*"]))
+            folder = Path(download(name, allow_patterns=[*small, *OLD_WEIGHTS], ignore_patterns=["*/*"]))
+        if modules := [f"{module['path']}/*" for module in read_modules(folder) if module["path"]]:
+            folder = Path(download(name, allow_patterns=modules))
+    except TourError:
+        raise
     except Exception as error:
         raise TourError(
             f"the re-ranker {name!r} is not a local folder, and its download failed ({_brief(error)}); "
@@ -47,43 +90,98 @@ def download_checkpoint(name: str) -> Path:
     return folder
 
 
-def read_config(folder: Path) -> Any:
+def check_code(folder: Path, *, trusted: bool) -> None:
+    """Refuse a model that brings Python code of its own, unless the user trusts it.
+
+    The code is never replaced by similar code of transformers, which may compute something else.
+    """
+    if trusted:
+        return
+    for name in ("config.json", "tokenizer_config.json"):
+        if read_json(folder / name).get("auto_map"):
+            raise _own_code(folder, f"auto_map in {name}")
+    for module in read_modules(folder):
+        if not module["type"].startswith("sentence_transformers."):
+            raise _own_code(folder, f"{module['type']} in modules.json")
+
+
+def read_config(folder: Path, *, trust_remote_code: bool = False) -> Any:
     """Read the model's configuration."""
-    with _reading(folder, "the configuration"):
-        return import_optional("transformers").AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+    check_code(folder, trusted=trust_remote_code)
+    with quiet_reading(folder, "the configuration"):
+        return import_optional("transformers").AutoConfig.from_pretrained(
+            str(folder), trust_remote_code=trust_remote_code
+        )
 
 
-def read_tokenizer(folder: Path) -> Any:
+def read_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     """Read the model's tokenizer."""
-    with _reading(folder, "the tokenizer"):
-        return import_optional("transformers").AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    check_code(folder, trusted=trust_remote_code)
+    with quiet_reading(folder, "the tokenizer"):
+        return import_optional("transformers").AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=trust_remote_code
+        )
 
 
-def read_model(folder: Path, auto_class: str, config: Any, *, device: str = "cpu") -> Any:
-    """Read the model, in single precision, and move it to its device.
+def read_model(
+    folder: Path,
+    auto_class: str,
+    config: Any,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    trust_remote_code: bool = False,
+) -> Any:
+    """Read the model with weights of that type, and move it to its device.
 
     Raises:
         TourError: if it cannot be read, or if weights are missing (transformers would set them to random values).
     """
-    with _reading(folder, "the model"):
+    check_code(folder, trusted=trust_remote_code)
+    with quiet_reading(folder, "the model"):
+        number_type = getattr(import_optional("torch"), dtype)
         model, report = getattr(import_optional("transformers"), auto_class).from_pretrained(
-            str(folder), config=config, output_loading_info=True, weights_only=True, trust_remote_code=False
+            str(folder),
+            config=config,
+            dtype=number_type,
+            output_loading_info=True,
+            weights_only=True,
+            trust_remote_code=trust_remote_code,
         )
     if missing := sorted(report["missing_keys"]):
         raise TourError(
             f"{folder} is not a re-ranker: its checkpoint lacks {len(missing)} of the weights needed to score a pair, "
             f"such as {missing[0]}; choose a cross-encoder (this may be a bi-encoder)."
         )
-    return on_device(model.float().eval(), device, name=folder)
+    # In half precision, transformers keeps the weights in float32 that a model's authors say need it.
+    return on_device((model.float() if dtype == "float32" else model).eval(), device, name=folder)
 
 
-def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int) -> int:
+def chosen_dtype(folder: Path, wanted: str, device: str) -> str:
+    """The type of numbers that a model computes with: "float32", "bfloat16" or "float16".
+
+    Args:
+        folder: the folder of the checkpoint.
+        wanted: one of these, or "auto": float32 on a CPU, except for weights in half precision of more than 4 GB;
+            these, and all weights on other devices, are used as they are stored.
+        device: where the model runs.
+    """
+    if wanted != "auto":
+        return wanted
+    weights = _weights(folder)
+    if device == "cpu" and sum(path.stat().st_size for path in weights) <= LARGE:
+        return "float32"
+    stored = {dtype for path in weights for dtype in _stored_dtypes(path)}
+    return stored.pop() if len(stored) == 1 else "float32"
+
+
+def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int, *, warn: bool = True) -> int:
     """The maximum length in tokens: `wanted`, or less if the model has fewer positions."""
     positions = getattr(config, "max_position_embeddings", None) or wanted
     if config.model_type in POSITIONS_AFTER_PADDING:
         positions -= (config.pad_token_id or 0) + 1
     length = min(wanted, positions, tokenizer.model_max_length)
-    if length < wanted:
+    if length < wanted and warn:
         log.warning("%s takes at most %d tokens, not %d: longer pairs are truncated", folder, length, wanted)
     return length
 
@@ -106,7 +204,7 @@ def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
 
 
 @contextlib.contextmanager
-def _reading(folder: Path, what: str) -> Iterator[None]:
+def quiet_reading(folder: Path, what: str) -> Iterator[None]:
     """Turn any error of a damaged checkpoint into one sentence, and silence the library's own output."""
     output = import_optional("transformers").utils.logging
     verbosity, bars = output.get_verbosity(), output.is_progress_bar_enabled()
@@ -122,6 +220,25 @@ def _reading(folder: Path, what: str) -> Iterator[None]:
         output.set_verbosity(verbosity)
         if bars:
             output.enable_progress_bar()
+
+
+def _own_code(folder: Path, where: str) -> TourError:
+    return TourError(
+        f"{folder} brings Python code of its own ({where}), which is run only on request: read that code, then add "
+        "--trust-remote-code (in Python: trust_remote_code=True)."
+    )
+
+
+def _stored_dtypes(path: Path) -> set[str]:
+    """The types of the floating-point weights in a file; float32 for a pickle, whose types are not known."""
+    if path.suffix != ".safetensors":
+        return {"float32"}
+    try:
+        with import_optional("safetensors").safe_open(path, framework="np") as file:
+            stored = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except Exception:  # a damaged file: loading it gives the error message
+        return set()
+    return {_STORED[dtype] for dtype in stored if dtype in _STORED}
 
 
 def _weights(folder: Path) -> list[Path]:

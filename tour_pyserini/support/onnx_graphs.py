@@ -20,6 +20,10 @@ class GraphError(TourError):
     """A graph cannot be made or stored; the model itself may still be usable by another back end."""
 
 
+class ExportError(GraphError):
+    """A model cannot be written as a graph, or the graph computes something else than the model."""
+
+
 def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
     """Return the path of the graph with that key in the cache folder; a missing graph is made first.
 

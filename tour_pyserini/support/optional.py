@@ -1,6 +1,8 @@
 """Import optional Python packages."""
 
 import importlib
+import importlib.metadata
+from importlib.util import find_spec
 from typing import Any
 
 from tour_pyserini.errors import TourError
@@ -14,3 +16,11 @@ def import_optional(module: str, *, extra: str = "models") -> Any:
         raise TourError(
             f'the Python package {module} is needed ({error}); run: pip install "tour_pyserini[{extra}]"'
         ) from error
+
+
+def version_of(package: str) -> str | None:
+    """The version of an installed package; "installed" if it has none; None if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "installed" if find_spec(package) else None

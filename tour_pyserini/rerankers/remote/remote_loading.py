@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 KEY_VARIABLE = "TOUR_PYSERINI_RERANKER_KEY"
 REQUESTS = 8
 
+# Options of models that run on this machine.
+_LOCAL_OPTIONS = ("backend", "precision", "dtype", "prompt", "trust_remote_code")
+
 # A relevant and an irrelevant passage: raw scores of the two are not both between 0 and 1, as a rule.
 _PROBE = ("who wrote hamlet", ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven."))
 
@@ -35,8 +38,9 @@ def load_remote(spec: str, options: Options) -> RemoteReranker:
         TourError: if the service is away, is none, or does not tell what its scores are or which model gives them.
     """
     address = parse_address(spec, dialects=tuple(DIALECTS))
-    if options.backend != "auto" or options.precision:
-        raise TourError(f"{address} cannot be run by a back end or in a precision of this machine; choose none.")
+    given = [name for name in _LOCAL_OPTIONS if getattr(options, name) != getattr(Options, name)]
+    if given:
+        raise TourError(f"the service {address} decides itself about {' and '.join(given)}; leave it out.")
     requests = options.threads or REQUESTS
     service = JsonService(
         address.base,

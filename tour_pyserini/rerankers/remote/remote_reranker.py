@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.batched import encodable
+from tour_pyserini.rerankers.description import PRECISIONS, Description
 from tour_pyserini.rerankers.remote.rerank_endpoint import RerankEndpoint
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.reranker import Pair, encodable
 from tour_pyserini.support.background_loop import items_from_background
 from tour_pyserini.support.checkpoints import fingerprint
 from tour_pyserini.support.json_service import RefusedError
@@ -45,6 +45,7 @@ class RemoteReranker:
     Attributes:
         name: the address, for messages.
         fingerprint: made of the dialect, the model and the kind of scores; the same model on another host has the same.
+        identity: what the fingerprint is made of.
         description: how the model is run, for people.
     """
 
@@ -54,19 +55,25 @@ class RemoteReranker:
         self.on_progress: Callable[[int], None] | None = None
         self._endpoint, self._raw, self._requests = endpoint, raw, requests
         self._batch_size = min(batch_size or BATCH_SIZE, served.largest_batch or batch_size or BATCH_SIZE)
-        identity = {
+        self.identity = {
+            "dialect": dialect.NAME,
             "model": served.model,
             "revision": " ".join(word for word in (served.revision, endpoint.address.revision) if word) or None,
             "dtype": served.dtype,
             "max_length": served.max_length,
             "scores": "raw" if raw else f"logits of probabilities, cut at {SMALLEST_PROBABILITY}",
         }
-        self.fingerprint = fingerprint(f"service-{dialect.NAME}", [], **identity)
-        self.description = {
-            "engine": f"a service that speaks {dialect.TITLE}",
-            "address": f"{endpoint.service.base}{endpoint.path}",
-            **identity,
-        }
+        self.fingerprint = fingerprint("service", [], **self.identity)
+        dtype = served.dtype or "the service's own"
+        self.description = Description(
+            family=" ".join(word for word in (served.model, self.identity["revision"]) if isinstance(word, str)),
+            score="raw" if raw else "logit of a probability",
+            prompt="the service's own, if any",
+            engine=f"{dialect.TITLE} at {endpoint.service.base}{endpoint.path}",
+            precision=PRECISIONS.get(dtype, dtype),
+            dtype=dtype,
+            max_length=served.max_length,
+        )
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Ask for raw logits, float64 [len(pairs)]; repeated pairs are asked for once; higher is more relevant.

@@ -1,0 +1,202 @@
+"""Prompts of re-rankers: the text around query and passage, and the words that the model answers with.
+
+Most re-rankers that are language models are published without their prompt: it stands in the authors' documentation
+or code only. The prompts of such families are kept here, word for word, each with its source, because a model that
+reads another prompt gives other scores.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.checkpoints import read_json
+
+QUERY, PASSAGE = "{query}", "{passage}"
+BOS = "{bos}"
+"""Stands for the tokenizer's own first token, if it has one."""
+PAIR = "pair"
+"""The name for "no prompt": query and passage as the tokenizer's pair of texts."""
+FIELDS = ("prompt", "yes", "no")
+"""What a file with a prompt holds."""
+
+
+class Prompt(NamedTuple):
+    """The text that a model reads for a pair, in parts that are tokenised one by one, and its answers.
+
+    Attributes:
+        before: parts before query and passage.
+        body: parts with `{query}` and `{passage}`; the last one ends with `{passage}`, so that its end can be cut.
+        after: parts after the passage; they are never cut.
+        yes: the answer that means "relevant"; a single token.
+        no: the answer that means "not relevant"; None if the logit of `yes` alone is the score.
+    """
+
+    before: tuple[str, ...]
+    body: tuple[str, ...]
+    after: tuple[str, ...]
+    yes: str
+    no: str | None
+
+    @property
+    def text(self) -> str:
+        """The prompt as one text."""
+        return "".join(self.before + self.body + self.after)
+
+
+class Family(NamedTuple):
+    """Models that were published with the same prompt.
+
+    Attributes:
+        prompt: the authors' prompt.
+        model_type: the architecture of these models, as `config.json` calls it.
+        names: matches the published names of the models.
+        source: where the authors give the prompt.
+    """
+
+    prompt: Prompt
+    model_type: str
+    names: re.Pattern[str]
+    source: str
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "qwen3-reranker": Family(
+            Prompt(
+                before=(
+                    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+                    'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n',
+                ),
+                body=(
+                    "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+                    f"<Query>: {QUERY}\n<Document>: {PASSAGE}",
+                ),
+                after=("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",),
+                yes="yes",
+                no="no",
+            ),
+            "qwen3",
+            re.compile(r"qwen3-reranker-\d", re.IGNORECASE),
+            "model card of Qwen/Qwen3-Reranker-0.6B",
+        ),
+        "mxbai-rerank-v2": Family(
+            Prompt(
+                before=(
+                    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+                    "<|im_end|>\n<|im_start|>user\n",
+                ),
+                body=(f"query: {QUERY}", "\n", f"document: {PASSAGE}"),
+                after=(
+                    "\n",
+                    "You are a search relevance expert who evaluates how well documents match search queries. For each "
+                    "query-document pair, carefully analyze the semantic relationship between them, then provide your "
+                    "binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:",
+                    "<|im_end|>\n<|im_start|>assistant\n",
+                ),
+                yes="1",
+                no="0",
+            ),
+            "qwen2",
+            re.compile(r"mxbai-rerank-(base|large)-v2", re.IGNORECASE),
+            "mxbai_rerank_v2.py in the Python package mxbai-rerank",
+        ),
+        "bge-reranker-v2-gemma": Family(
+            Prompt(
+                before=(BOS,),
+                body=(f"A: {QUERY}", "\n", f"B: {PASSAGE}"),
+                after=(
+                    "\n",
+                    "Given a query A and a passage B, determine whether the passage contains an answer to the query by "
+                    "providing a prediction of either 'Yes' or 'No'.",
+                ),
+                yes="Yes",
+                no=None,
+            ),
+            "gemma",
+            re.compile(r"bge-reranker-v2-gemma", re.IGNORECASE),
+            "FlagLLMReranker in the Python package FlagEmbedding",
+        ),
+    }
+)
+"""The families by the names that the option `prompt` takes."""
+
+
+def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | None:
+    """The prompt of a model, or None if no prompt is known for it.
+
+    Args:
+        folder: the folder of the model.
+        wanted: the name of a family or the path of a file with a prompt, as the user gave it, if any.
+        name: what the user called the model: the published name says which family it is.
+    """
+    if wanted is None:
+        family = family_of(folder, name)
+        return FAMILIES[family].prompt if family else None
+    if wanted in FAMILIES:
+        return FAMILIES[wanted].prompt
+    if not Path(wanted).is_file():
+        raise TourError(
+            f"the prompt {wanted!r} is neither a known name ({', '.join([PAIR, *FAMILIES])}) nor a file; "
+            'give one of them, or a JSON file like {"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}.'
+        )
+    return read_prompt(Path(wanted))
+
+
+def family_of(folder: Path, name: str) -> str | None:
+    """The family of a model by its architecture and its published name: its own, its folder's or its base model's.
+
+    The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
+    """
+    model_type = read_json(folder / "config.json").get("model_type")
+    names = [Path(name).name, *_base_models(folder)]
+    for key, family in FAMILIES.items():
+        if family.model_type == model_type and any(map(family.names.search, names)):
+            return key
+    return None
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Read a prompt from a JSON file with `prompt` (a text with `{query}` before `{passage}`), `yes` and, if any, `no`.
+
+    The text up to the passage and the text after it are tokenised separately.
+    """
+    content = read_json(path)
+    text, yes, no = (content.get(field) for field in FIELDS)
+    unknown = sorted(set(content) - set(FIELDS))
+    answers = isinstance(yes, str) and isinstance(no, str | None)
+    if unknown or not isinstance(text, str) or not answers:
+        raise TourError(f"{path} is not a prompt: it must hold the texts prompt, yes and, if there is one, no alone.")
+    if text.count(QUERY) != 1 or text.count(PASSAGE) != 1 or text.index(QUERY) > text.index(PASSAGE):
+        raise TourError(f"the prompt in {path} must have {QUERY} once, and then {PASSAGE} once; correct it.")
+    body, after = text.split(PASSAGE)
+    return Prompt((), (body + PASSAGE,), (after,) if after else (), str(yes), no)
+
+
+def _base_models(folder: Path) -> list[str]:
+    """The models that this one was made from, as the head of its README says (the model card of the hub)."""
+    try:
+        text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    head = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
+    found = re.search(r"^base_model:((?:[^\n]|\n *- )*)", head[1], re.MULTILINE) if head else None
+    return re.findall(r"[^\s'\"\[\],-][^\s'\"\[\],]*", found[1]) if found else []
+
+
+def check_answers(prompt: Prompt, tokenizer: Any, *, name: str) -> list[int]:
+    """The token ids of the answers, `yes` first; each must be a single token."""
+    ids = []
+    for answer in (prompt.yes, prompt.no):
+        if answer is None:
+            continue
+        tokens = tokenizer(answer, add_special_tokens=False)["input_ids"]
+        if len(tokens) != 1:
+            raise TourError(
+                f"the tokenizer of {name} splits the answer {answer!r} into {len(tokens)} tokens, but the score of a "
+                "pair is read from one token; give the model's own prompt with --reranker-prompt."
+            )
+        ids.append(tokens[0])
+    return ids
