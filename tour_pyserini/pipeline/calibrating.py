@@ -79,6 +79,12 @@ class CalibrateRequest(Request):
         "default", "a cross-encoder's name or folder, or `default`", group=_MODELS
     )
     reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_MODELS, count=True)
+    reranker_prompt: str | None = option(
+        None,
+        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
+        group=_MODELS,
+        metavar="PROMPT",
+    )
     backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=_MODELS, choices=BACKENDS)
     precision: str | None = option(
         None, "int8 is faster and gives other scores (default: the model's own)", group=_MODELS, choices=PRECISIONS

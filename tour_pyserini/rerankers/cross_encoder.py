@@ -75,9 +75,8 @@ class CrossEncoderReranker:
     @property
     def fixed_tokens(self) -> int:
         """Tokens of an empty pair: prompt, template and special tokens."""
-        return int(
-            self._run(lambda: self._model.preprocess([["", ""]], prompt=_prompt(self._model)))["input_ids"].shape[1]
-        )
+        features = self._run(self._model.preprocess, [["", ""]], prompt=_prompt(self._model))
+        return int(features["input_ids"].shape[1])
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
@@ -87,7 +86,7 @@ class CrossEncoderReranker:
         with torch_threads(self._threads):
             for start in range(0, len(pairs), CHUNK):
                 chunk = [[encodable(text) for text in pair] for pair in pairs[start : start + CHUNK]]
-                scores.append(relevance_logits(self._run(lambda chunk=chunk: self._logits(chunk)), self.name))
+                scores.append(relevance_logits(self._run(self._logits, chunk), self.name))
                 if self.on_progress is not None:
                     self.on_progress(len(chunk))
         return np.concatenate(scores)
@@ -103,14 +102,13 @@ class CrossEncoderReranker:
             convert_to_numpy=True,
         )
 
-    def _run(self, work: Callable[[], Any]) -> Any:
+    def _run(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Do what the library may refuse, for example because a chat template has no place for a query."""
         try:
-            return work()
+            return work(*arguments, **options)
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
-            raise TourError(
-                f"sentence-transformers cannot score pairs with {self.name}: {first_line(error)}"
-            ) from error
+            reason = first_line(error)
+            raise TourError(f"sentence-transformers cannot score pairs with {self.name} ({reason}).") from error
 
 
 def _prompt(model: Any) -> str | None:
@@ -140,7 +138,7 @@ def _fingerprint(model: Any) -> str | None:
         digest.update(content.flatten().view(torch.uint8).numpy().data)
     prompts = [getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)]
     template = getattr(model.tokenizer, "chat_template", None)
-    modules = [[type(module).__name__, getattr(module, "get_config_dict", dict)()] for module in model]
+    modules = [str(module) for module in model]
     settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts, template, modules]
     digest.update(json.dumps(settings, default=str).encode())
     return f"cross-encoder:{digest.hexdigest()}"
