@@ -103,7 +103,9 @@ class ModelReport(NamedTuple):
         for use in self.uses:
             lines.append(f"{'ok' if use.ok else 'no'}  {use.role}: {use.problem or self.model}")
             rows = [*((name, _shown(value)) for name, value in use.facts.items())]
-            rows += [(row.measure, f"{row.value:.4f} of {row.query!r} and {row.passage!r}") for row in use.examples]
+            rows += [
+                ("gives", f"{row.measure} {row.value:.4f}: {row.query!r}, {row.passage!r}") for row in use.examples
+            ]
             width = max((len(name) for name, _ in rows), default=0)
             lines += [f"    {name:{width}}  {text}" for name, text in rows]
         flags = [flag for role, flag in (("encoder", "--encoder"), ("re-ranker", "--reranker")) if self._can_be(role)]

@@ -23,7 +23,7 @@ REQUESTS = 8
 # Options of models that run on this machine.
 _LOCAL_OPTIONS = ("backend", "precision", "dtype", "prompt", "trust_remote_code")
 
-# A relevant and an irrelevant passage: raw scores of the two are not both between 0 and 1, as a rule.
+# A relevant and an irrelevant passage: raw scores of the two are not both between -1 and 1, as a rule.
 _PROBE = ("who wrote hamlet", ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven."))
 
 
@@ -75,12 +75,15 @@ def _check(address: ServiceAddress, served: ServedModel, options: Options) -> No
 
 
 async def _gives_raw_scores(endpoint: RerankEndpoint) -> bool:
-    """Whether the scores are raw logits. Where requests have a switch for it, two of them show whether it works."""
+    """Whether the scores are raw logits. Where requests have a switch for it, two of them show whether it works.
+
+    Scores that the switch does not change and that are small can be probabilities, or cosines of an encoder (vLLM).
+    """
     said = endpoint.address.scores
     if said is not None or not endpoint.dialect.HAS_RAW_SCORES:
         return said == "raw"
     raw, other = [await endpoint.scores(*_PROBE, raw=wanted) for wanted in (True, False)]
-    if np.array_equal(raw, other) and ((raw >= 0) & (raw <= 1)).all():
+    if np.array_equal(raw, other) and (np.abs(raw) <= 1).all():
         raise TourError(
             f"the service {endpoint.address} gives the scores {' and '.join(map(str, raw))} whether raw ones are asked "
             "for or not; say what they are by the option scores=raw or scores=probability in its address."

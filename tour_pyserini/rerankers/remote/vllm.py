@@ -59,9 +59,8 @@ def request(query: str, passages: Sequence[str], *, endpoint: str, model: str, r
         if _is_score(endpoint)
         else {"query": query, "documents": list(passages), "top_n": len(passages)}
     )
-    # `activation` is what versions before 0.12 call `use_activation`.
-    switch = {"use_activation": not raw, "activation": not raw}
-    return {"model": model, **texts, **switch, "truncate_prompt_tokens": -1}
+    # Older versions know only `activation`, which is not sent: `load_remote` finds out that the switch does nothing.
+    return {"model": model, **texts, "use_activation": not raw, "truncate_prompt_tokens": -1}
 
 
 def scores(answer: Any, count: int, *, endpoint: str) -> np.ndarray:
