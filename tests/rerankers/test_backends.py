@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import backends, load_reranker, quantise
+from tour_pyserini.rerankers import backends, load_reranker
 from tour_pyserini.rerankers.backends import backend_for
 from tour_pyserini.rerankers.options import Options
+from tour_pyserini.support import quantise
 from tour_pyserini.support.files import cache_home
 
 torch = pytest.importorskip("torch")

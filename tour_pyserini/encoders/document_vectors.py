@@ -1,4 +1,4 @@
-"""Vectors of documents from one of Pyserini's document encoders."""
+"""Vectors of documents, from an encoder of this package or of Pyserini."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,24 +7,29 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.data.documents import Document, Passage
+from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
 
-MAX_LENGTH = 256  # tokens of a document that are read, unless another number is given
+MAX_LENGTH = 256  # tokens of a document that an encoder of Pyserini reads, unless another number is given
+BATCH_SIZE = 64  # documents that an encoder of Pyserini gets at once
 
 
 def encode_documents(
-    encoder: Any, documents: Sequence[Document], *, batch_size: int = 64, max_length: int = MAX_LENGTH
+    encoder: Any, documents: Sequence[Document], *, batch_size: int | None = None, max_length: int | None = MAX_LENGTH
 ) -> np.ndarray:
     """Encode documents: float32 [n, d], one row for each document, in the given order.
 
-    Documents of similar length share a batch, so that batches have little padding. The encoder gets title and text
-    as Pyserini gives them: joined as `title text` for most encoders, as a pair for DPR. If the title or the text is
-    empty, the encoder gets only the other one (Pyserini would give it the word None). An encoder with a prefix gets
-    `prefix title text`.
+    An encoder of this package gets `title text` of all documents at once. One of Pyserini's gets batches of similar
+    length, so that they have little padding, and title and text as Pyserini gives them: joined as `title text` for most
+    encoders, as a pair for DPR. If the title or the text is empty, the encoder gets only the other one (Pyserini would
+    give it the word None). An encoder with a prefix gets `prefix title text`.
     """
+    if isinstance(encoder, TextDocumentEncoder):
+        texts = [str(Passage(document.title, document.text)) for document in documents]
+        return _checked(encoder.encode(texts, max_length=max_length), encoder, documents)
     rows: list[np.ndarray | None] = [None] * len(documents)
-    for batch in _batches(encoder, documents, batch_size):
+    for batch in _batches(encoder, documents, batch_size or BATCH_SIZE):
         chosen = [documents[i] for i in batch]
         titles = [document.title for document in chosen] if _has_own_title(encoder, chosen[0]) else None
         texts = [document.text if titles else Passage(document.title, document.text) for document in chosen]
@@ -45,7 +50,7 @@ class PassageVectors:
         docids: Sequence[str],
         texts: Mapping[str, str],
         dimension: int,
-        max_length: int = MAX_LENGTH,
+        max_length: int | None = MAX_LENGTH,
         fields: Sequence[str] = ("title", "text"),
     ) -> None:
         """Start with no vectors.
@@ -92,16 +97,19 @@ def only_fields(fields: Collection[str], document: Document) -> Document:
     return Document(document.docid, title, document.text.strip() if "text" in fields else "")
 
 
-def fitting_length(encoder: Any, wanted: int | None) -> int:
-    """The number of tokens of a document that the encoder reads.
+def fitting_length(encoder: Any, wanted: int | None) -> int | None:
+    """The number of tokens of a document that the encoder reads; None: all.
 
     Args:
         encoder: a document encoder.
-        wanted: the number to check; None: 256, or the model's limit if that is lower.
+        wanted: the number to check; None: what the model's files say, or for an encoder of Pyserini 256, or the model's
+            limit if that is lower.
 
     Raises:
         TourError: if `wanted` is above the model's limit, or so small that no word fits.
     """
+    if isinstance(encoder, TextDocumentEncoder):
+        return encoder.fitting_length(wanted)
     limit = _position_limit(encoder)
     if wanted is None:
         return min(MAX_LENGTH, limit or MAX_LENGTH)

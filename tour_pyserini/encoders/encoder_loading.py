@@ -1,147 +1,154 @@
-"""Loading Pyserini's query and document encoders, with the pooling and norm that the model's files declare."""
+"""Loading query and document encoders: as their own files say, or one of Pyserini's classes by its name."""
 
 import logging
 import os
+import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tour_pyserini.data.records import version_of
-from tour_pyserini.encoders.default_encoder import verify_default_encoder
-from tour_pyserini.encoders.grouped_encoder import GroupedQueryEncoder, hide_progress_bar
-from tour_pyserini.encoders.model_folder import DEFAULT, EncoderChoice, choose_encoder, fingerprint
-from tour_pyserini.encoders.onnx_encoder import OnnxQueryEncoder
+from tour_pyserini.encoders.graph_runner import open_encoder_graph
+from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
+from tour_pyserini.encoders.pyserini_encoders import (
+    load_pyserini_document_encoder,
+    load_pyserini_query_encoder,
+    pyserini_class,
+)
+from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model
+from tour_pyserini.encoders.static_model import is_static, static_runner
+from tour_pyserini.encoders.text_encoders import TextDocumentEncoder, TextEncoder, TextQueryEncoder
+from tour_pyserini.encoders.text_runner import FunctionRunner, TextRunner, TorchRunner
 from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.support.hardware import cpu_flags
-from tour_pyserini.support.java import ensure_java
-
-if TYPE_CHECKING:
-    from pyserini.encode import DocumentEncoder, QueryEncoder
+from tour_pyserini.support.onnx_graphs import GraphError
 
 log = logging.getLogger(__name__)
 
 ENCODER_BACKENDS = ("auto", "torch", "onnx")
-"""What can run a query encoder of the class auto; `auto` is torch."""
+"""What can run an encoder; `auto` is ONNX Runtime where it was measured to be faster, else torch."""
+PRECISIONS = ("fp32", "int8")
 
-_LIBRARIES = ("torch", "transformers", "tokenizers", "onnxruntime", "numpy")
-_VECTORS_VERSION = 1  # of kept vectors: change it when an encoder of this package computes them in another way
-
-# Pyserini calls the same class `sentence` for queries and `sentence-transformers` for documents; both names work here.
-QUERY_NAMES = {"sentence-transformers": "sentence"}
-DOCUMENT_NAMES = {"sentence": "sentence-transformers"}
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
+_VECTORS_VERSION = 2  # of kept vectors: change it when an encoder of this package computes them in another way
 
 
 def load_query_encoder(
-    spec: str | os.PathLike[str],
+    spec: Any,
     *,
     encoder_class: str | None = None,
     pooling: str | None = None,
     l2_norm: bool | None = None,
+    truncate_dim: int | None = None,
     query_prefix: str | None = None,
     max_length: int = 256,
     device: str = "cpu",
+    dtype: str = "auto",
     tokenizer: str | None = None,
     backend: str = "auto",
-) -> "GroupedQueryEncoder | OnnxQueryEncoder | QueryEncoder":
-    """Load a query encoder: of the class auto without importing Pyserini, or another one of Pyserini's classes.
+    threads: int | None = None,
+    trust_remote_code: bool = False,
+) -> Any:
+    """Load a query encoder: as the model's own files say, or one of Pyserini's classes.
 
     Args:
-        spec: `default` (all-MiniLM-L6-v2 from the `models` extra), a folder, or a name on the model hub.
-        encoder_class: Pyserini's name of the class, such as `auto` or `dpr`. If not given, Pyserini chooses it from a
-            name on the model hub; for a folder it is `auto`, because Pyserini searches the whole path for its keywords
-            (it would find "ance" in /home/lance).
-        pooling: `cls` or `mean`, for the class `auto`; if not given, as a sentence-transformers folder declares, else
-            `cls`.
-        l2_norm: whether vectors get norm 1, for the class `auto`; if not given, as the folder declares, else not.
-        query_prefix: text put before every query, followed by a space.
+        spec: `default` (all-MiniLM-L6-v2 from the `models` extra), a folder, or a name on the model hub; a
+            `SentenceTransformer`; a function from a list of texts to vectors [n, d]; or a query encoder, which is
+            returned as it is.
+        encoder_class: Pyserini's name of a class, such as `dpr`. If not given, a model with `modules.json` is run as
+            this file says; for a name on the hub without it, Pyserini's class is chosen by the name as Pyserini does;
+            everything else is a transformer (also called `auto`).
+        pooling: `cls`, `mean`, `max`, `last` or `weighted`; if not given, as the model's files say, else `cls`.
+        l2_norm: whether vectors get norm 1; if not given, as the model's files say, else not.
+        truncate_dim: dimensions that are kept of a vector (Matryoshka); if not given, as the model's files say.
+        query_prefix: text put before every query, followed by a space, instead of the model's own prompt; "" for none.
         max_length: in tokens, for the classes that have this option in Pyserini (`openai-api`, `qwen3`); the others
-            truncate a query at their own limit.
+            cut a query at their own limit.
         device: `cpu`, `cuda:0`, ...
-        tokenizer: folder or name of the tokenizer, if the model's folder has none.
-        backend: what runs an encoder of the class auto: `torch`, also called `auto`; or `onnx`, which starts faster and
-            whose vectors differ from those of torch by rounding. `onnx` needs a folder and the device cpu.
+        dtype: `auto`, `float32`, `bfloat16` or `float16`: the numbers that the model computes with. `auto` is float32
+            on a CPU and what the model's files say on a GPU.
+        tokenizer: folder or name of the tokenizer, if not the model's own.
+        backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
+        threads: CPU threads; by default all cores.
+        trust_remote_code: whether Python code that the model brings along may be run.
 
     Example:
         load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
     """
-    if backend not in ENCODER_BACKENDS:
-        raise TourError(f"unknown back end {backend!r} of the encoder; choose one of {', '.join(ENCODER_BACKENDS)}.")
-    choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
-    if backend == "onnx":
-        return _onnx_encoder(spec, choice, tokenizer=tokenizer, device=device, prefix=query_prefix)
-    if not choice.is_folder and encoder_class != "auto":
-        return _pyserini_query_encoder(
-            choice, encoder_class, tokenizer=tokenizer, device=device, max_length=max_length, prefix=query_prefix
-        )
-    try:
-        return GroupedQueryEncoder(
-            choice.name,
-            tokenizer_name=tokenizer,
-            device=device,
-            pooling=choice.pooling,
-            l2_norm=choice.l2_norm,
-            prefix=query_prefix,
-        )
-    except Exception as error:  # damaged files of a model cause exceptions of many types
-        raise _loading_error(choice.name, error) from error
+    options = ModelOptions(
+        pooling=pooling,
+        l2_norm=l2_norm,
+        truncate_dim=truncate_dim,
+        tokenizer=tokenizer,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
+    if not isinstance(spec, str | os.PathLike):
+        return _from_object(spec, "query", options, encoder_class, prefix=query_prefix)
+    if kind := pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+        _refuse_engine(kind, backend, "fp32")
+        return load_pyserini_query_encoder(spec, kind, options, max_length=max_length, prefix=query_prefix)
+    runner = _runner(spec, "query", options, encoder_class=encoder_class, backend=backend, threads=threads)
+    return TextQueryEncoder(runner, prefix=query_prefix)
 
 
-def _onnx_encoder(
-    spec: str | os.PathLike[str], choice: EncoderChoice, *, tokenizer: str | None, device: str, prefix: str | None
-) -> OnnxQueryEncoder:
-    if not choice.is_folder or device != "cpu" or (tokenizer is not None and not Path(tokenizer).is_dir()):
-        raise TourError(
-            "ONNX Runtime encodes queries only on cpu, with an encoder of the class auto and a tokenizer in folders; "
-            "use --encoder-backend torch."
-        )
-    try:
-        return OnnxQueryEncoder(
-            choice.name,
-            fingerprint=" ".join([encoder_fingerprint(spec), fingerprint(Path(tokenizer)) if tokenizer else ""]),
-            tokenizer_name=tokenizer,
-            pooling=choice.pooling,
-            l2_norm=choice.l2_norm,
-            prefix=prefix,
-        )
-    except TourError:
-        raise
-    except Exception as error:  # damaged files of a model cause exceptions of many types
-        raise _loading_error(choice.name, error) from error
-
-
-def _pyserini_query_encoder(
-    choice: EncoderChoice,
-    encoder_class: str | None,
+def load_document_encoder(
+    spec: Any,
     *,
-    tokenizer: str | None,
-    device: str,
-    max_length: int,
-    prefix: str | None,
-) -> "QueryEncoder":
-    """An encoder of another class than auto, or of the class that Pyserini chooses for a name on the model hub."""
-    ensure_java()
-    from pyserini.encode import query_encoder_class_map
-    from pyserini.search.faiss.__main__ import init_query_encoder
+    encoder_class: str | None = None,
+    pooling: str | None = None,
+    l2_norm: bool | None = None,
+    truncate_dim: int | None = None,
+    prefix: str | None = None,
+    device: str = "cpu",
+    dtype: str = "auto",
+    tokenizer: str | None = None,
+    backend: str = "auto",
+    precision: str = "fp32",
+    batch_size: int | None = None,
+    threads: int | None = None,
+    trust_remote_code: bool = False,
+) -> Any:
+    """Load a document encoder; the arguments are those of `load_query_encoder`, and two more.
 
-    encoder_class = _pyserini_class_name(encoder_class, QUERY_NAMES, query_encoder_class_map)
-    try:
-        hide_progress_bar()
-        encoder = init_query_encoder(
-            encoder=choice.name,
-            encoder_class=encoder_class,
-            tokenizer_name=tokenizer,
-            topics_name=None,
-            encoded_queries=None,
-            device=device,
-            max_length=max_length,
-            pooling=choice.pooling,
-            l2_norm=choice.l2_norm,
-            prefix=prefix,
-        )
-    except Exception as error:
-        raise _loading_error(choice.name, error) from error
-    return _without_gradients(encoder, prefix)
+    The maximum length is an argument of the encoder's `encode(texts=[...], max_length=256)`, which gives
+    float32 [n, d].
+
+    Args:
+        spec: the encoder.
+        encoder_class: Pyserini's name of a class.
+        pooling: the pooling.
+        l2_norm: whether vectors get norm 1.
+        truncate_dim: dimensions that are kept.
+        prefix: text put before every document, followed by a space, instead of the model's own prompt; "" for none.
+        device: the device.
+        dtype: the numbers that the model computes with.
+        tokenizer: the tokenizer, if not the model's own.
+        backend: what runs the model.
+        precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other vectors.
+        batch_size: most documents that torch encodes at once; by default as many as fit a number of tokens.
+        threads: CPU threads.
+        trust_remote_code: whether Python code that the model brings along may be run.
+    """
+    options = ModelOptions(
+        pooling=pooling,
+        l2_norm=l2_norm,
+        truncate_dim=truncate_dim,
+        tokenizer=tokenizer,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
+    if not isinstance(spec, str | os.PathLike):
+        return _from_object(spec, "document", options, encoder_class, prefix=prefix)
+    if kind := pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+        _refuse_engine(kind, backend, precision)
+        return load_pyserini_document_encoder(spec, kind, options, prefix=prefix)
+    engine: dict[str, Any] = {"backend": backend, "precision": precision, "batch_size": batch_size, "threads": threads}
+    return TextDocumentEncoder(_runner(spec, "document", options, encoder_class=encoder_class, **engine), prefix=prefix)
 
 
 def query_encoder_with_cache(
@@ -149,37 +156,34 @@ def query_encoder_with_cache(
     path: str | os.PathLike[str],
     *,
     encoder_class: str | None = None,
-    pooling: str | None = None,
-    l2_norm: bool | None = None,
     tokenizer: str | None = None,
-    backend: str = "auto",
+    trust_remote_code: bool = False,
     **options: Any,
 ) -> Any:
     """A query encoder that keeps the vectors of queries in a file, and loads its model when a query is not there.
 
-    Only encoders of the class auto in a folder are kept: their content identifies them. Any other encoder is loaded.
+    Encoders of Pyserini's classes are loaded at once: nothing identifies their content.
 
     Args:
         spec: the encoder.
         path: the file of vectors.
         encoder_class: this and the arguments below are those of `load_query_encoder`.
-        pooling: the pooling.
-        l2_norm: whether vectors get norm 1.
         tokenizer: folder or name of the tokenizer.
-        backend: what runs the encoder.
+        trust_remote_code: whether Python code that the model brings along may be run.
         options: the other arguments.
     """
-    options |= {"encoder_class": encoder_class, "tokenizer": tokenizer, "backend": backend}
-    load = partial(load_query_encoder, spec, pooling=pooling, l2_norm=l2_norm, **options)
-    choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
-    if not choice.is_folder or (tokenizer is not None and not Path(tokenizer).is_dir()):
+    options |= {"encoder_class": encoder_class, "tokenizer": tokenizer, "trust_remote_code": trust_remote_code}
+    load = partial(load_query_encoder, spec, **options)
+    if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code) or (
+        tokenizer is not None and not Path(tokenizer).is_dir()
+    ):
         return load()
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    asked = ModelOptions(device=options.get("device", "cpu"), dtype=options.get("dtype", "auto"))
     identity = options | {
-        "encoder": encoder_fingerprint(spec),
+        "encoder": fingerprint(folder),
         "tokenizer": fingerprint(Path(tokenizer)) if tokenizer else None,
-        "pooling": choice.pooling,
-        "l2_norm": choice.l2_norm,
-        "backend": "onnx" if backend == "onnx" else "torch",
+        "backend": backend_for(options.get("backend", "auto"), asked),
         "libraries": [version_of(name) for name in _LIBRARIES],
         "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
         "version": _VECTORS_VERSION,
@@ -187,81 +191,98 @@ def query_encoder_with_cache(
     return StoredVectorEncoder(load, identity, path)
 
 
-def load_document_encoder(
-    spec: str | os.PathLike[str],
-    *,
-    encoder_class: str | None = None,
-    pooling: str | None = None,
-    l2_norm: bool | None = None,
-    prefix: str | None = None,
-    device: str = "cpu",
-    tokenizer: str | None = None,
-) -> "DocumentEncoder":
-    """Load one of Pyserini's document encoders; the arguments are those of `load_query_encoder`.
+def encoder_fingerprint(
+    spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
+) -> str:
+    """The fingerprint of an encoder: a hash of its files, or the name on the model hub of one of Pyserini's classes."""
+    if not Path(spec).is_dir() and pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+        return str(spec)
+    return fingerprint(encoder_folder(spec, trust_remote_code=trust_remote_code))
 
-    The maximum length is an argument of the encoder's `encode(texts=[...], max_length=256)`, which gives
-    float32 [n, d].
+
+def backend_for(backend: str, options: ModelOptions, precision: str = "fp32") -> str:
+    """What runs an encoder: `onnx` or `torch`.
+
+    On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
+    they use torch, which needs no export. GPUs, and numbers other than float32, use torch too.
     """
-    ensure_java()
-    from pyserini.encode import AutoDocumentEncoder, document_encoder_class_map
-    from pyserini.encode.__main__ import init_encoder
-    from pyserini.util import resolve_device
-
-    encoder_class = _pyserini_class_name(encoder_class, DOCUMENT_NAMES, document_encoder_class_map)
-    choice = choose_encoder(spec, encoder_class, pooling, l2_norm)
-    if tokenizer and not choice.is_folder:
-        raise TourError("Pyserini's document encoders use the tokenizer of the model; do not give another one.")
-    try:
-        hide_progress_bar()
-        if choice.is_folder:
-            encoder = AutoDocumentEncoder(
-                model_name=choice.name,
-                tokenizer_name=tokenizer,
-                device=resolve_device(device, backend="torch"),
-                pooling=choice.pooling,
-                l2_norm=choice.l2_norm,
-                prefix=prefix,
-            )
-        else:
-            encoder = init_encoder(
-                encoder=choice.name,
-                encoder_class=encoder_class,
-                device=device,
-                pooling=choice.pooling,
-                l2_norm=choice.l2_norm,
-                prefix=prefix,
-                multimodal=False,
-                explicit_truncate=False,
-            )
-    except Exception as error:
-        raise _loading_error(choice.name, error) from error
-    return _without_gradients(encoder, prefix)
+    if backend not in ENCODER_BACKENDS:
+        raise TourError(f"unknown back end {backend!r} of the encoder; choose one of {', '.join(ENCODER_BACKENDS)}.")
+    if precision not in PRECISIONS:
+        raise TourError(f"unknown precision {precision!r} of the encoder; choose one of {', '.join(PRECISIONS)}.")
+    able = options.device == "cpu" and options.dtype in ("auto", "float32")
+    able = able and (options.tokenizer is None or Path(options.tokenizer).is_dir())
+    if not able and (backend == "onnx" or precision == "int8"):
+        raise TourError(
+            "ONNX Runtime, which int8 needs too, encodes only on the device cpu, with float32 and a tokenizer in a "
+            "folder; use --encoder-backend torch and fp32."
+        )
+    if precision == "int8":
+        if backend == "torch":
+            raise TourError("int8 needs --encoder-backend onnx; leave one of the two out.")
+        return "onnx"
+    if backend != "auto":
+        return backend
+    fast = able and "avx2" in (cpu_flags() or ())
+    return "onnx" if fast and find_spec("onnx") and find_spec("onnxruntime") else "torch"
 
 
-def encoder_fingerprint(spec: str | os.PathLike[str]) -> str:
-    """The fingerprint of an encoder: a hash of its folder's files, or its name on the model hub."""
-    folder = verify_default_encoder() if spec == DEFAULT else Path(spec)
-    return fingerprint(folder) if folder.is_dir() else str(spec)
+def _runner(
+    spec: str | os.PathLike[str],
+    role: str,
+    options: ModelOptions,
+    *,
+    encoder_class: str | None,
+    backend: str,
+    precision: str = "fp32",
+    batch_size: int | None = None,
+    threads: int | None = None,
+) -> TextRunner:
+    """What runs the encoder of a name or a folder."""
+    chosen = backend_for(backend, options, precision)
+    folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
+    if is_static(folder):
+        _refuse_engine("model2vec", backend, precision)
+        return static_runner(folder, options)
+    bare = not is_modular(folder)
+    if bare and encoder_class in ("sentence", "sentence-transformers") and options.pooling is None:
+        raise TourError(
+            f"the encoder {spec} has no modules.json and is no model of sentence-transformers; "
+            "leave --encoder-class out, or say --pooling mean if this is how it was trained."
+        )
+    if chosen == "onnx":
+        try:
+            return open_encoder_graph(folder, role, options, threads=threads, precision=precision)
+        except GraphError as error:
+            if backend == "onnx" or precision == "int8":
+                raise TourError(f"{spec}: {error}; use --encoder-backend torch and fp32.") from error
+            log.info("%s: %s; using torch instead", spec, error)
+    model = load_sentence_model(folder, options)
+    return TorchRunner(model, role, bare=bare, batch_size=batch_size, threads=threads)
 
 
-def _pyserini_class_name(encoder_class: str | None, names: dict[str, str], classes: dict[str, Any]) -> str | None:
-    if encoder_class is None:
-        return None
-    encoder_class = names.get(encoder_class, encoder_class)
-    if encoder_class not in classes:
-        raise TourError(f"unknown encoder class {encoder_class!r}; choose one of {', '.join(sorted(classes))}.")
-    return encoder_class
+def _from_object(given: Any, role: str, options: ModelOptions, encoder_class: str | None, *, prefix: str | None) -> Any:
+    """An encoder around a `SentenceTransformer` or a function; another encoder as it is."""
+    for name in ("pooling", "l2_norm", "truncate_dim", "tokenizer"):
+        if getattr(options, name) is not None:
+            raise TourError(f"an encoder that is given as an object is used as it is; leave {name} out.")
+    if encoder_class is not None:
+        raise TourError("an encoder that is given as an object has its class already; leave encoder_class out.")
+    make: type[TextEncoder] = TextQueryEncoder if role == "query" else TextDocumentEncoder
+    library = sys.modules.get("sentence_transformers")  # not imported: then the object is no model of it
+    if library is not None and isinstance(given, library.SentenceTransformer):
+        return make(TorchRunner(given, role), prefix=prefix)
+    if hasattr(given, "encode"):
+        return given
+    if callable(given):
+        return make(FunctionRunner(given), prefix=prefix)
+    raise TourError(
+        f"{type(given).__name__} is no encoder; give a name, a folder, a SentenceTransformer or a function."
+    )
 
 
-def _loading_error(name: str, error: Exception) -> TourError:
-    reason = first_line(error).rstrip(".:")
-    return TourError(f"cannot load the encoder {name}: {reason}.")
-
-
-def _without_gradients(encoder: Any, prefix: str | None) -> Any:
-    """The encoder with gradients turned off (Pyserini leaves them on); warns if the encoder ignores the prefix."""
-    if hasattr(getattr(encoder, "model", None), "requires_grad_"):
-        encoder.model.requires_grad_(False)
-    if prefix and getattr(encoder, "prefix", None) != prefix:
-        log.warning("%s ignores the prefix %r; only the class auto uses it", type(encoder).__name__, prefix)
-    return encoder
+def _refuse_engine(kind: str, backend: str, precision: str) -> None:
+    if backend not in ("auto", "torch") or precision != "fp32":
+        raise TourError(
+            f"ONNX Runtime and int8 are not for encoders of the class {kind}; use --encoder-backend torch and fp32."
+        )

@@ -1,4 +1,4 @@
-"""Model folders of encoders: where the weights are, how token vectors are pooled, and a fingerprint of the files."""
+"""Model folders of encoders: where they are, what they declare, and a fingerprint of their files."""
 
 import hashlib
 import json
@@ -7,84 +7,67 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
 
 DEFAULT = "default"
 """The name of the default encoder."""
 
-# The kinds of pooling that Pyserini's encoders have, by their names in sentence-transformers (new and old).
-POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
 MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model"}
+_DOWNLOADED = ["*.json", "*.txt", "*.model", "*.safetensors", "*.jinja"]
+_OTHER_FORMATS = ["onnx/*", "openvino/*"]
+
+# The kinds of pooling that a phrase encoder can start from, by their names in sentence-transformers (new and old).
+POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
 KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
 
 
 class ModelFolder(NamedTuple):
-    """What a model folder declares: where its weights are, its pooling (`cls` or `mean`), and if vectors get norm 1."""
+    """What a simple model folder declares: where its weights are, its pooling (`cls` or `mean`), its norm."""
 
     weights: Path
     pooling: str
     l2_norm: bool
 
 
-class EncoderChoice(NamedTuple):
-    """The encoder to load.
+def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = False) -> Path:
+    """The local folder of an encoder; one on the model hub is downloaded first, unless that was done before.
 
-    Attributes:
-        name: a folder, or a name on the model hub.
-        is_folder: whether to load a folder with the class `auto`; otherwise Pyserini loads `name`, with the given class
-            or one that it chooses.
-        pooling: `cls` or `mean`.
-        l2_norm: whether vectors get norm 1.
-    """
-
-    name: str
-    is_folder: bool
-    pooling: str
-    l2_norm: bool
-
-
-def choose_encoder(
-    spec: str | os.PathLike[str], encoder_class: str | None, pooling: str | None, l2_norm: bool | None
-) -> EncoderChoice:
-    """Decide where to load an encoder from, and with which pooling and norm.
-
-    The arguments are those of `load_query_encoder`.
+    Args:
+        spec: `default`, a folder, or a name on the model hub.
+        trust_remote_code: whether Python code that the model brings along may be run.
 
     Raises:
-        TourError: if the folder does not exist, or its model needs something that Pyserini's encoders do not have.
+        TourError: if there is no such folder or name, or if the model brings code along that may not be run.
     """
-    folder = verify_default_encoder() if spec == DEFAULT else Path(spec)
-    if not folder.is_dir() and (isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith(".")):
-        raise TourError(f"the encoder folder {folder} does not exist.")
-    if not folder.is_dir() or encoder_class not in (None, "auto"):
-        name = str(folder) if folder.is_dir() else str(spec)
-        return EncoderChoice(name, False, pooling or "cls", bool(l2_norm))
-    if pooling not in (None, "cls", "mean"):
-        raise TourError(f"the pooling of the encoder class auto is cls or mean, not {pooling!r}.")
-    if pooling is not None and l2_norm is not None:
-        return EncoderChoice(str(_module_paths(folder).get("Transformer", folder)), True, pooling, l2_norm)
-    declared = read_model_folder(folder)
-    return EncoderChoice(
-        str(declared.weights), True, pooling or declared.pooling, declared.l2_norm if l2_norm is None else l2_norm
-    )
-
-
-def read_model_folder(folder: Path) -> ModelFolder:
-    """Read `modules.json` and the pooling configuration that it names; without this file, Pyserini's defaults.
-
-    Example:
-        >>> read_model_folder(Path("all-MiniLM-L6-v2"))  # doctest: +SKIP
-        ModelFolder(weights=PosixPath('all-MiniLM-L6-v2'), pooling='mean', l2_norm=True)
-    """
-    paths = _module_paths(folder)
-    if unknown := paths.keys() - KNOWN_MODULES:
+    if spec == DEFAULT:
+        return verify_default_encoder()
+    folder = Path(spec)
+    if not folder.is_dir():
+        if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith("."):
+            raise TourError(f"the encoder folder {folder} does not exist.")
+        folder = _download(str(spec), code=trust_remote_code)
+    if not trust_remote_code and (file := code_reference(folder)):
         raise TourError(
-            f"the encoder {folder} has a module that Pyserini's encoders do not have ({', '.join(sorted(unknown))}); "
-            "choose another encoder, or give both pooling and l2_norm to ignore the module."
+            f"the encoder {spec} brings its own Python code along (see {file}); "
+            "read the code, and add --trust-remote-code if you want to run it."
         )
-    pooling = _pooling(paths["Pooling"] / "config.json") if "Pooling" in paths else "cls"
-    return ModelFolder(paths.get("Transformer", folder), pooling, "Normalize" in paths)
+    return folder
+
+
+def code_reference(folder: Path) -> Path | None:
+    """The file of a model folder that asks for Python code from outside of the installed libraries, if there is one."""
+    for path in (*folder.glob("*.json"), *folder.glob("*/*.json")):
+        content = _read(path) if path.name in ("config.json", "tokenizer_config.json", "processor_config.json") else {}
+        if isinstance(content, dict) and content.get("auto_map"):
+            return path
+    if (modules := folder / "modules.json").is_file():
+        content = _read(modules)
+        types = [module.get("type") for module in content if isinstance(module, dict)] if content else []
+        if any(not str(name).startswith("sentence_transformers.") for name in types):
+            return modules
+    return None
 
 
 def fingerprint(folder: Path) -> str:
@@ -92,6 +75,41 @@ def fingerprint(folder: Path) -> str:
     files = [path for path in sorted(folder.rglob("*")) if path.suffix in MODEL_FILES and path.is_file()]
     lines = (f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def read_model_folder(folder: Path) -> ModelFolder:
+    """What the folder of a simple encoder declares (transformer, pooling, norm); without `modules.json`, cls.
+
+    Example:
+        >>> read_model_folder(Path("all-MiniLM-L6-v2"))  # doctest: +SKIP
+        ModelFolder(weights=PosixPath('all-MiniLM-L6-v2'), pooling='mean', l2_norm=True)
+
+    Raises:
+        TourError: if the model has another module or pooling.
+    """
+    paths = _module_paths(folder)
+    if unknown := paths.keys() - KNOWN_MODULES:
+        raise TourError(
+            f"the encoder {folder} has a module ({', '.join(sorted(unknown))}) that a phrase encoder cannot start "
+            "from; choose another encoder."
+        )
+    pooling = _pooling(paths["Pooling"] / "config.json") if "Pooling" in paths else "cls"
+    return ModelFolder(paths.get("Transformer", folder), pooling, "Normalize" in paths)
+
+
+def _download(name: str, *, code: bool) -> Path:
+    download = import_optional("huggingface_hub").snapshot_download
+    patterns = [*_DOWNLOADED, *(["*.py"] if code else [])]
+    try:
+        folder = Path(download(name, allow_patterns=patterns, ignore_patterns=_OTHER_FORMATS))
+        if not any(folder.rglob("*.safetensors")):
+            folder = Path(download(name, allow_patterns=[*patterns, "*.bin"], ignore_patterns=_OTHER_FORMATS))
+    except Exception as error:  # of the network, of the hub, of the disk
+        raise TourError(
+            f"the encoder {name!r} is not a local folder, and its download failed ({first_line(error)[:200]}); "
+            'check the name and the connection, or use "default".'
+        ) from error
+    return folder
 
 
 def _module_paths(folder: Path) -> dict[str, Path]:
@@ -113,7 +131,7 @@ def _pooling(path: Path) -> str:
     modes = config.get("pooling_mode", [name for name, on in config.items() if "pooling_mode_" in name and on is True])
     modes = [modes] if isinstance(modes, str) else list(modes)
     if len(modes) != 1 or modes[0] not in POOLING:
-        raise TourError(f"{path} asks for pooling {modes}, but Pyserini's encoders have only cls and mean.")
+        raise TourError(f"{path} asks for pooling {modes}, but a phrase encoder starts from cls or mean.")
     return POOLING[modes[0]]
 
 

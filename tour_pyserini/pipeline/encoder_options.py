@@ -2,28 +2,68 @@
 
 import logging
 import os
+from pathlib import Path
 from typing import Any
 
 from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
-from tour_pyserini.stores.index_settings import read_index_settings
+from tour_pyserini.encoders.model_folder import DEFAULT
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.request import flag_name
+from tour_pyserini.stores.index_settings import IndexSettings, read_index_settings
 
 log = logging.getLogger(__name__)
 
 
 def encoder_options(
-    index: str | os.PathLike[str], encoder: str | None, *, pooling: str | None, l2_norm: bool | None
+    index: str | os.PathLike[str],
+    encoder: str | None,
+    *,
+    encoder_class: str | None = None,
+    pooling: str | None = None,
+    l2_norm: bool | None = None,
+    truncate_dim: int | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[str, Any]:
-    """The encoder's `spec`, `pooling` and `l2_norm` for searching an index: what was said, else what built the index.
+    """The encoder of queries for an index, as `load_query_encoder` takes it: what was said, else what built the index.
 
-    Forgetting the pooling that built an index gives vectors of the right size and the wrong meaning.
+    Forgetting the pooling that built an index gives vectors of the right size and the wrong meaning. An index may come
+    from anyone: the encoder that it names is used without being asked for only if it is the default encoder, or a local
+    folder with the recorded content.
+
+    Raises:
+        TourError: if the index's own encoder may not be used, or if an option contradicts what built the index.
     """
+    said = {"pooling": pooling, "l2_norm": l2_norm, "truncate_dim": truncate_dim}
     made = read_index_settings(index)
     if made is None:
-        return {"spec": encoder or "default", "pooling": pooling, "l2_norm": l2_norm}
+        return {"spec": encoder or DEFAULT, "encoder_class": encoder_class, **said}
+    encoder_class = encoder_class or made.encoder_class
+    if encoder is None and made.encoder != DEFAULT and not Path(made.encoder).is_dir():
+        raise TourError(
+            f"{index} was built with the encoder {made.encoder!r}, which is not a folder of this machine; "
+            f"if you trust it, say --encoder {made.encoder}."
+        )
     spec = encoder or made.encoder
-    if encoder_fingerprint(spec) != made.fingerprint:
+    found = encoder_fingerprint(spec, encoder_class, trust_remote_code=trust_remote_code)
+    same = made.fingerprint in (found, str(spec))  # older records hold the name of an encoder on the model hub
+    if not same and encoder is None and made.encoder != DEFAULT:
+        raise TourError(
+            f"the encoder {made.encoder} is not the one that {index} was built with: its files have changed; "
+            f"say --encoder {made.encoder} to use it all the same, or build the index again."
+        )
+    if not same:
         log.warning("%s was built with %s and is searched with %s: do they belong together?", index, made.encoder, spec)
-    elif made.encoder_class.startswith("Auto"):
-        pooling = made.pooling if pooling is None else pooling
-        l2_norm = made.l2_norm if l2_norm is None else l2_norm
-    return {"spec": spec, "pooling": pooling, "l2_norm": l2_norm}
+        return {"spec": spec, "encoder_class": encoder_class, **said}
+    _refuse_contradictions(index, made, said)
+    return {"spec": spec, "encoder_class": encoder_class, **{name: made.asked.get(name) for name in said}}
+
+
+def _refuse_contradictions(index: str | os.PathLike[str], made: IndexSettings, said: dict[str, Any]) -> None:
+    for name, value in said.items():
+        built = getattr(made, name)
+        if value is not None and value != built and (built is not None or name == "truncate_dim"):
+            flag = flag_name(name) if value is not False else flag_name(f"no_{name}")
+            raise TourError(
+                f"{index} was built with {name} {built}, which {flag} contradicts: its queries would be encoded "
+                f"differently from its passages; leave {flag} out, or build the index again."
+            )

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
+from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS, PRECISIONS
 from tour_pyserini.encoders.model_folder import DEFAULT
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.support.devices import DTYPES
@@ -20,7 +22,10 @@ _KIND = "index: exact (flat inner product) without --hnsw or --pq"
 _PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encoder's folder"
 
 # Flags of one kind of index only, with their defaults.
-_PASSAGES: dict[str, Any] = {"batch_size": 64, "M": 256, "efC": 256}
+_PASSAGES: dict[str, Any] = {
+    **{"batch_size": None, "truncate_dim": None, "encoder_backend": "auto", "precision": "fp32"},
+    **{"M": 256, "efC": 256},
+}
 _PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
 _PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
 
@@ -58,24 +63,43 @@ class IndexRequest(Request):
     )
     pooling: str | None = option(
         None,
-        "for the class auto (default: what the folder declares, or cls)",
+        "how vectors of tokens become one (default: what the model's files say, or cls)",
         group=_ENCODER,
-        choices=("cls", "mean"),
+        choices=tuple(POOLINGS),
     )
     l2_norm: bool | None = option(
-        None, "vectors of unit norm, for the class auto (default: what the folder declares, or not)", group=_ENCODER
+        None, "vectors of unit norm (default: what the model's files say, or not)", group=_ENCODER
     )
-    prefix: str | None = option(None, 'put before every document, e.g. "passage:"', group=_ENCODER)
+    truncate_dim: int | None = option(
+        None, "dimensions kept of each vector (default: what the model's files say, or all)", group=_ENCODER, count=True
+    )
+    prefix: str | None = option(
+        None, 'put before every document, e.g. "passage:", instead of the model\'s own prompt', group=_ENCODER
+    )
     fields: tuple[str, ...] = option(
         ("title", "text"), "what is encoded of a document (default: title text)", group=_ENCODER, choices=FIELDS
     )
     max_length: int | None = option(
         None,
-        "tokens of a document that are read (default: 256, or the model's positions where they are fewer)",
+        "tokens of a document that are read (default: what the model's files say, or 256)",
         group=_ENCODER,
         count=True,
     )
-    batch_size: int | None = option(None, "documents encoded at once (default: 64)", group=_ENCODER, count=True)
+    encoder_backend: str | None = option(
+        None,
+        "what runs the encoder (default: auto: onnx where it is faster, else torch)",
+        group=_ENCODER,
+        choices=ENCODER_BACKENDS,
+    )
+    precision: str | None = option(
+        None, "int8 is faster and gives slightly other vectors (default: fp32)", group=_ENCODER, choices=PRECISIONS
+    )
+    batch_size: int | None = option(
+        None,
+        "most documents that torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
+        group=_ENCODER,
+        count=True,
+    )
     device: str = option("cpu", "cpu, cuda:0, ...", group=_ENCODER)
     dtype: str | None = option(
         None,

@@ -4,6 +4,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
 
 CHUNK = 1024  # documents that are encoded and saved together
-LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "numpy")
+ASKED = ("pooling", "l2_norm", "truncate_dim")
+"""Options of a request that change what the encoder's files say; a search uses them again."""
+LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "onnxruntime", "numpy")
 
 
 def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummary:
@@ -39,9 +42,10 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
 
     check_folder(Path(request.index), overwrite=request.overwrite)
     corpus = request.open_corpus()
+    if not request.phrases:
+        return _build_passage_index(request, corpus, progress=progress)
     with torch_threads(request.threads):
-        build = build_phrase_index if request.phrases else _build_passage_index
-        return build(request, corpus, progress=progress)
+        return build_phrase_index(request, corpus, progress=progress)
 
 
 def demo_index() -> Path:
@@ -64,10 +68,14 @@ def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> 
         "documents": len(corpus),
         "fields": sorted(set(request.fields)),
         "encoder": request.encoder_location(),
-        "encoder_fingerprint": encoder_fingerprint(request.encoder),
-        "encoder_class": type(encoder).__name__,
+        "encoder_fingerprint": encoder_fingerprint(
+            request.encoder, request.encoder_class, trust_remote_code=request.trust_remote_code
+        ),
+        "encoder_class": request.encoder_class,
         "pooling": getattr(encoder, "pooling", None),
         "l2_norm": getattr(encoder, "l2_norm", None),
+        **getattr(encoder, "settings", {}),
+        "asked": {name: value for name in ASKED if (value := getattr(request, name)) is not None},
         "prefix": request.prefix,
         "max_length": max_length,
         "dimension": probe.shape[1],
@@ -85,8 +93,15 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         encoder_class=request.encoder_class,
         pooling=request.pooling,
         l2_norm=request.l2_norm,
+        truncate_dim=request.truncate_dim,
         prefix=request.prefix,
         device=request.device,
+        dtype=request.dtype or "auto",
+        backend=request.encoder_backend or "auto",
+        precision=request.precision or "fp32",
+        batch_size=request.batch_size,
+        threads=request.threads,
+        trust_remote_code=request.trust_remote_code,
     )
     settings = passage_settings(request, corpus, encoder)
     check_fit(len(corpus), settings["dimension"], **kind)
@@ -110,17 +125,24 @@ def _encode(
     encoder: Any,
     partial: PartialVectors,
     *,
-    max_length: int,
+    max_length: int | None,
     progress: bool,
 ) -> None:
     from tqdm import tqdm
 
     from tour_pyserini.encoders.document_vectors import encode_documents, only_fields
+    from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
 
-    assert request.batch_size is not None
     documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
     hidden = None if progress else True  # None: a bar on a terminal only
-    with tqdm(total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=hidden) as bar:
+    # An encoder of this package knows its threads itself, and need not import torch.
+    threads = nullcontext() if isinstance(encoder, TextDocumentEncoder) else torch_threads(request.threads)
+    with (
+        threads,
+        tqdm(
+            total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=hidden, dynamic_ncols=True
+        ) as bar,
+    ):
         for chunk in _chunks(documents):
             vectors = encode_documents(encoder, chunk, batch_size=request.batch_size, max_length=max_length)
             partial.append([document.docid for document in chunk], vectors)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tour_pyserini.encoders.encoder_description import describe_encoder
 from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT, choose_encoder
+from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.pipeline.request import Request, option
 from tour_pyserini.rerankers import load_reranker
@@ -39,9 +40,12 @@ class ModelRequest(Request):
     device: str = option("cpu", "where it is run: cpu, cuda:0, ...", group=_GROUP)
     dtype: str = option("auto", "numbers it computes with", group=_GROUP, choices=DTYPES)
     trust_remote_code: bool = option(False, "run Python code that comes with it", group=_GROUP)
-    backend: str = option("auto", "what runs a re-ranker's checkpoint", group=_GROUP, choices=BACKENDS)
+    backend: str = option("auto", "what runs it", group=_GROUP, choices=BACKENDS)
     precision: str | None = option(
-        None, "precision of a re-ranker (default: the model's own)", group=_GROUP, choices=PRECISIONS
+        None,
+        "precision of a re-ranker, or of an encoder of documents (default: the model's own)",
+        group=_GROUP,
+        choices=PRECISIONS,
     )
     reranker_prompt: str | None = option(
         None,
@@ -169,17 +173,17 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
 
 def _check_encoder(request: ModelRequest) -> ModelUse:
     assert request.model is not None
-    choice = choose_encoder(request.model, None, None, None)
-    query_encoder: Any = load_query_encoder(request.model, device=request.device)
-    document_encoder: Any = load_document_encoder(request.model, device=request.device)
-    query = np.asarray(query_encoder.encode(QUERY), dtype=np.float64)
-    passages = np.asarray(document_encoder.encode(texts=list(PASSAGES), max_length=256), dtype=np.float64)
+    code = {"trust_remote_code": request.trust_remote_code}
+    options: dict[str, Any] = {"device": request.device, "dtype": request.dtype, "backend": request.backend, **code}
+    queries = load_query_encoder(request.model, **options)
+    documents = load_document_encoder(request.model, precision=request.precision or "fp32", **options)
+    query = np.asarray(queries.encode(QUERY), dtype=np.float64)
+    passages = np.asarray(documents.encode(texts=list(PASSAGES)), dtype=np.float64)
     norms = np.linalg.norm(passages, axis=1)
     facts = {
-        "pooling": choice.pooling,
-        "unit length": choice.l2_norm,
+        **describe_encoder(request.model, queries, documents, **code),
         "dimensions": len(query),
-        "norms": f"{np.linalg.norm(query):.4f} (query), {norms[0]:.4f} and {norms[1]:.4f} (passages)",
+        "norms": f"{np.linalg.norm(query):.4f} of the query, {norms[0]:.4f} and {norms[1]:.4f} of the passages",
     }
     cosines = passages @ query / norms / np.linalg.norm(query)
     examples = [Example("cosine", float(cosine), QUERY, text) for text, cosine in zip(PASSAGES, cosines, strict=True)]

@@ -8,6 +8,7 @@ from typing import Any, Self
 from tour_pyserini.core.config import TourConfig, settings_by_name
 from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
@@ -24,7 +25,7 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
     *("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
-    "encoder_backend",
+    *("encoder_backend", "truncate_dim"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 
@@ -94,16 +95,26 @@ class SearchRequest(Request):
     )
     encoder_backend: str = option(
         "auto",
-        "what runs a query encoder of class auto: torch (auto), or onnx, which starts faster and rounds differently",
+        "what runs the query encoder; auto: onnx where it is faster, else torch; their vectors differ by rounding",
         group=_WORK,
         choices=ENCODER_BACKENDS,
     )
     tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_WORK, metavar="NAME")
     pooling: str | None = option(
-        None, "pooling of an encoder of class auto", group=_WORK, choices=("cls", "mean", "last", "eos")
+        None,
+        "how vectors of tokens become one (default: as for the index, or what the model's files say)",
+        group=_WORK,
+        choices=tuple(POOLINGS),
     )
-    l2_norm: bool | None = option(None, "normalise vectors to unit length", group=_WORK)
-    query_prefix: str | None = option(None, "put before each query when it is encoded", group=_WORK, metavar="TEXT")
+    l2_norm: bool | None = option(
+        None, "vectors of unit norm (default: as for the index, or what the model's files say)", group=_WORK
+    )
+    truncate_dim: int | None = option(
+        None, "dimensions kept of each vector (default: as for the index)", group=_WORK, count=True
+    )
+    query_prefix: str | None = option(
+        None, "put before each query when it is encoded, instead of the model's own prompt", group=_WORK, metavar="TEXT"
+    )
     max_length: int | None = option(None, f"tokens of a query (default: {QUERY_LENGTH})", group=_WORK, count=True)
     encoded_queries: str | None = option(
         None, "vectors of queries instead of an encoder: a folder or a name", group=_WORK, metavar="DIR"

@@ -180,10 +180,16 @@ def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> Index
 def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
     """What identifies the query encoder of a request: its model, and the options that change its vectors."""
     options = _encoder_options(request, opener)
-    changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm")}
+    changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
     changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
     given = [f"{name}={value!r}" for name, value in changes.items() if value is not None]
-    return " ".join([opener.open(encoder_fingerprint, options["spec"]), *given])
+    identity = opener.open(
+        encoder_fingerprint,
+        options["spec"],
+        options["encoder_class"],
+        trust_remote_code=request.trust_remote_code,
+    )
+    return " ".join([identity, *given])
 
 
 def _scale_record(request: SearchRequest, scale: IndexScale | None) -> Any:
@@ -246,7 +252,6 @@ def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
         "query_prefix": request.query_prefix,
         "max_length": request.max_length or QUERY_LENGTH,
         "tokenizer": request.tokenizer,
-        "backend": request.encoder_backend,
     }
     if request.no_cache:
         return opener.open_encoder(load_query_encoder, **options)
@@ -255,9 +260,17 @@ def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
 
 def _encoder_options(request: SearchRequest, opener: Opener) -> dict[str, Any]:
     chosen = opener.open(
-        encoder_options, request.index, request.encoder, pooling=request.pooling, l2_norm=request.l2_norm
+        encoder_options,
+        request.index,
+        request.encoder,
+        encoder_class=request.encoder_class,
+        pooling=request.pooling,
+        l2_norm=request.l2_norm,
+        truncate_dim=request.truncate_dim,
+        trust_remote_code=request.trust_remote_code,
     )
-    return {**chosen, "encoder_class": request.encoder_class, "device": request.device}
+    running = {"device": request.device, "dtype": request.dtype, "trust_remote_code": request.trust_remote_code}
+    return {**chosen, **running, "backend": request.encoder_backend}
 
 
 def _vectors(request: SearchRequest, inner: Any, texts: Any, opener: Opener) -> Any:
@@ -272,7 +285,11 @@ def _vectors(request: SearchRequest, inner: Any, texts: Any, opener: Opener) -> 
         raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
     made = read_index_settings(request.index)
     built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
-    encode = load_document_encoder(prefix=made.prefix if made else None, **_encoder_options(request, opener))
+    encode = load_document_encoder(
+        prefix=made.prefix if made else None,
+        precision=(made.precision if made else None) or "fp32",
+        **_encoder_options(request, opener),
+    )
     return PassageVectors(encode, docids=inner.docids, texts=texts, dimension=inner.dimension, **built)
 
 

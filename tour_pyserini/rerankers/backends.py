@@ -13,11 +13,11 @@ from tour_pyserini.rerankers.classifier import Classifier
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PROBES, PairTokens
-from tour_pyserini.rerankers.quantise import quantisation_recipe, quantise
 from tour_pyserini.support.checkpoints import checkpoint_files, fingerprint, read_model
 from tour_pyserini.support.hardware import cpu_flags
 from tour_pyserini.support.onnx_graphs import ExportError, GraphError, cached_graph
 from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.quantise import quantisation_recipe, quantise
 from tour_pyserini.support.remembered import recall, remember
 
 log = logging.getLogger(__name__)

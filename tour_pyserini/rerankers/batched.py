@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tour_pyserini.rerankers.description import Description
-from tour_pyserini.rerankers.reranker import Pair, encodable
-from tour_pyserini.support.batching import Row, length_sorted_batches, padded
+from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.support.batching import Row, encodable, length_sorted_batches, padded
 
 CHUNK = 1024
 """Distinct pairs tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""

@@ -11,7 +11,8 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import output_count_error, relevance_logits
 from tour_pyserini.rerankers.description import PRECISIONS, Description, score_of_logits
-from tour_pyserini.rerankers.reranker import Pair, encodable
+from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.support.batching import encodable
 from tour_pyserini.support.devices import torch_threads
 
 CHUNK = 256

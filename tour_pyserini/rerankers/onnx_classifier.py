@@ -8,8 +8,8 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import INPUTS
-from tour_pyserini.rerankers.quantise import is_dynamically_quantised
 from tour_pyserini.support.onnx_graphs import open_graph
+from tour_pyserini.support.quantise import is_dynamically_quantised
 
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 

@@ -30,11 +30,6 @@ class Reranker(Protocol):
         ...
 
 
-def encodable(text: str) -> str:
-    """The text without half surrogate pairs, which JSON may contain and tokenizers refuse."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
 def checked_scores(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:
     """Score `pairs` and check that there is one finite number per pair.
 

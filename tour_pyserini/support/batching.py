@@ -51,3 +51,8 @@ def padded(rows: Sequence[Row], fill: Mapping[str, int], *, left: bool = False) 
             columns = slice(longest - len(values), None) if left else slice(len(values))
             batch[name][index, columns] = values
     return batch
+
+
+def encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON may contain and tokenizers refuse."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

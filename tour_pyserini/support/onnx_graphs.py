@@ -1,5 +1,6 @@
 """ONNX graphs: write them from a torch module, keep them in the cache folder, and open them with ONNX Runtime."""
 
+import importlib.metadata
 import logging
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,9 +12,11 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, sha256
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.remembered import content_hash, recall, remember
 
 log = logging.getLogger(__name__)
+
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxruntime")
 
 
 class GraphError(TourError):
@@ -28,15 +31,20 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
     """Return the path of the graph with that key in the cache folder; a missing graph is made first.
 
     Its checksum is stored in a file next to it: a truncated or changed graph is made again. If several processes need
-    the same graph, one makes it and the others wait.
+    the same graph, one makes it and the others wait. A failure is remembered: it is tried again when a library that
+    takes part has another version.
 
     Args:
         key: a hash of everything the graph depends on.
         make: a function that writes the graph to the path it gets.
 
     Raises:
-        GraphError: when the cache folder cannot be written; `make` may raise other errors.
+        GraphError: when the cache folder cannot be written, or when `make` raises it, now or before; `make` may raise
+            other errors.
     """
+    versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
+    if reason := recall("graph", key, versions):
+        raise GraphError(reason)
     path = cache_home() / "graphs" / f"{key}.onnx"
     checksum_path = path.with_suffix(".sha256")
     try:
@@ -50,8 +58,13 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
         if not _is_intact(path, checksum_path):
             if path.exists():
                 log.warning("%s is damaged and is written again", path)
-            with atomic_replace(path) as partial:
-                make(partial)
+            try:
+                with atomic_replace(path) as partial:
+                    make(partial)
+            except GraphError as error:
+                if not isinstance(error.__cause__, OSError | MemoryError):  # a full disk may have room again
+                    remember("graph", key, versions, str(error))
+                raise
             with atomic_write(checksum_path) as file:
                 file.write(sha256(path))
     return path
@@ -95,6 +108,13 @@ def open_graph(graph: Path, *, device: str = "cpu") -> Any:
         return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
     except Exception as error:
         raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _is_intact(path: Path, checksum_path: Path) -> bool:

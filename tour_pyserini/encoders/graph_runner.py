@@ -1,0 +1,215 @@
+"""Runs an encoder with ONNX Runtime: from a graph that is made once, proved against the model, and kept.
+
+The graph holds the whole model, from token ids to the vector, and its tokenizer. Once it exists, neither torch nor
+transformers is imported.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Floats
+from tour_pyserini.encoders.model_folder import fingerprint
+from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model
+from tour_pyserini.errors import first_line
+from tour_pyserini.support.batching import encodable
+from tour_pyserini.support.hardware import cores
+from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, open_graph, write_graph
+from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.quantise import quantisation_recipe, quantise
+
+TOLERANCE = 1e-5
+"""Allowed difference between a vector of the graph and of the model, relative to the norm of the vector."""
+GRAPH = "one unpadded text to its vector, tokenizer inside, opset 17"
+"""Describes the exported graph. Part of its key in the cache folder: change it when the export changes."""
+PROBES = (
+    "who wrote hamlet",
+    "far?",
+    "Zürich in 1901: naïve, résumé, 東京",
+    " of the  Sea, twice; \n" + "the sea of " * 60,
+    "of the " + "sea " * 4096,
+)
+"""Texts on which the graph is compared with the model; the last one is cut to the length that the model reads."""
+_LARGEST = 1_900_000_000  # bytes of weights: a file with an ONNX graph cannot exceed 2 GB
+_ROLES = ("query", "document")
+
+
+class GraphRunner:
+    """An encoder as a graph. Each text is computed alone and unpadded, so that its vector depends on nothing else.
+
+    This is also the fastest way on a CPU: no padding, and one thread for each of several texts at a time.
+
+    Args:
+        path: the graph.
+        role: `query` or `document`.
+        threads: texts that are computed at a time; None: as many as there are cores.
+        precision: `fp32` or `int8`, for records.
+    """
+
+    backend = "onnx"
+
+    def __init__(self, path: Path, role: str, *, threads: int | None = None, precision: str = "fp32") -> None:
+        self._session = open_graph(path)
+        properties = json.loads(self._session.get_modelmeta().custom_metadata_map["encoder"])
+        self._tokenizer = import_optional("tokenizers").Tokenizer.from_str(properties["tokenizer"])
+        self._side, own = properties["side"], properties[role]
+        self.prompt, self.length, self.limit = own["prompt"], own["length"], properties["limit"]
+        self.special_tokens = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        self.settings = {**properties["settings"], "precision": precision}
+        self._cut = own["cut"]
+        self._workers = threads or cores()
+
+    def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
+        """The vectors float32 [n, d] of texts, each with the prompt before it."""
+        ids = self.tokens([prompt + encodable(text) for text in texts], max_length)
+        # The longest first: the last ones to finish are then short, and no worker waits long for another.
+        order = sorted(range(len(ids)), key=lambda position: -len(ids[position]))
+        rows: list[Any] = [None] * len(ids)
+        for position, row in zip(order, self._run([ids[position] for position in order]), strict=True):
+            rows[position] = row
+        return np.stack(rows)
+
+    def tokens(self, texts: list[str], max_length: int | None = None) -> list[list[int]]:
+        """Token ids of texts, cut to the maximum length."""
+        if limit := max_length or self._cut:
+            self._tokenizer.enable_truncation(limit, direction=self._side)
+        else:
+            self._tokenizer.no_truncation()
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+
+    def _run(self, rows: list[list[int]]) -> Iterator[Floats]:
+        if len(rows) == 1 or self._workers == 1:
+            yield from map(self._vector, rows)
+            return
+        pool = ThreadPoolExecutor(self._workers)
+        try:
+            yield from pool.map(self._vector, rows)
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an interruption, the rest is not computed
+
+    def _vector(self, ids: list[int]) -> Floats:
+        return self._session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0][0]
+
+
+def open_encoder_graph(
+    folder: Path, role: str, options: ModelOptions, *, threads: int | None = None, precision: str = "fp32"
+) -> GraphRunner:
+    """The encoder of a folder as a graph, made now or before.
+
+    Raises:
+        GraphError: if the model cannot be exported, or its graph gives other vectors; this is remembered.
+    """
+    files = [fingerprint(folder), fingerprint(Path(options.tokenizer)) if options.tokenizer else None]
+    asked = [options.pooling, options.l2_norm, options.truncate_dim]
+    graph = cached_graph(_key(files, asked, GRAPH), lambda path: _export(folder, options, path))
+    if precision == "int8":
+        graph = cached_graph(_key(files, asked, GRAPH, quantisation_recipe()), partial(_quantise, graph))
+    return GraphRunner(graph, role, threads=threads, precision=precision)
+
+
+def _key(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(["encoder", *parts]).encode()).hexdigest()
+
+
+def _quantise(graph: Path, path: Path) -> None:
+    """An 8-bit copy of a graph, with its tokenizer and settings."""
+    quantise(graph, path)
+    onnx = import_optional("onnx", extra="onnx")
+    model = onnx.load(str(path))
+    onnx.helper.set_model_props(model, {item.key: item.value for item in onnx.load(str(graph)).metadata_props})
+    onnx.save(model, str(path))
+
+
+def _export(folder: Path, options: ModelOptions, path: Path) -> None:
+    """Write the graph, and prove that it gives the vectors of `encode_query` and `encode_document` of the model."""
+    from tour_pyserini.encoders.text_runner import TorchRunner
+
+    onnx = import_optional("onnx", extra="onnx")
+    model = load_sentence_model(folder, options)
+    if reason := _obstacle(model):
+        raise GraphError(reason)
+    runners = [TorchRunner(model, role, bare=not is_modular(folder)) for role in _ROLES]
+    # In one padded batch: the reference is what the model's authors compute.
+    expected = [model.encode_query(list(PROBES)), model.encode_document(list(PROBES))]
+    ids = [_ids(model, runner) for runner in runners]
+    tokenizer = model.tokenizer.backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    properties: dict[str, Any] = {
+        "tokenizer": tokenizer.to_str(),
+        "side": model.tokenizer.truncation_side,
+        "limit": runners[0].limit,
+        "settings": runners[0].settings,
+    }
+    for runner in runners:
+        cut = _cut(model, runner.role)
+        properties[runner.role] = {"prompt": runner.prompt, "length": runner.length, "cut": cut}
+    try:
+        model[0].auto_model.set_attn_implementation("eager")
+        write_graph(_vector_module(model), {"input_ids": np.array(ids[0][:1])}, path, output="vector")
+        written = onnx.load(str(path))
+        onnx.helper.set_model_props(written, {"encoder": json.dumps(properties)})
+        onnx.save(written, str(path))
+        graphs = [GraphRunner(path, role, threads=1) for role in _ROLES]
+        texts = [[runner.prompt + probe for probe in PROBES] for runner in runners]
+        same = all(g.tokens(t) == i for g, t, i in zip(graphs, texts, ids, strict=True))
+        actual = [g.vectors(PROBES, prompt=r.prompt, max_length=None) for g, r in zip(graphs, runners, strict=True)]
+    except Exception as error:
+        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
+    if not same:
+        raise GraphError("the tokenizer of the ONNX graph gives other tokens than the model's tokenizer")
+    difference = _difference(np.concatenate(actual), np.concatenate(expected))
+    if not difference <= TOLERANCE:  # also true for NaN
+        raise GraphError(f"the ONNX graph gives other vectors than the model (difference {difference:.2g})")
+
+
+def _obstacle(model: Any) -> str | None:
+    """Why the model cannot be a graph of one text; None if nothing is known to stand in the way."""
+    if not hasattr(model[0], "auto_model") or not hasattr(model.tokenizer, "backend_tokenizer"):
+        return "the model does not begin with a transformer and a fast tokenizer, which a graph consists of"
+    if any(getattr(module, "include_prompt", True) is False for module in model):
+        return "the model pools without its prompt, which a graph does not know"
+    if sum(weight.nbytes for weight in model.parameters()) > _LARGEST:
+        return "the model is too large for one ONNX file"
+    return None
+
+
+def _ids(model: Any, runner: Any) -> list[list[int]]:
+    """Token ids of the probes without padding, as the model's own preparation of texts makes them."""
+    rows = []
+    for probe in PROBES:
+        features = model.preprocess([probe], prompt=runner.prompt, task=runner.role)
+        rows.append(features["input_ids"][0][features["attention_mask"][0].bool()].tolist())
+    return rows
+
+
+def _cut(model: Any, role: str) -> int | None:
+    """The length that the model itself cuts texts of a role to."""
+    length = getattr(model[0], f"{role}_length", None) or model.max_seq_length
+    return int(length) if length is not None and length < 1_000_000 else None
+
+
+def _vector_module(model: Any) -> Any:
+    """A module from token ids [1, length] to the vector [1, d], as the exporter needs it."""
+    import torch
+
+    class Vector(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            features = self.model({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+            return features["sentence_embedding"][:, : self.model.truncate_dim]
+
+    return Vector().eval()
+
+
+def _difference(actual: Floats, expected: Floats) -> float:
+    return float((np.abs(actual - expected).max(axis=1) / np.linalg.norm(expected, axis=1)).max())

@@ -1,0 +1,147 @@
+"""Pyserini's own encoder classes (DPR, ANCE, TCT-ColBERT, ...), by their names."""
+
+import logging
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder
+from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.java import ensure_java
+
+log = logging.getLogger(__name__)
+
+OWN_NAMES = (None, "auto", "sentence", "sentence-transformers")
+"""Class names that stand for a model that is run as its own files say, by this package."""
+RUNS_CODE = ("qwen3", "dse", "mmeb")
+"""Classes that run Python code which a model brings along."""
+
+# Words in a name on the model hub by which Pyserini chooses a class, in its order.
+_IN_NAMES = ("dkrr", "cosdpr", "dpr", "bpr", "tct_colbert", "ance", "m?contriever", "aggretriever", "unicoil", "splade")
+
+
+def pyserini_class(
+    spec: str | os.PathLike[str], encoder_class: str | None, *, trust_remote_code: bool = False
+) -> str | None:
+    """The Pyserini class of an encoder; None if it is run as its own files say.
+
+    Args:
+        spec: a folder or a name.
+        encoder_class: the class that was asked for, if any. Without it, a name on the model hub without
+            `modules.json` has the class that Pyserini chooses for this name. The name of a folder says nothing:
+            Pyserini would find "ance" in /home/lance.
+        trust_remote_code: whether Python code that the model brings along may be run.
+
+    Raises:
+        TourError: if the class would run code that may not be run.
+    """
+    if encoder_class in RUNS_CODE and not trust_remote_code:
+        raise TourError(
+            f"Pyserini's encoder class {encoder_class} runs Python code that the model brings along; leave "
+            "--encoder-class out to run the model as its own files say, or add --trust-remote-code."
+        )
+    if encoder_class not in OWN_NAMES:
+        return encoder_class
+    if encoder_class is not None or spec == DEFAULT or isinstance(spec, os.PathLike) or Path(spec).is_dir():
+        return None
+    words = (re.search(rf"(?<![a-z])({word})(?![a-z])", spec.lower()) for word in _IN_NAMES)
+    found = next((match[1] for match in words if match), None)
+    if found is None or is_modular(encoder_folder(spec, trust_remote_code=trust_remote_code)):
+        return None
+    return found.removeprefix("m") if found.endswith("contriever") else found
+
+
+def load_pyserini_query_encoder(
+    spec: str | os.PathLike[str], encoder_class: str, options: ModelOptions, *, max_length: int, prefix: str | None
+) -> Any:
+    """One of Pyserini's query encoders."""
+    ensure_java()
+    from pyserini.encode import query_encoder_class_map
+    from pyserini.search.faiss.__main__ import init_query_encoder
+
+    _check(encoder_class, query_encoder_class_map, options)
+    name = _name(spec, options)
+    try:
+        _hide_progress_bar()
+        encoder = init_query_encoder(
+            encoder=name,
+            encoder_class=encoder_class,
+            tokenizer_name=options.tokenizer,
+            topics_name=None,
+            encoded_queries=None,
+            device=options.device,
+            max_length=max_length,
+            pooling=options.pooling or "cls",
+            l2_norm=bool(options.l2_norm),
+            prefix=prefix,
+        )
+    except Exception as error:  # damaged files of a model cause exceptions of many types
+        raise _loading_error(name, error) from error
+    return _without_gradients(encoder, prefix)
+
+
+def load_pyserini_document_encoder(
+    spec: str | os.PathLike[str], encoder_class: str, options: ModelOptions, *, prefix: str | None
+) -> Any:
+    """One of Pyserini's document encoders."""
+    ensure_java()
+    from pyserini.encode import document_encoder_class_map
+    from pyserini.encode.__main__ import init_encoder
+
+    _check(encoder_class, document_encoder_class_map, options)
+    if options.tokenizer:
+        raise TourError("Pyserini's document encoders use the tokenizer of the model; do not give another one.")
+    name = _name(spec, options)
+    try:
+        _hide_progress_bar()
+        encoder = init_encoder(
+            encoder=name,
+            encoder_class=encoder_class,
+            device=options.device,
+            pooling=options.pooling or "cls",
+            l2_norm=bool(options.l2_norm),
+            prefix=prefix,
+            multimodal=False,
+            explicit_truncate=False,
+        )
+    except Exception as error:
+        raise _loading_error(name, error) from error
+    return _without_gradients(encoder, prefix)
+
+
+def _check(encoder_class: str, classes: dict[str, Any], options: ModelOptions) -> None:
+    if encoder_class not in classes:
+        raise TourError(f"unknown encoder class {encoder_class!r}; choose one of {', '.join(sorted(classes))}.")
+    if options.truncate_dim is not None or options.dtype not in ("auto", "float32"):
+        raise TourError(f"Pyserini's encoder class {encoder_class} has neither --truncate-dim nor --dtype.")
+
+
+def _name(spec: str | os.PathLike[str], options: ModelOptions) -> str:
+    """A folder whose code may be run, or a name on the model hub."""
+    if spec == DEFAULT or isinstance(spec, os.PathLike) or Path(spec).is_dir():
+        return str(encoder_folder(spec, trust_remote_code=options.trust_remote_code))
+    if str(spec).startswith((".", "/")):
+        raise TourError(f"the encoder folder {spec} does not exist.")
+    return str(spec)
+
+
+def _hide_progress_bar() -> None:
+    """Turn off the progress bar that transformers shows while it loads weights."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+
+
+def _loading_error(name: str, error: Exception) -> TourError:
+    return TourError(f"cannot load the encoder {name}: {first_line(error).rstrip('.:')}.")
+
+
+def _without_gradients(encoder: Any, prefix: str | None) -> Any:
+    """The encoder with gradients turned off (Pyserini leaves them on); warns if the encoder ignores the prefix."""
+    if hasattr(getattr(encoder, "model", None), "requires_grad_"):
+        encoder.model.requires_grad_(False)
+    if prefix and getattr(encoder, "prefix", None) != prefix:
+        log.warning("%s ignores the prefix %r; only the class auto uses it", type(encoder).__name__, prefix)
+    return encoder

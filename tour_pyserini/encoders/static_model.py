@@ -1,0 +1,37 @@
+"""Static embeddings in a folder of model2vec: a table of token vectors, without a transformer."""
+
+import json
+from pathlib import Path
+
+from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular
+from tour_pyserini.encoders.text_runner import FunctionRunner
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.optional import import_optional
+
+
+def is_static(folder: Path) -> bool:
+    """Whether the folder holds a model of model2vec alone; with `modules.json`, sentence-transformers runs it."""
+    path = folder / "config.json"
+    if is_modular(folder) or not path.is_file():
+        return False
+    try:
+        return json.loads(path.read_text(encoding="utf-8")).get("model_type") == "model2vec"
+    except (OSError, ValueError, AttributeError):
+        return False  # whoever loads the folder says what is wrong
+
+
+def static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
+    """The model as a function; model2vec itself runs it.
+
+    Raises:
+        TourError: if something is asked for that static embeddings do not have.
+    """
+    for name in ("pooling", "l2_norm", "tokenizer"):
+        if getattr(options, name) is not None:
+            raise TourError(f"the static embeddings in {folder} have no {name} to choose; leave it out.")
+    model = import_optional("model2vec", extra="static").StaticModel.from_pretrained(
+        str(folder), dimensionality=options.truncate_dim
+    )
+    return FunctionRunner(
+        model.encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim
+    )
