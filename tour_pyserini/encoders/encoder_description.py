@@ -55,7 +55,7 @@ def _architecture(folder: Path) -> str | None:
 def _modules(folder: Path) -> str:
     modules = _read(folder / "modules.json")
     if not isinstance(modules, list):
-        return "none declared"
+        return "none declared: a transformer with Pyserini's pooling, unless another one is asked for"
     return ", ".join(str(module["type"]).rpartition(".")[2] for module in modules)
 
 

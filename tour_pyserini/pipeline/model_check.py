@@ -9,6 +9,7 @@ import numpy as np
 from tour_pyserini.encoders.encoder_description import describe_encoder
 from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.pipeline.request import Request, option
 from tour_pyserini.rerankers import load_reranker
@@ -47,6 +48,8 @@ class ModelRequest(Request):
         group=_GROUP,
         choices=PRECISIONS,
     )
+    pooling: str | None = option(None, "pooling of an encoder", group=_GROUP, choices=tuple(POOLINGS))
+    l2_norm: bool | None = option(None, "whether an encoder's vectors get unit length", group=_GROUP)
     reranker_prompt: str | None = option(
         None,
         "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
@@ -174,7 +177,8 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
 def _check_encoder(request: ModelRequest) -> ModelUse:
     assert request.model is not None
     code = {"trust_remote_code": request.trust_remote_code}
-    options: dict[str, Any] = {"device": request.device, "dtype": request.dtype, "backend": request.backend, **code}
+    same = ("device", "dtype", "backend", "pooling", "l2_norm")
+    options: dict[str, Any] = {**code, **{name: getattr(request, name) for name in same}}
     queries = load_query_encoder(request.model, **options)
     documents = load_document_encoder(request.model, precision=request.precision or "fp32", **options)
     query = np.asarray(queries.encode(QUERY), dtype=np.float64)

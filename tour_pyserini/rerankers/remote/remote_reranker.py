@@ -12,8 +12,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.description import PRECISIONS, Description
 from tour_pyserini.rerankers.remote.rerank_endpoint import RerankEndpoint
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.batching import encodable
 from tour_pyserini.support.background_loop import items_from_background
+from tour_pyserini.support.batching import encodable
 from tour_pyserini.support.checkpoints import fingerprint
 from tour_pyserini.support.json_service import RefusedError
 
