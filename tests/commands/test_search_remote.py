@@ -15,6 +15,10 @@ from tour_pyserini import TourError
 pytestmark = pytest.mark.usefixtures("cache")
 
 
+# Every query is a batch, so that its labels are kept at once.
+SETTINGS = {"backend": None, "batch_size": 1, "depth": 10, "hits": 20}
+
+
 @pytest.fixture
 def case(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -27,9 +31,18 @@ def service():
         yield running
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The run of a search that nothing interrupts, and its number of requests."""
+    with running_service() as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        case = Case(tmp_path_factory.mktemp("uninterrupted"), running.url("tei/rerank"))
+        return case.run("--no-cache", **SETTINGS), running.counts()["/tei/rerank"]
+
+
 def start(case, reranker):
-    """Start the command as a process of its own; every query is a batch, so that its labels are kept at once."""
-    words = case.flags(reranker=reranker, backend=None, batch_size=1, depth=10, hits=20)
+    """Start the command as a process of its own."""
+    words = case.flags(reranker=reranker, **SETTINGS)
     command = [sys.executable, "-m", "tour_pyserini.search", *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
@@ -68,8 +81,8 @@ def test_a_search_that_asks_a_service_loads_no_model(case, service, tmp_path):
     assert not {"torch", "transformers", "onnxruntime", "pyserini"} & set(json.loads(modules.read_text()))
 
 
-def test_a_service_that_is_killed_is_one_sentence_and_the_next_one_continues(case):
-    expected, total = uninterrupted(case)
+def test_a_service_that_is_killed_is_one_sentence_and_the_next_one_continues(case, uninterrupted):
+    expected, total = uninterrupted
     first = RunningService()
     process = start(case, first.url("slow/tei/rerank?retries=1"))
     wait_for_requests(first, "/slow/tei/rerank", 14)
@@ -85,8 +98,8 @@ def test_a_service_that_is_killed_is_one_sentence_and_the_next_one_continues(cas
         assert 0 < second.counts()["/tei/rerank"] < total - 4
 
 
-def test_a_search_that_is_killed_continues_from_the_cache(case):
-    expected, total = uninterrupted(case)
+def test_a_search_that_is_killed_continues_from_the_cache(case, uninterrupted):
+    expected, total = uninterrupted
     with running_service() as service:
         process = start(case, service.url("slow/tei/rerank"))
         wait_for_requests(service, "/slow/tei/rerank", 14)
@@ -97,16 +110,6 @@ def test_a_search_that_is_killed_continues_from_the_cache(case):
         assert code == 0, said
         assert case.output.read_text() == expected
         assert 0 < service.counts()["/tei/rerank"] < total - 4
-
-
-def uninterrupted(case):
-    """The run of a search that nothing interrupts, and its number of requests."""
-    with running_service() as service:
-        case.run("--no-cache", reranker=service.url("tei/rerank"), backend=None, batch_size=1, depth=10, hits=20)
-        requests = service.counts()["/tei/rerank"]
-    run = case.output.read_text()
-    case.output.unlink()
-    return run, requests
 
 
 def test_a_password_is_refused_before_anything_is_written(case):

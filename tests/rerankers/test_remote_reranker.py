@@ -224,9 +224,7 @@ def test_a_service_that_is_away_is_one_sentence():
         ({"max_length": 128}, "cuts long pairs itself, at 512 tokens; leave the maximum length out"),
         ({"backend": "onnx"}, "decides itself about backend; leave it out"),
         ({"precision": "int8"}, "decides itself about precision"),
-        ({"dtype": "bfloat16"}, "decides itself about dtype"),
         ({"prompt": "qwen3"}, "decides itself about prompt"),
-        ({"trust_remote_code": True}, "decides itself about trust_remote_code"),
     ],
 )
 def test_what_a_service_decides_itself_is_refused(service, options, message):

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 KEY_VARIABLE = "TOUR_PYSERINI_RERANKER_KEY"
 REQUESTS = 8
 
-# Options of models that run on this machine.
-_LOCAL_OPTIONS = ("backend", "precision", "dtype", "prompt", "trust_remote_code")
+# Options of re-rankers that run on this machine. Device, dtype and trust are those of a search's encoder, too.
+_LOCAL_OPTIONS = ("backend", "precision", "prompt")
 
 # A relevant and an irrelevant passage: raw scores of the two are not both between -1 and 1, as a rule.
 _PROBE = ("who wrote hamlet", ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven."))
