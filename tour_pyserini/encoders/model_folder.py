@@ -56,6 +56,14 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
     return folder
 
 
+def hub_has_modules(name: str) -> bool:
+    """Whether a model on the hub says how its vectors are made (`modules.json`); no if it cannot be asked."""
+    try:
+        return bool(import_optional("huggingface_hub").hf_hub_download(name, "modules.json"))
+    except Exception:  # there is no such file, no such model, or no connection
+        return False
+
+
 def code_reference(folder: Path) -> Path | None:
     """The file of a model folder that asks for Python code from outside of the installed libraries, if there is one."""
     for path in (*folder.glob("*.json"), *folder.glob("*/*.json")):

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder
-from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular
+from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, hub_has_modules
+from tour_pyserini.encoders.sentence_model import ModelOptions
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
 
@@ -48,7 +48,7 @@ def pyserini_class(
         return None
     words = (re.search(rf"(?<![a-z])({word})(?![a-z])", spec.lower()) for word in _IN_NAMES)
     found = next((match[1] for match in words if match), None)
-    if found is None or is_modular(encoder_folder(spec, trust_remote_code=trust_remote_code)):
+    if found is None or hub_has_modules(spec):
         return None
     return found.removeprefix("m") if found.endswith("contriever") else found
 

@@ -15,10 +15,8 @@ from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PROBES, PairTokens
 from tour_pyserini.support.checkpoints import checkpoint_files, fingerprint, read_model
 from tour_pyserini.support.hardware import cpu_flags
-from tour_pyserini.support.onnx_graphs import ExportError, GraphError, cached_graph
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 from tour_pyserini.support.quantise import quantisation_recipe, quantise
-from tour_pyserini.support.remembered import recall, remember
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +25,6 @@ GRAPH = "one unpadded pair, first token, opset 17, longest probe traced"
 
 PROVED = 512
 """Tokens of the longest pair on which a graph is compared with its model, if the model takes so many."""
-_FAILED = "failed ONNX export"
 
 
 class Checkpoint:
@@ -86,7 +83,7 @@ class Checkpoint:
             )
         files = checkpoint_files(self._folder, code=options.trust_remote_code)
         settings = {"backend": "onnx"}
-        graph = self._graph(_key(files, **self._graph_settings()), options)
+        graph = cached_graph(_key(files, **self._graph_settings()), partial(self._export, options))
         if options.precision == "int8":
             settings["precision"] = quantisation_recipe()
             key = _key(files, **self._graph_settings(), precision=settings["precision"])
@@ -97,21 +94,6 @@ class Checkpoint:
         """What a graph depends on besides the files; graphs are proved for `PROVED` tokens, or for more on request."""
         longest = max(len(row["input_ids"]) for row in self._rows)
         return {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
-
-    def _graph(self, key: str, options: Options) -> Path:
-        """The graph with that key. A model that failed before is exported again only if ONNX is asked for."""
-        versions = [version_of(package) for package in ("torch", "transformers", "onnx", "onnxruntime")]
-        asked = options.backend == "onnx" or options.precision == "int8"
-        if not asked and (failure := recall(_FAILED, key, versions)):
-            raise ExportError(failure)
-        try:
-            graph = cached_graph(key, partial(self._export, options))
-        except ExportError as error:
-            remember(_FAILED, key, versions, str(error))
-            raise
-        if recall(_FAILED, key, versions):
-            remember(_FAILED, key, versions, "")
-        return graph
 
     def _export(self, options: Options, path: Path) -> None:
         from tour_pyserini.rerankers.onnx_export import export

@@ -11,10 +11,13 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.classifier import output_count_error, relevance_logits
 from tour_pyserini.rerankers.description import PRECISIONS, Description, score_of_logits
+from tour_pyserini.rerankers.pair_tokens import PROBES
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import encodable
 from tour_pyserini.support.devices import torch_threads
 
+TOLERANCE = 1e-4
+"""Allowed difference of logits: rounding errors in single precision are far smaller."""
 CHUNK = 256
 """Pairs between two reports of progress."""
 
@@ -37,9 +40,11 @@ class CrossEncoderReranker:
         model: the CrossEncoder.
         name: the name of the model, for messages.
         fingerprint: what identifies it, if that is known.
-        batch_size: pairs per batch.
+        batch_size: pairs per batch; 1 if a pair has another score in a batch than alone, as in half precision.
         threads: CPU threads; by default those of torch.
     """
+
+    on_progress: Callable[[int], None] | None = None
 
     def __init__(
         self,
@@ -54,10 +59,10 @@ class CrossEncoderReranker:
         if model.num_labels not in (1, 2):
             raise output_count_error(self.name, model.num_labels)
         self._model = model
-        self._batch_size = batch_size or 32
         self._threads = threads
+        self._batch_size = 2
+        self._batch_size = (batch_size or 32) if self._batches_rightly() else 1
         self.fingerprint = fingerprint or _fingerprint(model)
-        self.on_progress: Callable[[int], None] | None = None
 
     @property
     def description(self) -> Description:
@@ -92,6 +97,15 @@ class CrossEncoderReranker:
                     self.on_progress(len(chunk))
         return np.concatenate(scores)
 
+    def _batches_rightly(self) -> bool:
+        """Whether the logits of a padded batch are those of its pairs alone; some models refuse batches."""
+        alone = [self.predict([pair])[0] for pair in PROBES[:2]]
+        try:
+            together = self.predict(PROBES[:2])
+        except TourError:
+            return False
+        return np.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
+
     def _logits(self, pairs: list[list[str]]) -> np.ndarray:
         import torch
 
@@ -107,7 +121,7 @@ class CrossEncoderReranker:
         """Do what the library may refuse, for example because a chat template has no place for a query."""
         try:
             return work(*arguments, **options)
-        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        except Exception as error:  # the library and a model's own modules may raise anything
             reason = first_line(error)
             raise TourError(f"sentence-transformers cannot score pairs with {self.name} ({reason}).") from error
 

@@ -96,7 +96,7 @@ def load(folder: Path, options: Options, *, name: str) -> CrossEncoderReranker:
     dtype = chosen_dtype(weights, options.dtype, options.device)
     files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
     contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
-    settings = {"files": contents, "max_length": length, **({} if dtype == "float32" else {"dtype": dtype})}
+    settings = {"contents": contents, "max_length": length, **({} if dtype == "float32" else {"dtype": dtype})}
     identity = fingerprint("cross-encoder", [], **settings)
     _check_weights(weights, config, options, identity)
     with quiet_reading(folder, "the model"):
@@ -112,7 +112,7 @@ def load(folder: Path, options: Options, *, name: str) -> CrossEncoderReranker:
         model.float() if dtype == "float32" else model,
         name=name,
         fingerprint=identity,
-        batch_size=1 if dtype != "float32" and options.device == "cpu" else options.batch_size,
+        batch_size=options.batch_size,
         threads=options.threads,
     )
     if reranker.fixed_tokens + SHORTEST_INPUT > length:

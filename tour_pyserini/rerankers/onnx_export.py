@@ -13,7 +13,7 @@ from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.torch_classifier import inputs_of
 from tour_pyserini.support.batching import Row, padded
-from tour_pyserini.support.onnx_graphs import ExportError, write_graph
+from tour_pyserini.support.onnx_graphs import GraphError, write_graph
 from tour_pyserini.support.optional import import_optional
 
 MAX_BYTES = 1_900_000_000
@@ -35,23 +35,23 @@ def export(model: Any, rows: Sequence[Row], fill: Mapping[str, int], path: Path)
         path: the file to write.
 
     Raises:
-        ExportError: when the model cannot be exported, or the graph gives other logits than the model.
+        GraphError: when the model cannot be exported, or the graph gives other logits than the model.
     """
     import_optional("onnx", extra="onnx")
     if sum(weight.nbytes for weight in model.parameters()) > MAX_BYTES:
-        raise ExportError("the model is too large for one ONNX file")
-    expected = [_logits(model, row) for row in rows]
-    shorten_last_layer(model, _tensors(model, rows[:2], fill))
+        raise GraphError("the model is too large for one ONNX file")
     names = [name for name in inputs_of(model, rows) if name != "attention_mask"]
     try:
+        expected = [_logits(model, row) for row in rows]
+        shorten_last_layer(model, _tensors(model, rows[:2], fill))
         _write(model, rows[-1], names, path)
         graph = OnnxClassifier(path, Options())
         actual = [graph(padded([row], {})) for row in rows]
     except Exception as error:
-        raise ExportError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
+        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
     difference = max(float(np.abs(a - b).max()) for a, b in zip(actual, expected, strict=True))
     if not difference <= TOLERANCE:  # also true for NaN
-        raise ExportError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
+        raise GraphError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
 
 
 class _Logits(torch.nn.Module):

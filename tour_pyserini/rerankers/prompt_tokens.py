@@ -17,7 +17,7 @@ class PromptTokens:
     """Tokenises pairs as parts of a prompt, each part on its own, as the authors of such models do.
 
     If an input is too long, the end of the passage is cut. A query that leaves no room for the passage is cut too, to
-    half of the room if need be.
+    half of the room if need be; what the prompt says between the two stays.
 
     Args:
         tokenizer: of transformers.
@@ -30,6 +30,7 @@ class PromptTokens:
         self._tokenizer = tokenizer
         self._body = prompt.body
         self._head = (*prompt.body[:-1], prompt.body[-1].removesuffix(PASSAGE))
+        self._start, self._middle = "".join(self._head).split(QUERY)
         before = [part.replace(BOS, tokenizer.bos_token or "") for part in prompt.before]
         self._before = [token for ids in self._ids(before) for token in ids]
         self._after = [token for ids in self._ids(prompt.after) for token in ids]
@@ -54,9 +55,10 @@ class PromptTokens:
         (head,) = self._parts([pair], self._head)
         if len(head) < self._room:
             return body[: self._room]
-        (passage,) = self._ids([pair[1]])
-        head = head[: max(self._room - len(passage), self._room // 2)]
-        return head + passage[: self._room - len(head)]
+        start, query, middle, passage = self._ids([self._start, pair[0], self._middle, pair[1]])
+        room = self._room - len(start) - len(middle)
+        query = query[: max(room - len(passage), room // 2)]
+        return start + query + middle + passage[: room - len(query)]
 
     def _parts(self, pairs: Sequence[Pair], parts: Sequence[str]) -> list[list[int]]:
         """The token ids of all parts of each pair, one after the other; each distinct text is tokenised once."""

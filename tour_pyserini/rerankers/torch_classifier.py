@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.first_token import TOLERANCE, shorten_last_layer
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.support.batching import Row, padded
@@ -65,7 +66,7 @@ class TorchClassifier:
         """
         if "input_ids" not in fill:
             return False
-        alone = np.concatenate([self(padded([row], fill)) for row in rows])
+        alone = np.concatenate([self._alone(row) for row in rows])
         configured = getattr(self.model.config, "pad_token_id", None)
         if configured is None:
             self.model.config.pad_token_id = fill["input_ids"]
@@ -78,6 +79,13 @@ class TorchClassifier:
             self.model.config.pad_token_id = configured
         return same
 
+    def _alone(self, row: Row) -> np.ndarray:
+        try:
+            return self(padded([row], {}))
+        except Exception as error:
+            name = self.model.config.name_or_path or type(self.model).__name__
+            raise TourError(f"{name} cannot score a pair ({first_line(error)}); choose another model.") from error
+
     def _tensors(self, batch: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
         return {name: torch.from_numpy(batch[name]).to(self._device) for name in self._inputs}
 
@@ -85,4 +93,5 @@ class TorchClassifier:
 def inputs_of(model: Any, rows: Sequence[Row]) -> Collection[str]:
     """Names of the tokenizer's outputs that the model takes as inputs."""
     parameters = inspect.signature(model.forward).parameters
-    return [name for name in rows[0] if name in parameters]
+    # A model's own code may take all of them as `**kwargs`.
+    return [name for name in rows[0] if name in parameters] or list(rows[0])

@@ -1,6 +1,5 @@
 """ONNX graphs: write them from a torch module, keep them in the cache folder, and open them with ONNX Runtime."""
 
-import importlib.metadata
 import logging
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,7 +10,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, sha256
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.optional import import_optional, version_of
 from tour_pyserini.support.remembered import content_hash, recall, remember
 
 log = logging.getLogger(__name__)
@@ -21,10 +20,6 @@ _LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxrun
 
 class GraphError(TourError):
     """A graph cannot be made or stored; the model itself may still be usable by another back end."""
-
-
-class ExportError(GraphError):
-    """A model cannot be written as a graph, or the graph computes something else than the model."""
 
 
 def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
@@ -42,7 +37,7 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
         GraphError: when the cache folder cannot be written, or when `make` raises it, now or before; `make` may raise
             other errors.
     """
-    versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
+    versions = [f"{name} {version_of(name)}" for name in _LIBRARIES]
     if reason := recall("graph", key, versions):
         raise GraphError(reason)
     path = cache_home() / "graphs" / f"{key}.onnx"
@@ -108,13 +103,6 @@ def open_graph(graph: Path, *, device: str = "cpu") -> Any:
         return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
     except Exception as error:
         raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _is_intact(path: Path, checksum_path: Path) -> bool:
