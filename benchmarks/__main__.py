@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
 from benchmarks.labelling_speed import measure_labelling
 from benchmarks.measuring import describe_machine
-from benchmarks.quality import measure_int8, measure_tour
+from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.report import Report, check_document, draw_picture, fill_document
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
 from benchmarks.setup import BenchmarkSetup
@@ -27,7 +28,9 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "d": measure_bound,
     "e": measure_growth,
     "f": measure_warm_cache,
+    "g": measure_encoding,
     "int8": measure_int8,
+    "int8-index": measure_int8_index,
     "overlap": measure_overlap,
 }
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
@@ -73,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--encoder", default="default", metavar="NAME", help="query encoder")
     add("--questions", type=positive, default=100, metavar="N", help="questions that are searched")
     add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
+    add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
+    add("--passages-from", type=Path, metavar="FILE", help="their corpus (default: that of nq-wiki)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
@@ -95,6 +100,8 @@ def _setup(args: argparse.Namespace) -> BenchmarkSetup:
         questions=4 if args.quick else args.questions,
         pairs=8 if args.quick else args.pairs,
         rounds=1 if args.quick else args.rounds,
+        passages=8 if args.quick else args.passages,
+        passages_from=args.passages_from,
         quick=args.quick,
     )
 

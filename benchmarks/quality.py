@@ -9,11 +9,13 @@ from benchmarks import naive_reranking
 from benchmarks.measuring import run_module
 from benchmarks.report import Bars, Report
 from benchmarks.setup import NQ, BenchmarkSetup, TopicFiles, timed_search, tour_search
+from tour_pyserini import index, search
 from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
 from tour_pyserini.evaluation.tables import Table
 
 MEASURE = "nDCG@10"
 INT8_COLLECTIONS = (NQ, ("scifact", "test"))
+INT8_INDEXES = (("scifact", "test"), ("nq-wiki", "nq-dev"))
 
 
 def measure_tour(setup: BenchmarkSetup) -> Report:
@@ -69,6 +71,35 @@ def measure_int8(setup: BenchmarkSetup) -> Report:
     head = ["collection", "queries", f"fp32 {MEASURE}", "int8", "difference", "p", "times as fast"]
     note = "Ten passages re-ranked; p of the paired randomisation test; times of labelling."
     return Report("int8", "What int8 costs in quality", Table([head, *body]), note)
+
+
+def measure_int8_index(setup: BenchmarkSetup) -> Report:
+    """Search an index whose passages were encoded with fp32, and one with int8; queries are encoded with fp32."""
+    body = []
+    for name, split in INT8_INDEXES:
+        topics, corpus = setup.topics(name, split), setup.corpus(name)
+        runs = []
+        for precision in ("fp32", "int8"):
+            folder = setup.work / "indexes" / f"{name}.{Path(setup.encoder).name}.{precision}"
+            flags = ("--corpus", corpus, "--encoder", setup.encoder, "--index", folder, "--precision", precision)
+            if not folder.exists():
+                index.main(list(map(str, flags)))
+            runs.append(setup.work / "runs" / f"{name}.index-{precision}.trec")
+            words = ("--topics", topics.queries, "--index", folder, "--method", "dense", "--output", runs[-1])
+            search.main([*map(str, words), "--hits", "100", "--encoder", setup.encoder])
+        for measure in ("nDCG@10", "R@100"):
+            exact, coarse = compare(topics.qrels, runs, [measure])
+            (comparison,) = compare_with_baseline(exact, [coarse])
+            body.append(
+                [
+                    *(f"{name} {split}", str(topics.count), measure),
+                    *(f"{exact.means[measure]:.4f}", f"{coarse.means[measure]:.4f}"),
+                    *(f"{comparison.difference:+.4f}", f"{comparison.p:.3f}"),
+                ]
+            )
+    head = ["collection", "queries", "measure", "fp32", "int8", "difference", "p"]
+    note = "Plain dense search; passages encoded with fp32 and with int8, queries with fp32; paired randomisation test."
+    return Report("int8-index", "What int8 passages cost in quality", Table([head, *body]), note)
 
 
 class _Quality(NamedTuple):

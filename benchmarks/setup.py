@@ -44,6 +44,8 @@ class BenchmarkSetup:
         questions: questions of the measurements that search a real collection.
         pairs: pairs of the measurements that only score.
         rounds: how often each function is timed.
+        passages: passages that are encoded.
+        passages_from: the corpus that they come from; None: that of NQ.
         quick: tiny sizes, in this process, to test that everything works; the figures mean nothing.
     """
 
@@ -54,6 +56,8 @@ class BenchmarkSetup:
     questions: int = 100
     pairs: int = 256
     rounds: int = 3
+    passages: int = 3000
+    passages_from: Path | None = None
     quick: bool = False
 
     def corpus(self, name: str) -> Path:

@@ -98,13 +98,14 @@ def save_static(folder, *, norm=True):
 
 
 def with_code(folder, file):
-    """Let the model ask for Python code that lies beside it; the code leaves a mark when it runs."""
+    """Let a model of BERT ask for Python code that lies beside it; the code leaves a mark when it runs."""
     config = json.loads((folder / "config.json").read_text())
-    name = {"bert": "BertModel"}[config["model_type"]]
-    config["auto_map"] = {"AutoConfig": f"payload.{name}Config", "AutoModel": f"payload.{name}"}
+    config["auto_map"] = {"AutoConfig": "payload.PayloadConfig", "AutoModel": "payload.PayloadModel"}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "payload.py").write_text(
         f"open({str(file)!r}, 'w').write('ran')\n"
-        "from transformers import BertModel\nfrom transformers import BertConfig as BertModelConfig\n"
+        "from transformers import BertConfig, BertModel\n"
+        "class PayloadConfig(BertConfig):\n    pass\n"
+        "class PayloadModel(BertModel):\n    config_class = PayloadConfig\n"
     )
     return folder

@@ -19,13 +19,14 @@ def small(tmp_path_factory):
     for name, kind in (("encoder", BertModel), ("reranker", BertForSequenceClassification)):
         kind(config).eval().save_pretrained(folder / name)
         BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder / name)
-    for name, queries, split in (("nq-wiki", "queries.nq-test.jsonl", "nq-test"), ("scifact", "queries.jsonl", "test")):
+    splits = [("nq-wiki", f"queries.{split}.jsonl", split) for split in ("nq-test", "nq-dev")]
+    for name, queries, split in (*splits, ("scifact", "queries.jsonl", "test")):
         write_collection(folder / "collections" / name, queries, split)
     return folder
 
 
 def write_collection(folder, queries, split):
-    (folder / "qrels").mkdir(parents=True)
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
     with open(folder / "corpus.jsonl", "w") as file:
         for number in range(60):
             text = " ".join(WORDS[5 + (number * step) % 10] for step in range(1, 40 + 3 * number))

@@ -144,9 +144,7 @@ def test_documents_are_encoded_as_pairs_of_title_and_text(wikipedia):
         ]
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
     assert np.linalg.norm(vectors, axis=1).mean() == pytest.approx(9, abs=1)
-    assert json.loads((wikipedia.index / "tour-index.json").read_text())["settings"]["encoder_class"] == (
-        "DprDocumentEncoder"
-    )
+    assert json.loads((wikipedia.index / "tour-index.json").read_text())["settings"]["encoder_class"] == ("dpr")
 
 
 def test_questions_are_encoded_without_a_title(wikipedia):

