@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+import reranker_families
 from running_service import running_service
 from test_search import tiny_reranker  # noqa: F401 (a fixture)
+from tiny_models import save_modules
 
 from tour_pyserini import load_reranker
 from tour_pyserini.doctor import main
@@ -65,6 +67,28 @@ def test_an_encoder_is_told_from_a_re_ranker(capsys, tiny):
     query, *passages = (encoder.encode(text) for text in (QUERY, *PASSAGES))
     expected = [query @ text / np.linalg.norm(query) / np.linalg.norm(text) for text in passages]
     assert values(uses["encoder"]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_prompts_and_pooling_of_an_encoder_are_shown(capsys, tmp_path):
+    save_modules(tmp_path, "qwen3", pooling="lasttoken", prompts={"query": "find a passage: "})
+    assert main(["--model", str(tmp_path), "--backend", "torch"]) == 0
+    out = capsys.readouterr().out
+    assert "    family           Qwen3Model\n    modules          Transformer, Pooling, Normalize\n" in out
+    assert "    pooling          last\n    unit length      yes\n" in out
+    assert "    query prompt     'find a passage: '\n    document prompt  none\n" in out
+    assert "    engine           sentence-transformers (torch)\n" in out
+
+
+def test_the_prompt_of_a_language_model_is_one_line(capsys, tmp_path):
+    family = reranker_families.FAMILIES["qwen3-reranker"]
+    folder = tmp_path / family.name
+    family.save(folder)
+    assert main(["--model", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"ok  re-ranker: {folder}"
+    assert "    score       logit of 'yes' minus logit of 'no'" in lines
+    (prompt,) = (line for line in lines if line.startswith("    prompt "))
+    assert "<Query>: {query}\\n<Document>: {passage}" in prompt
 
 
 def test_a_service_is_a_re_ranker(capsys, service):

@@ -43,13 +43,13 @@ def describe_encoder(
     }
 
 
-def _architecture(folder: Path) -> str | None:
+def _architecture(folder: Path) -> str:
     """The architecture that a folder's configuration names; that of its first module, if it has modules."""
     for path in (folder / "config.json", *sorted(folder.glob("0_*/config.json"))):
         config = _read(path)
         if isinstance(config, Mapping) and config.get("architectures"):
             return str(config["architectures"][0])
-    return None
+    return "no transformer"
 
 
 def _modules(folder: Path) -> str:

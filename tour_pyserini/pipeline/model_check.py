@@ -199,4 +199,7 @@ def _shown(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    if isinstance(value, list | tuple):
+        return " and ".join(map(str, value))
+    text = str(value)
+    return repr(text) if text != text.strip() or "\n" in text else text  # every blank of a prompt counts
