@@ -109,7 +109,7 @@ class ModelReport(NamedTuple):
         lines = []
         for use in self.uses:
             lines.append(f"{'ok' if use.ok else 'no'}  {use.role}: {use.problem or self.model}")
-            rows = [*((name, _shown(value)) for name, value in use.facts.items())]
+            rows = [(name, _shown(value)) for name, value in use.facts.items()]
             rows += [
                 ("gives", f"{row.measure} {row.value:.4f}: {row.query!r}, {row.passage!r}") for row in use.examples
             ]

@@ -64,7 +64,7 @@ class JsonService:
         key: sent as `Authorization: Bearer KEY`; never part of a message.
         key_variable: the environment variable that the user sets the key in, for messages.
         patience: deadlines and retries.
-        connections: most connections at a time.
+        connections: connections that are kept open between requests.
     """
 
     def __init__(self, base: str, *, key: str | None, key_variable: str, patience: Patience, connections: int) -> None:
@@ -170,7 +170,8 @@ class JsonService:
                 headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
                 timeout=None,  # the deadline covers everything
                 follow_redirects=False,
-                limits=httpx.Limits(max_connections=self._connections),
+                # No limit of connections: to wait for a free one would be part of the deadline.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
             )
         return self._client
 
