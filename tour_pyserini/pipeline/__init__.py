@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tour_pyserini.pipeline.indexing import build_index
     from tour_pyserini.pipeline.installation import InstallationReport, check_installation
     from tour_pyserini.pipeline.judging import JudgeRequest, JudgeSummary, judge
+    from tour_pyserini.pipeline.model_check import ModelReport, ModelRequest, check_model
     from tour_pyserini.pipeline.opener import Opener
     from tour_pyserini.pipeline.path_showing import PageRequest, write_page
     from tour_pyserini.pipeline.search_request import SearchRequest
@@ -34,12 +35,15 @@ _MODULES = {
     "JsonRequest": "converting",
     "JudgeRequest": "judging",
     "JudgeSummary": "judging",
+    "ModelReport": "model_check",
+    "ModelRequest": "model_check",
     "Opener": "opener",
     "PageRequest": "path_showing",
     "RunSummary": "searching",
     "SearchRequest": "search_request",
     "build_index": "indexing",
     "check_installation": "installation",
+    "check_model": "model_check",
     "compare_runs": "comparing",
     "convert_qrels": "converting",
     "json_to_run": "converting",
@@ -59,6 +63,8 @@ __all__ = [
     "JsonRequest",
     "JudgeRequest",
     "JudgeSummary",
+    "ModelReport",
+    "ModelRequest",
     "Opener",
     "PageRequest",
     "RunSummary",
@@ -66,6 +72,7 @@ __all__ = [
     "build_index",
     "calibrate",
     "check_installation",
+    "check_model",
     "compare_runs",
     "convert_qrels",
     "json_to_run",

@@ -42,7 +42,7 @@ class SearchRequest(Request):
         topics: a file of topics, a Pyserini name, or `demo`.
         index: a folder of an index, or the name of a prebuilt one.
         corpus: the passages: a BEIR file, a Lucene index or a prebuilt name.
-        reranker: a cross-encoder's name, folder or object, or `default`.
+        reranker: a cross-encoder's name, folder or object, the address of a service, or `default`.
         config: the method and its settings.
     """
 
@@ -129,10 +129,15 @@ class SearchRequest(Request):
     trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=_WORK)
 
     reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
-        "default", "a cross-encoder's name or folder, or `default` (ms-marco-MiniLM-L-12-v2)", group=_LABELS
+        "default",
+        "a cross-encoder's name or folder, http://HOST/rerank, or `default` (ms-marco-MiniLM-L-12-v2)",
+        group=_LABELS,
     )
     reranker_threads: int | None = option(
-        None, "threads of the re-ranker (default: all cores)", group=_LABELS, count=True
+        None,
+        "threads of the re-ranker (default: all cores), or requests to a service at a time (8)",
+        group=_LABELS,
+        count=True,
     )
     reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_LABELS, count=True)
     reranker_prompt: str | None = option(

@@ -34,6 +34,7 @@ from tour_pyserini.pipeline.progress import search_bar
 from tour_pyserini.pipeline.request import words
 from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
+from tour_pyserini.rerankers.remote import RemoteReranker
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.searchers.trace import Trace
@@ -101,7 +102,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         config=request.config,
         files={"topics": request.topics, "index": request.index, "corpus": request.corpus, "qrels": request.qrels},
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={"similarity_scale": _scale_record(request, scale)},
+        found={"similarity_scale": _scale_record(request, scale), **_service_record(reranker)},
         costs=searcher.costs,
     )
     return RunSummary(Path(request.output), request.config, searcher.costs)
@@ -198,6 +199,12 @@ def _scale_record(request: SearchRequest, scale: IndexScale | None) -> Any:
     if not request.config.calibrates:
         return request.config.similarity_scale
     return scale._asdict() if scale else "found for each query, from its own labels"
+
+
+def _service_record(reranker: Any) -> dict[str, Any]:
+    """What a re-ranking service told about itself, for the record."""
+    service = getattr(reranker, "reranker", reranker)  # without its score cache
+    return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
 
 
 def tour_engine(

@@ -10,10 +10,10 @@ class Description(NamedTuple):
         family: the architecture, or the kind of folder.
         score: what a score is made of, such as "one logit".
         prompt: the text that the model reads around query and passage; None if it reads the pair alone.
-        engine: what runs the model: "ONNX Runtime", "torch" or "sentence-transformers".
+        engine: what runs the model: "ONNX Runtime", "torch", "sentence-transformers", or a service with its address.
         precision: "fp32", "bf16", "fp16", "int8", or "as stored" for a graph that is run as it is.
         dtype: the numbers that the model computes with: "float32", "bfloat16", "float16", or "as stored".
-        max_length: most tokens of an input, everything included.
+        max_length: most tokens of an input, everything included; None if a service does not tell it.
     """
 
     family: str
@@ -22,7 +22,7 @@ class Description(NamedTuple):
     engine: str
     precision: str
     dtype: str
-    max_length: int
+    max_length: int | None
 
 
 ENGINES = {"onnx": "ONNX Runtime", "torch": "torch"}

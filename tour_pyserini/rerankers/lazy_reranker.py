@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Part, Reranker, checked_parts
 from tour_pyserini.rerankers.reranker_loading import has_registered_kinds, load_reranker, model_folder
 from tour_pyserini.support.checkpoints import module_files
@@ -23,13 +24,13 @@ def load_reranker_later(spec: Any, **options: Any) -> Reranker:
     """A re-ranker with a fingerprint whose model is loaded when it is needed, if it was loaded on this machine before.
 
     With a score cache around it, a search whose labels are all stored loads no model at all. The first time, and for
-    objects and registered kinds of re-rankers, the model is loaded at once, as `load_reranker` does.
+    objects, services and registered kinds of re-rankers, the model is loaded at once, as `load_reranker` does.
 
     Args:
         spec: as in `load_reranker`.
         options: as in `load_reranker`.
     """
-    if not isinstance(spec, str | os.PathLike) or has_registered_kinds():
+    if not isinstance(spec, str | os.PathLike) or is_service_address(spec) or has_registered_kinds():
         return load_reranker(spec, **options)
     folder = model_folder(spec, code=bool(options.get("trust_remote_code")))
     # The name of a model can say which prompt it reads, and a prompt can be a file.

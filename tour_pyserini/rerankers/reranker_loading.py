@@ -18,6 +18,7 @@ from tour_pyserini.rerankers import (
 from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker, is_cross_encoder
 from tour_pyserini.rerankers.default_reranker import verify_default_reranker
 from tour_pyserini.rerankers.options import Options
+from tour_pyserini.rerankers.remote import is_service_address, load_remote
 from tour_pyserini.rerankers.reranker import Reranker
 from tour_pyserini.support.checkpoints import download_checkpoint
 from tour_pyserini.support.devices import DTYPES
@@ -79,15 +80,15 @@ def load_reranker(
         spec: "default"; a folder or a Hugging Face name with a cross-encoder (a classifier, or modules of
             sentence-transformers), a language model that answers yes or no, a monoT5-like or an R2-D2 checkpoint; a
             folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; a folder of a kind that was added by
-            `register_reranker_kind`; or an object with `predict`, used as it is (except that the sigmoid of a
-            `sentence_transformers.CrossEncoder` is switched off). A folder with a checkpoint and an ONNX graph is read
-            as a checkpoint.
+            `register_reranker_kind`; the address of a service, such as `http://host:8080/rerank`; or an object with
+            `predict`, used as it is (except that the sigmoid of a `sentence_transformers.CrossEncoder` is switched
+            off). A folder with a checkpoint and an ONNX graph is read as a checkpoint.
         max_length: tokens per pair, including special tokens. The passage is cut and the query kept, unless the query
-            alone does not fit; then the longer of the two is cut.
+            alone does not fit; then the longer of the two is cut. A service cuts at its own maximum.
         batch_size: largest number of pairs per batch; by default as many as fit a number of padded tokens. On a CPU,
-            ONNX Runtime always gets one pair per call.
+            ONNX Runtime always gets one pair per call. For a service, passages per request; 32 by default.
         device: "cpu", or another device by its name in torch or ONNX Runtime ("cuda").
-        threads: CPU threads; by default all cores.
+        threads: CPU threads; by default all cores. For a service, requests at a time; 8 by default.
         backend: what runs a checkpoint: "onnx" (from a graph that is exported once and kept in the cache folder),
             "torch", or "auto", the faster of the two on this machine.
         precision: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for checkpoints;
@@ -125,6 +126,8 @@ def load_reranker(
         return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
     if not isinstance(spec, str | os.PathLike):
         raise TourError(f"a re-ranker is a name, a folder or an object with predict, not {type(spec).__name__}.")
+    if is_service_address(spec):
+        return load_remote(str(spec), options)
     folder = model_folder(spec, code=trust_remote_code)
     name = os.fspath(spec)
     for kind_name, kind in {**_registered_kinds, **BUILT_IN_KINDS}.items():

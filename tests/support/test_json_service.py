@@ -1,0 +1,48 @@
+"""How long a service is waited for, and what it says about its failures."""
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from tour_pyserini.support import json_service
+
+
+def test_waits_double_up_to_a_limit_and_are_partly_random():
+    for attempt, most in enumerate([0.5, 1, 2, 4, 8, 16, 30, 30, 30]):
+        waits = {json_service._wait(attempt, None) for _ in range(50)}
+        assert len(waits) > 1
+        assert most / 2 <= min(waits) <= max(waits) <= most
+
+
+def test_a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one():
+    assert json_service._wait(0, 20.0) == 20
+    assert json_service._wait(0, 0.0) >= 0.25
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("7", 7), (" 7 ", 7), (formatdate(time.time() + 100, usegmt=True), 100), (formatdate(0, usegmt=True), 0),
+     ("soon", None), ("-1", None), ("", None), (None, None)],
+)  # fmt: skip
+def test_retry_after_is_seconds_or_a_date(header, seconds):
+    assert json_service._retry_after(header) == pytest.approx(seconds, abs=30)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b'{"error": "Model is overloaded.", "error_type": "Overloaded"}', ": Model is overloaded"),
+        (b'{"object": "error", "message": "no such model"}', ": no such model"),
+        (b'{"error": {"message": "too long", "code": 400}}', ": too long"),
+        (b'{"detail": "Not Found"}', ": Not Found"),
+        (b"<html>\nBad gateway", ": <html>"),
+        (b'{"other": 1}', ': {"other": 1}'),
+        (b"\xff\xfe", ": \ufffd\ufffd"),
+        (b"", ""),
+        (b"x" * 5000, ": " + "x" * 197 + "..."),
+        (b"[" * 5000, ": " + "[" * 197 + "..."),
+    ],
+)
+def test_what_a_service_says_is_one_short_line(answer, said):
+    assert json_service._said(answer) == said
