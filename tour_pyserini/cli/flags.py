@@ -37,11 +37,11 @@ def request_parser(command: str, request: type[Request], *, description: str, ep
     parser = CommandParser(
         command, description=description, epilog=epilog, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
-    _add_request_flags(parser, request)
+    add_request_flags(parser, request)
     return parser
 
 
-def _add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
+def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
     """Add a flag for each field of a request that has a help text."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     hints = typing.get_type_hints(request)

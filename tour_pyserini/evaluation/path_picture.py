@@ -61,8 +61,9 @@ def draw(
             color = _RELEVANT if docid in relevant else _OTHER
             _draw_box(axes, number, rank, _words(texts[docid]), value, color, filled)
             if docid in after:
-                line = {"lw": 2.2, "alpha": 1} if docid in relevant else {"lw": 1, "alpha": 0.5}
-                axes.plot([number + 0.46, number + 0.54], [rank, after[docid][0]], color=color, zorder=1, **line)
+                lw, alpha = (2.2, 1.0) if docid in relevant else (1.0, 0.5)
+                ends = [number + 0.46, number + 0.54], [rank, after[docid][0]]
+                axes.plot(*ends, color=color, zorder=1, lw=lw, alpha=alpha)
     axes.set_title("\n".join(textwrap.wrap(f"Query: {query}", round(11 * width))), fontsize=11)
     axes.set_xticks(range(len(columns)), names, fontsize=9)
     axes.xaxis.tick_top()

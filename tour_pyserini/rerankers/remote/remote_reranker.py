@@ -11,7 +11,7 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.description import PRECISIONS, Description
 from tour_pyserini.rerankers.remote.rerank_endpoint import RerankEndpoint
-from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.rerankers.reranker import Pair, Part, joined
 from tour_pyserini.support.background_loop import items_from_background
 from tour_pyserini.support.batching import encodable
 from tour_pyserini.support.checkpoints import fingerprint
@@ -26,8 +26,6 @@ CONFIRM_EVERY = 1.0
 """Seconds between two questions whether the service still runs the same model."""
 TOO_LARGE = 413
 
-Part = tuple[np.ndarray, np.ndarray]
-"""Some of the pairs of a call: their positions, int [n], and their raw logits, float64 [n]."""
 Indexes = Mapping[str, Mapping[str, Sequence[int]]]
 """The positions of pairs by query and passage."""
 
@@ -82,10 +80,7 @@ class RemoteReranker:
         Raises:
             TourError: if the service is away, gives a wrong answer, or no longer runs the same model.
         """
-        scores = np.empty(len(pairs))
-        for positions, found in self.predict_parts(pairs):
-            scores[positions] = found
-        return scores
+        return joined(self.predict_parts(pairs), len(pairs))
 
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
         """Ask for the same logits, and yield them about a second after they arrive at the latest.
