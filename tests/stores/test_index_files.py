@@ -53,7 +53,7 @@ def test_a_file_of_another_length_is_refused(tmp_path, kind):
 def test_a_number_of_vectors_that_lies_is_refused(tmp_path, count):
     folder = built(tmp_path)
     edit(folder / "index", (60).to_bytes(8, "little"), count.to_bytes(8, "little", signed=True), at=8)
-    with pytest.raises(TourError, match="cannot be read as a FAISS index: .*; build it again"):
+    with pytest.raises(TourError, match=r"cannot be read as a FAISS index: .*; build it again"):
         read_index_files(folder, PASSAGE_INDEX)
 
 
@@ -92,7 +92,7 @@ def test_vectors_that_are_not_numbers_are_refused(tmp_path, kind, value):
     vectors[7, 3] = value
     index.add(vectors)
     faiss.write_index(index, str(collection.folder / "index"))
-    with pytest.raises(TourError, match="NaN or infinity|instead of 60"):
+    with pytest.raises(TourError, match=r"NaN or infinity|instead of 60"):
         read_index_files(collection.folder, PASSAGE_INDEX)
 
 
@@ -112,7 +112,7 @@ def test_one_flipped_bit_is_noticed_by_the_checksum(tmp_path):
     raw[-3] ^= 1  # of a number: the layout is still valid
     (folder / "index").write_bytes(raw)
     check_layout(folder / "index")
-    with pytest.raises(TourError, match="does not have the checksum in tour-index.json; build the index again"):
+    with pytest.raises(TourError, match=r"does not have the checksum in tour-index\.json; build the index again"):
         read_index_files(folder, PASSAGE_INDEX)
 
 
