@@ -1,6 +1,7 @@
 """What mkdocs does besides rendering.
 
-`<!-- help: search -->` in a page becomes what `python -m tour_pyserini.search --help` says. With the plugin `offline`
+`<!-- help: search -->` in a page becomes what `python -m tour_pyserini.search --help` says, and
+`<!-- file: SECURITY.md -->` the content of that file of the repository. With the plugin `offline`
 the theme loads a script from a server; the site has its own instead.
 """
 
@@ -8,18 +9,22 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = "assets/iframe-worker.js"
 FOREIGN_SCRIPT = re.compile(r"""<script src=["']?https://[^>]*/iframe-worker/shim["']?></script>""")
+FILE = re.compile(r"<!-- file: ([A-Z]+\.md) -->")
 HELP = re.compile(r"<!-- help: ([a-z_ -]+) -->")
 
 
 def on_page_markdown(markdown: str, **kwargs: Any) -> str:
-    """Put the help texts into a page."""
+    """Put the help texts and the files of the repository into a page."""
+    markdown = FILE.sub(lambda match: (ROOT / match[1]).read_text(encoding="utf-8"), markdown)
     return HELP.sub(lambda match: f"```text\n{_help(match[1])}```", markdown)
 
 

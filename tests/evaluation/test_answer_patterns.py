@@ -33,7 +33,7 @@ def test_patterns_mean_what_they_mean_in_python(parts):
         assert ours.match(text) == (python.match(text) is not None)
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "(a|aa)+$", "(.*a){12}$"])
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)+$", "(a|aa)+$", "(.*a){12}$"])
 def test_patterns_that_take_python_years_are_matched_at_once(pattern):
     assert not AnswerPattern(pattern).search("a" * 3000 + "b")
 

@@ -149,10 +149,10 @@ class _Writer:
             return f"(?:{self.written(value[3])})"
         if kind in (parts.MAX_REPEAT, parts.MIN_REPEAT):  # both match the same texts
             least, most, repeated = value
-            endless = most is parts.MAXREPEAT
-            if max(int(least), 0 if endless else int(most)) > _MOST_REPEATS:
+            limit = "" if most is parts.MAXREPEAT else str(int(most))
+            if max(int(least), int(limit or 0)) > _MOST_REPEATS:
                 raise _CannotExpress
-            return f"(?:{self.written(repeated)}){{{int(least)},{'' if endless else int(most)}}}"
+            return f"(?:{self.written(repeated)}){{{int(least)},{limit}}}"
         if kind is parts.AT and value in _POSITIONS:
             self.ascii_only |= value is parts.AT_BOUNDARY
             return _POSITIONS[value]

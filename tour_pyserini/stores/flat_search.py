@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.errors import TourError
 
 # Hits that are fetched in addition to k. Rounding changes the rank of a hit by one or two, unless there are ties.
 _EXTRA_HITS = 16
@@ -82,7 +83,10 @@ class FlatSearch:
         if self._norm[0] != size:
             stored = faiss.rev_swig_ptr(self._index.get_xb(), size * self._index.d).reshape(size, self._index.d)
             parts = (stored[start : start + _ROWS] for start in range(0, size, _ROWS))
-            self._norm = size, max(float(np.sqrt(np.einsum("nd,nd->n", part, part).max())) for part in parts)
+            norms = [float(np.sqrt(np.einsum("nd,nd->n", part, part).max())) for part in parts]
+            if not np.isfinite(norms).all():
+                raise TourError("the index has vectors with NaN or infinity; build it again.")
+            self._norm = size, max(norms)
         return self._norm[1]
 
 
