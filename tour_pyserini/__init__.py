@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tour_pyserini.core.methods import Method, register_method
     from tour_pyserini.data.run_formats import register_run_format
     from tour_pyserini.data.texts import open_texts
-    from tour_pyserini.encoders.encoder_loading import load_query_encoder
+    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
     from tour_pyserini.errors import TourError
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
@@ -40,6 +40,7 @@ _MODULES = {
     "TourPrf": "searchers.prf",
     "TourQueryEncoder": "searchers.query_encoder",
     "TourSearcher": "searchers.searcher",
+    "load_document_encoder": "encoders.encoder_loading",
     "load_phrase_encoder": "encoders.phrases.phrase_loading",
     "load_query_encoder": "encoders.encoder_loading",
     "load_reranker": "rerankers",
@@ -64,6 +65,7 @@ __all__ = [
     "TourPrf",
     "TourQueryEncoder",
     "TourSearcher",
+    "load_document_encoder",
     "load_phrase_encoder",
     "load_query_encoder",
     "load_reranker",

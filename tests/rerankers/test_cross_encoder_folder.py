@@ -72,13 +72,6 @@ def test_other_back_ends_are_refused(tmp_path, wrong):
             load_reranker(save(tmp_path / family, family), **wrong)
 
 
-def test_an_old_library_is_refused(tmp_path, monkeypatch):
-    folder = save(tmp_path, "LogitScore")
-    monkeypatch.setattr(cross_encoder_folder, "version_of", lambda package: "5.5.1")
-    with pytest.raises(TourError, match=r"sentence-transformers 5\.5\.1 does not run such re-rankers rightly"):
-        load_reranker(folder)
-
-
 def test_the_length_that_the_folder_declares_is_kept(tmp_path):
     folder = save(tmp_path, "default prompt")
     settings = json.loads((folder / "sentence_bert_config.json").read_text())

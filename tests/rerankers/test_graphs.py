@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tour_pyserini.support import onnx_graphs
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 
 
@@ -47,7 +48,7 @@ def test_a_graph_whose_checksum_was_never_written_is_made_again():
     assert make.calls == 2
 
 
-def test_a_failed_graph_leaves_no_file(home):
+def test_a_failed_graph_leaves_no_file_and_is_remembered(home, monkeypatch):
     def fail(path):
         path.write_bytes(b"half")
         raise GraphError("no")
@@ -55,6 +56,19 @@ def test_a_failed_graph_leaves_no_file(home):
     with pytest.raises(GraphError):
         cached_graph("key", fail)
     assert [path.suffix for path in (home / "graphs").iterdir()] in ([], [".lock"])
+    # The failure is remembered, until a library that takes part is another one.
+    with pytest.raises(GraphError, match="no"):
+        cached_graph("key", Maker())
+    monkeypatch.setattr(onnx_graphs, "version_of", lambda _: "another")
+    assert cached_graph("key", Maker()).read_bytes() == b"a graph"
+
+
+def test_a_full_disk_is_not_remembered(home):
+    def fail(path):
+        raise GraphError("no") from OSError("no space left")
+
+    with pytest.raises(GraphError):
+        cached_graph("key", fail)
     assert cached_graph("key", Maker()).read_bytes() == b"a graph"
 
 

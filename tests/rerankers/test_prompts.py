@@ -116,6 +116,15 @@ def test_a_prompt_for_a_model_that_has_its_own_is_refused(family, tmp_path):
         load_reranker(tmp_path, prompt="qwen3-reranker")
 
 
+def test_a_prompt_for_an_object_is_refused():
+    class Mine:
+        def predict(self, pairs):
+            return [0.0] * len(pairs)
+
+    with pytest.raises(TourError, match="an object has its own"):
+        load_reranker(Mine(), prompt="qwen3-reranker")
+
+
 @pytest.mark.parametrize(
     ("model_type", "name", "head", "expected"),
     [

@@ -148,3 +148,12 @@ def test_a_hugging_face_name_uses_the_downloaded_files(bert_folder, tmp_path, mo
     assert named.name == "somebody/tiny"
     assert named.fingerprint == local.fingerprint
     assert named.predict(pairs).tolist() == local.predict(pairs).tolist()
+
+
+def test_an_architecture_without_a_classifier_is_refused_by_its_name(bert_folder):
+    folder = bert_folder()
+    config = transformers.ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    config.architectures = ["ViTForImageClassification"]
+    config.save_pretrained(folder)
+    with pytest.raises(TourError, match="is a ViTForImageClassification, which transformers does not run"):
+        load_reranker(folder)

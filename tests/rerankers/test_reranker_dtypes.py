@@ -49,6 +49,16 @@ def test_stored_half_precision_runs_in_single_precision_unless_it_is_large(folde
     assert load_reranker(folder, max_length=LENGTH, dtype="float32").fingerprint == small.fingerprint
 
 
+def test_int8_and_onnx_of_large_weights_in_half_precision_are_what_was_asked_for(bert_folder, monkeypatch):
+    folder = bert_folder()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    assert load_reranker(folder).description.dtype == "bfloat16"
+    assert load_reranker(folder, precision="int8").description[3:5] == ("ONNX Runtime", "int8")
+    assert load_reranker(folder, backend="onnx").description[3:5] == ("ONNX Runtime", "fp32")
+
+
 def test_large_weights_in_single_precision_stay_so(bert_folder, monkeypatch):
     monkeypatch.setattr(checkpoints, "LARGE", 1000)
     assert load_reranker(bert_folder()).description.dtype == "float32"

@@ -50,7 +50,11 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
     else:
         from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
 
-        wanted = {"encoder_fingerprint": encoder_fingerprint(request.encoder), "prefix": request.prefix}
-        given = {name: getattr(request, name) for name in ("pooling", "l2_norm", "max_length")}
+        trusted = request.trust_remote_code
+        found = encoder_fingerprint(request.encoder, request.encoder_class, trust_remote_code=trusted)
+        wanted = {"encoder_fingerprint": found, "prefix": request.prefix}
+        given = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim", "max_length")}
+        if request.precision == "int8":  # indexes of older versions are fp32 and do not say so
+            given["precision"] = request.precision
         wanted |= {name: value for name, value in given.items() if value is not None}
     return {**wanted, "index": request.faiss_kind()}

@@ -266,14 +266,13 @@ CHECKS: Sequence[Check] = (
     _package_check("FAISS", "faiss", "faiss-cpu"),
     _package_check("torch", "torch", "torch"),
     _package_check("transformers", "transformers", "transformers"),
+    _package_check("sentence-transformers", "sentence_transformers", "sentence-transformers"),
     _package_check("onnxruntime", "onnxruntime", "onnxruntime"),
     _package_check("ir-measures", "ir_measures", "ir-measures"),
     Check("default encoder", check_default_encoder, extra="models"),
     Check("default re-ranker", check_default_reranker, extra="models"),
     _package_check("onnx", "onnx", "onnx", extra="onnx"),
-    _package_check(
-        "sentence-transformers", "sentence_transformers", "sentence-transformers", extra="sentence-transformers"
-    ),
+    _package_check("model2vec", "model2vec", "model2vec", extra="static"),
     _package_check("argcomplete", "argcomplete", "argcomplete", extra="completion"),
     Check("processor", check_processor),
     Check("cache folder", check_cache_folder),

@@ -55,7 +55,7 @@ def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     answers = check_answers(prompt, tokenizer, name=name)
     length = usable_length(folder, config, tokenizer, options.max_length)
     tokens = PromptTokens(tokenizer, prompt, max_length=length, name=name)
-    dtype = chosen_dtype(folder, options.dtype, options.device)
+    dtype = chosen_dtype(folder, options.wanted_dtype, options.device)
     model = read_model(
         folder, "AutoModelForCausalLM", config, device=options.device, dtype=dtype, trust_remote_code=trusted
     )

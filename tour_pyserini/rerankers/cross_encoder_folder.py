@@ -25,8 +25,6 @@ from tour_pyserini.support.remembered import content_hash, recall, remember
 
 BACKENDS: tuple[str, ...] = ("torch",)
 
-OLDEST = (5, 6)
-"""The first version of sentence-transformers that keeps the end of a chat template when it cuts a long input."""
 _SETTINGS = "config_sentence_transformers.json"
 _COMPLETE = "complete weights"
 _AUTO_CLASSES = {
@@ -84,23 +82,24 @@ def declared_settings(folder: Path) -> Declared:
 
 def load(folder: Path, options: Options, *, name: str) -> CrossEncoderReranker:
     """Load the re-ranker in a folder with `modules.json` or a chat template for pairs."""
+    from sentence_transformers import CrossEncoder
+
     options.check_backends(BACKENDS, name)
     trusted = options.trust_remote_code
     check_code(folder, trusted=trusted)
     _refuse_bi_encoder(folder, name)
-    library = _library()
     weights = folder / next((module["path"] for module in read_modules(folder)), "")
     config = read_config(weights, trust_remote_code=trusted)
     tokenizer = read_tokenizer(weights, trust_remote_code=trusted)
     length = min(usable_length(folder, config, tokenizer, options.max_length), declared_settings(folder).max_length)
-    dtype = chosen_dtype(weights, options.dtype, options.device)
+    dtype = chosen_dtype(weights, options.wanted_dtype, options.device)
     files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
     contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
     settings = {"contents": contents, "max_length": length, **({} if dtype == "float32" else {"dtype": dtype})}
     identity = fingerprint("cross-encoder", [], **settings)
     _check_weights(weights, config, options, identity)
     with quiet_reading(folder, "the model"):
-        model = library.CrossEncoder(
+        model = CrossEncoder(
             str(folder),
             device=options.device,
             max_length=length,
@@ -121,18 +120,6 @@ def load(folder: Path, options: Options, *, name: str) -> CrossEncoderReranker:
             "give a greater maximum length (--reranker-max-length)."
         )
     return reranker
-
-
-def _library() -> Any:
-    version = version_of("sentence-transformers") or ""
-    library = import_optional("sentence_transformers", extra="sentence-transformers")
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if len(numbers) == 2 and numbers < OLDEST:
-        raise TourError(
-            f"sentence-transformers {version} does not run such re-rankers rightly; "
-            'run: pip install "tour_pyserini[sentence-transformers]"'
-        )
-    return library
 
 
 def _check_weights(folder: Path, config: Any, options: Options, identity: str) -> None:

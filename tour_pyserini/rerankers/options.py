@@ -62,6 +62,11 @@ class Options:
         raise TourError(f"{name} cannot be run by {wanted}{precision}, {instead}.")
 
     @property
+    def wanted_dtype(self) -> str:
+        """The type of numbers that is asked for: ONNX graphs of checkpoints, and both precisions, are of float32."""
+        return "float32" if self.backend == "onnx" or self.precision is not None else self.dtype
+
+    @property
     def half_precision(self) -> bool:
         """Whether numbers in half precision are asked for."""
         return self.dtype in ("bfloat16", "float16")

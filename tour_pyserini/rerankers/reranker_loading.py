@@ -121,6 +121,8 @@ def load_reranker(
         trust_remote_code=trust_remote_code,
     )
     if hasattr(spec, "predict"):
+        if prompt is not None:
+            raise TourError("a prompt is for the folder or the name of a re-ranker; an object has its own.")
         return CrossEncoderReranker(spec, batch_size=batch_size) if is_cross_encoder(spec) else spec
     if not isinstance(spec, str | os.PathLike):
         raise TourError(f"a re-ranker is a name, a folder or an object with predict, not {type(spec).__name__}.")

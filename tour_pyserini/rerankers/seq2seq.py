@@ -55,7 +55,7 @@ class Seq2SeqReranker(BatchedReranker):
     def __init__(self, folder: Path, options: Options, *, name: str) -> None:
         trusted = options.trust_remote_code
         config = read_config(folder, trust_remote_code=trusted)
-        dtype = chosen_dtype(folder, options.dtype, options.device)
+        dtype = chosen_dtype(folder, options.wanted_dtype, options.device)
         self._model = read_model(
             folder, "AutoModelForSeq2SeqLM", config, device=options.device, dtype=dtype, trust_remote_code=trusted
         )

@@ -23,6 +23,7 @@ from tour_pyserini.support.checkpoints import (
     read_tokenizer,
     usable_length,
 )
+from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("onnx", "torch")
 FILES = "config.json with weights (*.safetensors)"  # of the other kinds of checkpoints too
@@ -37,6 +38,7 @@ def accepts(folder: Path) -> bool:
 def load(folder: Path, options: Options, *, name: str) -> Reranker:
     """Load the re-ranker in a checkpoint folder."""
     config = read_config(folder, trust_remote_code=options.trust_remote_code)
+    _check_architecture(config, options, name)
     if config.num_labels not in (1, 2):
         raise output_count_error(name, config.num_labels)
     tokenizer = read_tokenizer(folder, trust_remote_code=options.trust_remote_code)
@@ -51,6 +53,17 @@ def load(folder: Path, options: Options, *, name: str) -> Reranker:
                 f"{', '.join(FAMILIES)}, or a file."
             )
     return _load_classifier(folder, config, tokenizer, prompt, options, name=name)
+
+
+def _check_architecture(config: Any, options: Options, name: str) -> None:
+    """Refuse an architecture that transformers has no classifier for, such as one that also reads images."""
+    classifiers = import_optional("transformers").MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    if type(config) not in classifiers and not options.trust_remote_code:
+        head = (config.architectures or [config.model_type])[0]
+        raise TourError(
+            f"{name} is a {head}, which transformers does not run as a classifier of pairs of texts; choose another "
+            "re-ranker, or one with modules.json of sentence-transformers."
+        )
 
 
 def carries_pairs(tokenizer: Any) -> bool:
@@ -83,7 +96,7 @@ def _load_classifier(
     if prompt is not None:
         make = partial(PromptTokens, tokenizer, prompt, name=name)
     probe_tokens: PairTokens = make(max_length=longest)
-    dtype = chosen_dtype(folder, options.dtype, options.device)
+    dtype = chosen_dtype(folder, options.wanted_dtype, options.device)
     # Without a padding token, pairs of different lengths cannot share a batch.
     fill = {} if tokenizer.pad_token_id is None else {"input_ids": tokenizer.pad_token_id}
     fill["token_type_ids"] = tokenizer.pad_token_type_id
