@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Check the installation, and show how to install what is missing; or check a model, and show how it would be run.
+"""Check the installation, or how a model would be run.
 
 Libraries are found but not loaded, which takes a moment; --load also loads each of them and starts Java, which takes
 half a minute and finds libraries that are installed but broken.
