@@ -121,7 +121,8 @@ def test_tour_error_is_split_into_problem_and_remedy():
         ("FAISS", "faiss-cpu"),
         ("onnxruntime", "onnxruntime"),
         ("ir-measures", "ir-measures"),
-        ("sentence-transformers", '"tour_pyserini[sentence-transformers]"'),
+        ("sentence-transformers", "sentence-transformers"),
+        ("model2vec", '"tour_pyserini[static]"'),
         ("argcomplete", '"tour_pyserini[completion]"'),
     ],
 )

@@ -28,8 +28,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     assert written.out == ""
     assert "40 documents (0 were encoded before) in " in written.err
     assert "documents per second" in written.err
-    from pyserini.search.faiss import FaissSearcher
-
+    from tour_pyserini import FaissSearcher
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
 
     searcher = FaissSearcher(str(tmp_path / "index"), load_query_encoder(tiny))

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from tiny_models import save_modules, save_static, save_transformer
 
-from tests.tiny_models import save_modules, save_static, save_transformer
 from tour_pyserini import index as index_command
 from tour_pyserini import search as search_command
 from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder

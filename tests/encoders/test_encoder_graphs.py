@@ -5,8 +5,8 @@ import sys
 
 import numpy as np
 import pytest
+from tiny_models import save_modules
 
-from tests.tiny_models import save_modules
 from tour_pyserini.encoders import graph_runner, text_runner
 from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError

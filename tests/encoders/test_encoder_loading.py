@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tiny_models import WORDS, save_modules, save_tokenizer, save_transformer, with_code
 
-from tests.tiny_models import WORDS, save_modules, save_tokenizer, save_transformer, with_code
 from tour_pyserini.data.documents import Document
-from tour_pyserini.encoders import default_encoder
+from tour_pyserini.encoders import default_encoder, pyserini_encoders
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.encoders.document_vectors import encode_documents
 from tour_pyserini.encoders.encoder_loading import encoder_fingerprint, load_document_encoder, load_query_encoder
@@ -268,6 +268,20 @@ def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):
     assert mark.exists()
 
 
+def test_pyserinis_classes_do_not_ask_on_the_terminal(tmp_path, monkeypatch):
+    """A model on the hub whose type only its own code knows; its name is a path that is no folder at first."""
+    mark = tmp_path / "mark"
+    folder = with_code(save_transformer(tmp_path / "bare", "bert"), mark)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "payload"}))
+    monkeypatch.setattr(pyserini_encoders, "_name", lambda spec, options: str(folder))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked on the terminal"))
+    for load in (load_query_encoder, load_document_encoder):
+        with pytest.raises(TourError, match=r"cannot load the encoder .*code"):
+            load("some/model", encoder_class="contriever")
+    assert not mark.exists()
+
+
 def test_a_causal_model_that_does_not_say_its_pooling_is_refused(tmp_path):
     folder = save_transformer(tmp_path / "bare", "qwen3")
     for backend in ("torch", "auto"):
@@ -300,6 +314,8 @@ def test_functions_and_other_encoders_can_be_given():
     assert load_document_encoder(lengths, prefix="x:").encode(["ab"], titles=["T"]).tolist() == [[7, 1]]
     own = load_query_encoder(lengths)
     assert load_query_encoder(own) is own
+    document = load_document_encoder(lengths)
+    assert encode_documents(document, [Document("a", "T", "ab"), Document("b", "", "c")]).tolist() == [[4, 1], [1, 1]]
     with pytest.raises(TourError, match="leave pooling out"):
         load_query_encoder(lengths, pooling="mean")
     with pytest.raises(TourError, match=r"gives \[2\] for 1 texts"):

@@ -75,6 +75,9 @@ def test_an_encoder_that_an_index_names_is_not_trusted(index):
     change(index, encoder="models/gte", encoder_fingerprint="of other files")
     with pytest.raises(TourError, match=r"its files have changed; say --encoder models/gte"):
         encoder_options(index, None)
+    change(index, encoder="models/gte", encoder_fingerprint="models/gte")  # its own path is no proof
+    with pytest.raises(TourError, match=r"its files have changed; say --encoder models/gte"):
+        encoder_options(index, None)
     change(index, encoder="default", encoder_fingerprint="print of default")
     assert encoder_options(index, None)["spec"] == "default"
 

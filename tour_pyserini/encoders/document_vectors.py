@@ -16,7 +16,7 @@ BATCH_SIZE = 64  # documents that an encoder of Pyserini gets at once
 
 
 def encode_documents(
-    encoder: Any, documents: Sequence[Document], *, batch_size: int | None = None, max_length: int | None = MAX_LENGTH
+    encoder: Any, documents: Sequence[Document], *, batch_size: int | None = None, max_length: int | None = None
 ) -> np.ndarray:
     """Encode documents: float32 [n, d], one row for each document, in the given order.
 
@@ -34,7 +34,7 @@ def encode_documents(
         titles = [document.title for document in chosen] if _has_own_title(encoder, chosen[0]) else None
         texts = [document.text if titles else Passage(document.title, document.text) for document in chosen]
         title_argument = {} if titles is None else {"titles": titles}
-        vectors = encoder.encode(texts=texts, max_length=max_length, **title_argument)
+        vectors = encoder.encode(texts=texts, max_length=max_length or MAX_LENGTH, **title_argument)
         for i, vector in zip(batch, _checked(vectors, encoder, chosen), strict=True):
             rows[i] = vector
     return np.stack([row for row in rows if row is not None])
@@ -50,7 +50,7 @@ class PassageVectors:
         docids: Sequence[str],
         texts: Mapping[str, str],
         dimension: int,
-        max_length: int | None = MAX_LENGTH,
+        max_length: int | None = None,
         fields: Sequence[str] = ("title", "text"),
     ) -> None:
         """Start with no vectors.
@@ -60,7 +60,7 @@ class PassageVectors:
             docids: the docid at each position of the index.
             texts: passages by docid; a `Passage` has its title apart, and the encoder gets it as a title.
             dimension: d of the index.
-            max_length: tokens of a passage that are read.
+            max_length: tokens of a passage that are read; None: what the encoder reads by itself.
             fields: the fields that the index was built from: `title`, `text` or both.
         """
         self._encoder, self._docids, self._texts = encoder, docids, texts

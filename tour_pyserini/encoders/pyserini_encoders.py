@@ -64,7 +64,7 @@ def load_pyserini_query_encoder(
     _check(encoder_class, query_encoder_class_map, options)
     name = _name(spec, options)
     try:
-        _hide_progress_bar()
+        _prepare_transformers()
         encoder = init_query_encoder(
             encoder=name,
             encoder_class=encoder_class,
@@ -95,7 +95,7 @@ def load_pyserini_document_encoder(
         raise TourError("Pyserini's document encoders use the tokenizer of the model; do not give another one.")
     name = _name(spec, options)
     try:
-        _hide_progress_bar()
+        _prepare_transformers()
         encoder = init_encoder(
             encoder=name,
             encoder_class=encoder_class,
@@ -127,11 +127,16 @@ def _name(spec: str | os.PathLike[str], options: ModelOptions) -> str:
     return str(spec)
 
 
-def _hide_progress_bar() -> None:
-    """Turn off the progress bar that transformers shows while it loads weights."""
+def _prepare_transformers() -> None:
+    """Let transformers show no progress bar, and refuse code of a model instead of asking on the terminal about it.
+
+    Most of Pyserini's classes do not say whether code may be run; transformers then asks, and waits for an answer.
+    """
+    from transformers import dynamic_module_utils
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # seconds
 
 
 def _loading_error(name: str, error: Exception) -> TourError:

@@ -8,12 +8,13 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
+from tour_pyserini.support.devices import on_device, pyserini_device
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
@@ -53,6 +54,7 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
     """
     from sentence_transformers import SentenceTransformer
 
+    options = replace(options, device=pyserini_device(options.device))
     with _quiet(folder):
         code: dict[str, Any] = {"trust_remote_code": options.trust_remote_code}
         loading: dict[str, Any] = {
@@ -74,9 +76,7 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
             model.to(torch.float32 if options.dtype == "auto" else getattr(torch, options.dtype))
     _override(model, options)
     _limit_length(model)
-    from tour_pyserini.support.devices import on_device, pyserini_device
-
-    return on_device(model.eval().requires_grad_(False), pyserini_device(options.device), name=folder)
+    return on_device(model.eval().requires_grad_(False), options.device, name=folder)
 
 
 def declared(model: Any) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def encoder_options(
         )
     spec = encoder or made.encoder
     found = encoder_fingerprint(spec, encoder_class, trust_remote_code=trust_remote_code)
-    same = made.fingerprint in (found, str(spec))  # older records hold the name of an encoder on the model hub
+    # Older records hold the name of an encoder on the model hub; it proves nothing about the content of a folder.
+    same = made.fingerprint == found or (encoder is not None and made.fingerprint == encoder)
     if not same and encoder is None and made.encoder != DEFAULT:
         raise TourError(
             f"the encoder {made.encoder} is not the one that {index} was built with: its files have changed; "
