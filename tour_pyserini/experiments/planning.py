@@ -85,7 +85,7 @@ def plan_index(experiment: Experiment, setup: Setup, locations: Locations, kind:
         return None
     folder = locations.index_folder(experiment, setup, kind)
     corpus = experiment.collections[setup.collection].corpus
-    flags = _expanded({**_index_flags(experiment, setup, kind), "corpus": corpus}, locations)
+    flags = _expanded({"corpus": corpus, **_index_flags(experiment, setup, kind)}, locations)
     if flags.get("overwrite"):
         raise TourError(
             f"an experiment file may not give --overwrite: remove {folder} yourself, or give --indexes DIR."
