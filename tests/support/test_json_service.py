@@ -22,11 +22,14 @@ def test_a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one():
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("7", 7), (" 7 ", 7), (formatdate(time.time() + 100, usegmt=True), 100), (formatdate(0, usegmt=True), 0),
-     ("soon", None), ("-1", None), ("", None), (None, None)],
-)  # fmt: skip
-def test_retry_after_is_seconds_or_a_date(header, seconds):
-    assert json_service._retry_after(header) == pytest.approx(seconds, abs=30)
+    [("7", 7), (" 7 ", 7), (formatdate(0, usegmt=True), 0), ("soon", None), ("-1", None), ("", None), (None, None)],
+)
+def test_retry_after_is_a_number_of_seconds_or_a_past_date(header, seconds):
+    assert json_service._retry_after(header) == seconds
+
+
+def test_retry_after_is_a_date_to_come():
+    assert json_service._retry_after(formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=30)
 
 
 @pytest.mark.parametrize(
