@@ -9,10 +9,8 @@ import numpy as np
 from tour_pyserini.core.calibration import moments, scale_of_each
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.ledger import Ledger, Score, Vectors
-
-Search = Callable[[Ids, Floats], Hits]
-"""Hits [a, m] for the vectors [a, d] of the queries in rows [a]."""
+from tour_pyserini.core.fusion import Search
+from tour_pyserini.core.ledger import Ledger, Offsets, Score, Vectors
 
 
 class StopReason(StrEnum):
@@ -76,6 +74,7 @@ def optimise(
     search: Search,
     vectors: Vectors,
     score: Score,
+    offsets: Offsets | None = None,
     scale: float | None = None,
     observe: Callable[[Round], None] | None = None,
 ) -> Outcome:
@@ -87,13 +86,15 @@ def optimise(
         search: hits [a, m] for the vectors [a, d] of the rows [a]; m >= depth where the index has as many.
         vectors: vectors [p, d] of the candidates [p].
         score: re-ranker scores [p] of p pairs: rows [p] and candidates [p].
+        offsets: what further first-stage signals add to the similarities of p pairs; `search` counts them in. None:
+            there is one signal.
         scale: the calibrated factor of similarities, where the settings ask for one; None: each query finds its own,
             from its own labels.
         observe: called after each round, for traces and progress.
     """
     rounds = config.rounds
     method = config.new_method(queries)
-    ledger = Ledger(score=score, vectors=vectors if rounds else None)
+    ledger = Ledger(score=score, vectors=vectors if rounds else None, offsets=offsets)
     finds_scale = config.calibrates and scale is None
     scales = np.full(len(queries), scale if config.calibrates and scale is not None else config.similarity_scale)
     query, updates = queries.copy(), np.zeros(len(queries), dtype=np.int64)

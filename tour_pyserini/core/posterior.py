@@ -5,6 +5,7 @@ w ~ N(a q_0, v I), and a free intercept b. The posterior mean of w solves
 
     min_{w, b}  sum_i (s_i - b - w c_i)^2  +  kappa |w - a q_0|^2,        kappa = noise variance / v,
 
+where further first-stage signals add a e_i to each w c_i (`core/fusion.py`). It is
 in closed form in the span of the labelled candidates: w = a q_0 + C^T alpha / kappa, a system as large as there are
 labels.
 """
@@ -33,7 +34,14 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    start: Floats, vectors: Floats, labels: Floats, mask: Flags, *, slope: Floats | float, anchor: float
+    start: Floats,
+    vectors: Floats,
+    labels: Floats,
+    mask: Flags,
+    *,
+    slope: Floats | float,
+    anchor: float,
+    offsets: Floats | float = 0.0,
 ) -> Posterior:
     """The anchored queries, for n queries at once.
 
@@ -46,12 +54,14 @@ def posterior(
             nothing of the encoder.
         anchor: kappa in units of the candidates' mean squared distance from their centre, so that it means the same
             for any encoder. Infinity keeps the query where it is.
+        offsets: [n, m], or one number for all, what further signals add to the similarities: part of the prior mean.
     """
     slopes = np.broadcast_to(np.asarray(slope, dtype=np.float64), len(start))[:, None]
     count = mask.sum(axis=1)
     there = mask.astype(np.float64)
     vectors = np.where(mask[..., None], vectors, 0).astype(np.float64)
-    residuals = np.where(mask, np.where(mask, labels, 0) - slopes * np.einsum("nmd,nd->nm", vectors, start), 0)
+    prior = slopes * (np.einsum("nmd,nd->nm", vectors, start) + offsets)
+    residuals = np.where(mask, np.where(mask, labels, 0) - prior, 0)
     kappa = stiffness(vectors, mask, anchor)
     gram = np.einsum("nid,njd->nij", vectors, vectors) / kappa[:, None, None]
     # In units of the noise: (C C^T / kappa + I) x = r. Absent candidates have rows of the identity and stay apart.

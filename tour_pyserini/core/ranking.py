@@ -55,10 +55,12 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
     A labelled document has lambda s + (1 - lambda) (b_0 + a c q_0): its label, and its similarity to the first query.
     An unlabelled document has the label that the optimised query predicts, b + a c q.
     """
-    known, labels, vectors = outcome.ledger.labelled(row)
+    known, labels, vectors, offsets = outcome.ledger.labelled(row)
     if vectors is None or not len(known):
         return Ranking(ids[:hits], scaled[:hits])
-    first, now = (outcome.scale[row] * (vectors @ query)[None] for query in (outcome.start[row], outcome.queries[row]))
+    first, now = (
+        outcome.scale[row] * (vectors @ query + offsets)[None] for query in (outcome.start[row], outcome.queries[row])
+    )
     mask = np.ones(first.shape, dtype=bool)
     rest = ~np.isin(ids, known)
     expected = np.concatenate(
@@ -72,9 +74,9 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
 
 
 def _labelled(outcome: Outcome, row: int, ids: Ids, scaled: Floats, config: TourConfig) -> Ranking:
-    known, labels, vectors = outcome.ledger.labelled(row)
+    known, labels, vectors, offsets = outcome.ledger.labelled(row)
     if vectors is not None:
-        similarity = outcome.scale[row] * (vectors @ outcome.queries[row]).astype(np.float64)
+        similarity = outcome.scale[row] * (vectors @ outcome.queries[row] + offsets).astype(np.float64)
     else:
         # No query was ever updated: the labelled candidates are the head of the only retrieval.
         similarity = scaled[: len(known)]

@@ -73,7 +73,7 @@ class Anchored(Method):
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
-        similarities = candidates.scales * np.einsum("nkd,nd->nk", candidates.vectors, solved)
+        similarities = candidates.similarities_to(solved)
         self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
         self._spread[rows] = np.where(worse, fit.prior_spreads, fit.spreads)
@@ -88,6 +88,7 @@ class Anchored(Method):
             candidates.mask,
             slope=candidates.scales[:, 0],
             anchor=self.settings.anchor,
+            offsets=candidates.offsets,
         )
 
 

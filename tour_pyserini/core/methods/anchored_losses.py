@@ -57,7 +57,7 @@ class AnchoredLoss(Anchored):
             return fit
         vectors = np.where(mask[..., None], candidates.vectors, 0).astype(np.float64)
         labels = np.where(mask, candidates.labels, -np.inf) / tau
-        first = np.where(mask, candidates.scales * np.einsum("nmd,nd->nm", vectors, start) / tau, -np.inf)
+        first = np.where(mask, candidates.similarities_to(start.astype(np.float64)) / tau, -np.inf)
         gram = np.einsum("nid,njd->nij", vectors, vectors) / tau
         hold = stiffness(vectors, mask, self.settings.anchor) / (np.maximum(mask.sum(axis=1), 1) * tau)
         beta = self._solved(labels, first, gram, hold, mask)

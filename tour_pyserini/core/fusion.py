@@ -1,0 +1,112 @@
+"""Several first-stage signals as one retrieval.
+
+The similarity of a passage to a query becomes q c + e: the inner product, which follows the query's updates, and an
+offset, which is what further signals (BM25, a second encoder) say of the passage and stays as it is. An offset is in
+the units of similarities:
+
+    e = sum_j (sd_0 / sd_j) (x_j - mean_j)
+
+where x_j is the signal's own score of the passage, and mean and standard deviation (sd_0: of the inner products q_0 c)
+are those among the first candidates of all signals. So a signal may have any unit and any zero.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.ledger import Vectors
+
+Search = Callable[[Ids, Floats], Hits]
+"""Hits [a, m] for the vectors [a, d] of the queries in rows [a]."""
+
+POOL = 100
+"""How many first candidates of each signal are the sample on which scores are standardised."""
+
+
+class Fusion:
+    """Retrieves with the index and further signals together, for the n queries of a batch.
+
+    A query's hits depend on its own vector and its own signals alone.
+    """
+
+    def __init__(self, search: Search, vectors: Vectors, found: Sequence[Hits]) -> None:
+        """Begin with what the further signals found.
+
+        Args:
+            search: the retrieval of the index.
+            vectors: vectors [p, d] of the documents [p].
+            found: for each further signal, its documents [n, m] and their scores, best first; a document that a
+                signal did not find counts as its last one.
+        """
+        self._search, self._vectors = search, vectors
+        self._signals = [[_Signal(*row) for row in zip(*hits, strict=True)] for hits in found]
+        self._offsets: dict[int, Callable[[Ids], Floats]] = {}
+
+    def search(self, rows: Ids, queries: Floats) -> Hits:
+        """The best of what the index and the signals find, [a, m]: as many hits as the index finds by itself."""
+        hits = self._search(rows, queries)
+        fused = [self._row(*each) for each in zip(rows.tolist(), queries, *hits, strict=True)]
+        return Hits(np.stack([ids for ids, _ in fused]), np.stack([similarities for _, similarities in fused]))
+
+    def offsets(self, rows: Ids, ids: Ids) -> Floats:
+        """The offsets e [p] of p pairs: query rows [p], which have been searched, and documents [p]."""
+        result = np.empty(len(ids))
+        for row in np.unique(rows).tolist():
+            of_row = rows == row
+            result[of_row] = self._offsets[row](ids[of_row])
+        return result
+
+    def _row(self, row: int, query: Floats, ids: Ids, similarities: Floats) -> tuple[Ids, Floats]:
+        width, found = len(ids), ids >= 0
+        ids, similarities = ids[found], similarities[found].astype(np.float64)
+        proposed = np.unique(np.concatenate([signal[row].ids for signal in self._signals]))
+        proposed = proposed[~np.isin(proposed, ids)]
+        if len(proposed):
+            more = (self._vectors(proposed) @ query).astype(np.float64)
+            ids, similarities = np.concatenate([ids, proposed]), np.concatenate([similarities, more])
+        if row not in self._offsets:  # the first retrieval: similarities to q_0
+            self._offsets[row] = self._standardised(row, ids, similarities)
+        fused = similarities + self._offsets[row](ids)
+        # The order does not depend on which signal proposed a document: equal scores stand in the order of the index.
+        best = np.lexsort((ids, -fused))[:width]
+        left = width - len(best)
+        return np.pad(ids[best], (0, left), constant_values=-1), np.pad(
+            fused[best], (0, left), constant_values=-np.inf
+        )
+
+    def _standardised(self, row: int, ids: Ids, similarities: Floats) -> Callable[[Ids], Floats]:
+        """The offsets of a query's documents, as a function."""
+        signals = [signal[row] for signal in self._signals]
+        first = ids[np.lexsort((ids, -similarities))[:POOL]]
+        sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
+        unit = similarities[sample].std() if sample.any() else 0.0
+        terms = []
+        for signal in signals:
+            scores = signal.scores_of(ids[sample])
+            spread = scores.std() if len(scores) else 0.0
+            # A signal that says the same of all candidates says nothing.
+            factor = unit / spread if spread > 1e-9 * np.abs(scores).max(initial=0) else 0.0
+            terms.append((signal, factor, scores.mean() if len(scores) else 0.0))
+        return lambda some: sum(
+            (factor * (signal.scores_of(some) - mean) for signal, factor, mean in terms), start=np.zeros(len(some))
+        )
+
+
+class _Signal:
+    """What one signal found for one query."""
+
+    def __init__(self, ids: Ids, scores: Floats) -> None:
+        found = ids >= 0
+        self.ids = ids[found]
+        scores = scores[found].astype(np.float64)
+        self._order = np.argsort(self.ids, kind="stable")
+        self._sorted, self._scores = self.ids[self._order], scores[self._order]
+        self._last = scores.min(initial=np.inf) if len(scores) else 0.0
+
+    def scores_of(self, ids: Ids) -> Floats:
+        """The scores [m] of documents [m]; the lowest for those that were not found."""
+        if not len(self._sorted):
+            return np.zeros(len(ids))
+        at = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == ids, self._scores[at], self._last)
