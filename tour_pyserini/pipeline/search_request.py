@@ -22,7 +22,7 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
-    *("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
+    *("vectors", "sparse", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
     "encoder_backend",
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
@@ -40,6 +40,8 @@ class SearchRequest(Request):
         topics: a file of topics, a Pyserini name, or `demo`.
         index: a folder of an index, or the name of a prebuilt one.
         corpus: the passages: a BEIR file, a Lucene index or a prebuilt name.
+        sparse: a further signal that finds candidates: an index with BM25, or a function
+            `(queries, k) -> docids, scores`.
         reranker: a cross-encoder's name, folder or object, or `default`.
         config: the method and its settings.
     """
@@ -60,6 +62,13 @@ class SearchRequest(Request):
     vectors: str | None = option(
         None,
         "exact vectors for a compressed index: an encoded corpus, NAME:... of a registered source, or `encode`",
+        group=_INPUT,
+        metavar="DIR",
+    )
+    sparse: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
+        None,
+        "find candidates by BM25 too: an index made with --bm25, a Lucene index folder or a prebuilt name; every method "
+        "then searches with both, and `dense` is hybrid search",
         group=_INPUT,
         metavar="DIR",
     )

@@ -40,6 +40,12 @@ def write_bm25(passages: Iterable[str], folder: Path) -> None:
     (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
+def check_bm25() -> None:
+    """Refuse to go on where the packages of the extra `bm25` are missing: before a corpus is encoded, not after."""
+    import_optional("bm25s", extra="bm25")
+    import_optional("Stemmer", extra="bm25")
+
+
 def has_bm25(index: Path) -> bool:
     """Whether an index folder holds a BM25 index."""
     return (index / FOLDER / _RECORD).is_file()

@@ -11,7 +11,7 @@ from tour_pyserini.core.candidates import Hits
 from tour_pyserini.data.lucene_texts import open_lucene
 from tour_pyserini.data.texts import is_lucene_index
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25_index import Bm25Index, has_bm25
+from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, has_bm25
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
@@ -55,6 +55,13 @@ def open_signal(spec: Any) -> Signal:
         )
     check_signal(os.fspath(spec))
     return Bm25Index.open(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)))
+
+
+def signal_files(spec: Any) -> str | None:
+    """What identifies a signal in the record of a run: a folder or a prebuilt name; None for a function."""
+    if not isinstance(spec, str | os.PathLike):
+        return None
+    return str(Path(spec) / FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
 
 
 class LuceneSignal:
