@@ -58,13 +58,13 @@ class Fusion:
         return result
 
     def _row(self, row: int, query: Floats, ids: Ids, similarities: Floats) -> tuple[Ids, Floats]:
-        width, found = len(ids), ids >= 0
-        ids, similarities = ids[found], similarities[found].astype(np.float64)
-        proposed = np.unique(np.concatenate([signal[row].ids for signal in self._signals]))
-        proposed = proposed[~np.isin(proposed, ids)]
+        width, proposed = len(ids), np.unique(np.concatenate([signal[row].ids for signal in self._signals]))
+        others = (ids >= 0) & ~np.isin(ids, proposed)
+        ids, similarities = np.concatenate([ids[others], proposed]), similarities[others].astype(np.float64)
         if len(proposed):
-            more = (self._vectors(proposed) @ query).astype(np.float64)
-            ids, similarities = np.concatenate([ids, proposed]), np.concatenate([similarities, more])
+            # Row by row: a sum must not be rounded differently where more documents are asked for.
+            products = self._vectors(proposed).astype(np.float64) * query.astype(np.float64)
+            similarities = np.concatenate([similarities, products.sum(axis=1)])
         if row not in self._offsets:  # the first retrieval: similarities to q_0
             self._offsets[row] = self._standardised(row, ids, similarities)
         fused = similarities + self._offsets[row](ids)

@@ -77,7 +77,7 @@ class Bm25Index:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
             docids = [line.rstrip() for line in (index / "docid").read_text(encoding="utf-8").split("\n") if line]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise TourError(f"{folder} cannot be read as a BM25 index ({error}); build it again.") from error
         if record.get("settings") != _SETTINGS:
             raise TourError(f"{folder} was made by another version, with other settings; build it again.")

@@ -1,0 +1,143 @@
+"""Several signals as one retrieval: by hand, against a brute-force sum, and what must not change it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_corpus import MemoryCorpus
+
+from tour_pyserini.core.candidates import Hits
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.fusion import Fusion
+from tour_pyserini.core.loop import optimise
+from tour_pyserini.core.ranking import rank
+
+
+def found(scores, count):
+    """The `count` best documents of a signal with scores [n, m] for all documents."""
+    ids = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    return Hits(ids, np.take_along_axis(scores, ids, axis=1))
+
+
+def world(seed, *, documents=40, queries=3, d=6):
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(documents, d))
+    return vectors, random.normal(size=(queries, d)), random.normal(size=(queries, documents))
+
+
+def fused(vectors, queries, signals, *, hits):
+    corpus = MemoryCorpus(vectors, np.zeros((len(queries), len(vectors))), hits)
+    return Fusion(corpus.search, corpus.vectors, signals)
+
+
+def test_by_hand():
+    # Similarities 3, 2, 1, 0 have the variance 1.25.
+    vectors, query = np.array([[3.0], [2.0], [1.0], [0.0]]), np.ones((1, 1))
+    signal = Hits(np.array([[3, 2, -1]]), np.array([[40.0, 20.0, -np.inf]]))
+    fusion = fused(vectors, query, [signal], hits=4)
+    hits = fusion.search(np.array([0]), query)
+    # A document that was not found counts as the last one: scores 20, 20, 20, 40 have the mean 25 and the variance 75.
+    unit = np.sqrt(1.25 / 75)
+    assert hits.ids.tolist() == [[0, 3, 1, 2]]
+    assert hits.similarities[0] == pytest.approx([3 - 5 * unit, 15 * unit, 2 - 5 * unit, 1 - 5 * unit])
+    assert fusion.offsets(np.zeros(4, dtype=int), np.arange(4)) == pytest.approx(np.array([-5, -5, -5, 15]) * unit)
+
+
+@given(seed=st.integers(0, 10**6), hits=st.integers(1, 40), found_by_signal=st.integers(1, 40))
+@settings(deadline=None, max_examples=40)
+def test_the_list_is_that_of_a_sum_over_all_documents(seed, hits, found_by_signal):
+    vectors, queries, scores = world(seed)
+    signal = found(scores, found_by_signal)
+    got = fused(vectors, queries, [signal], hits=hits).search(np.arange(3), queries)
+    fusion = fused(vectors, queries, [signal], hits=40)
+    everything = fusion.search(np.arange(3), queries)
+    for row in range(3):
+        offsets = fusion.offsets(np.full(40, row), np.arange(40))
+        assert np.argsort(-(vectors @ queries[row] + offsets), kind="stable").tolist() == everything.ids[row].tolist()
+    # With at least as many hits as the sample has, a shorter list is the beginning of the longer one.
+    if hits == 40:
+        assert (got.ids == everything.ids).all()
+    assert got.ids.shape == (3, hits)
+
+
+def test_a_shorter_list_is_the_beginning_of_a_longer_one():
+    vectors, queries, scores = world(5, documents=400)
+    signal = found(scores, 150)
+    long = fused(vectors, queries, [signal], hits=300).search(np.arange(3), queries)
+    short = fused(vectors, queries, [signal], hits=120).search(np.arange(3), queries)
+    assert (short.ids == long.ids[:, :120]).all()
+    assert (short.similarities == long.similarities[:, :120]).all()
+
+
+@given(seed=st.integers(0, 10**6), factor=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
+@settings(deadline=None, max_examples=40)
+def test_a_signal_may_have_any_unit_and_any_zero(seed, factor, shift):
+    vectors, queries, scores = world(seed)
+    plain = fused(vectors, queries, [found(scores, 20)], hits=40).search(np.arange(3), queries)
+    other = fused(vectors, queries, [found(factor * scores + shift, 20)], hits=40).search(np.arange(3), queries)
+    assert (plain.ids == other.ids).all()
+    assert plain.similarities == pytest.approx(other.similarities, rel=1e-6, abs=1e-6)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(deadline=None, max_examples=20)
+def test_numbering_the_documents_otherwise_changes_nothing(seed):
+    vectors, queries, scores = world(seed)
+    order = np.random.default_rng(seed).permutation(40)
+    plain = fused(vectors, queries, [found(scores, 20)], hits=40).search(np.arange(3), queries)
+    other = fused(vectors[order], queries, [found(scores[:, order], 20)], hits=40).search(np.arange(3), queries)
+    assert (plain.ids == order[other.ids]).all()
+
+
+def test_a_query_depends_on_its_own_signals_alone():
+    vectors, queries, scores = world(2)
+    signal = found(scores, 20)
+    together = fused(vectors, queries, [signal], hits=30).search(np.arange(3), queries)
+    fusion = fused(vectors, queries, [signal], hits=30)
+    for row in (2, 0, 1):
+        alone = fusion.search(np.array([row]), queries[[row]])
+        assert (alone.ids[0] == together.ids[row]).all()
+        assert alone.similarities[0] == pytest.approx(together.similarities[row], rel=1e-12)
+
+
+@pytest.mark.parametrize("scores", [[], [7.0] * 40])
+def test_a_signal_without_anything_to_say_leaves_the_index_in_its_order(scores):
+    vectors, queries, _ = world(3)
+    signal = Hits(*(np.tile(np.array(row), (3, 1)) for row in (range(len(scores)), scores)))
+    signal = Hits(signal.ids.astype(np.int64).reshape(3, -1), signal.similarities.reshape(3, -1))
+    got = fused(vectors, queries, [signal], hits=40).search(np.arange(3), queries)
+    plain = MemoryCorpus(vectors, np.zeros((3, 40)), 40).search(np.arange(3), queries)
+    assert (got.ids == plain.ids).all()
+    assert got.similarities == pytest.approx(plain.similarities)
+
+
+def test_two_signals_add_up_and_their_order_does_not_matter():
+    vectors, queries, scores = world(4)
+    other = np.random.default_rng(9).normal(size=scores.shape)
+    signals = [found(scores, 20), found(other, 30)]
+    one, two = (
+        fused(vectors, queries, order, hits=40).search(np.arange(3), queries) for order in (signals, signals[::-1])
+    )
+    assert (one.ids == two.ids).all()
+    assert one.similarities == pytest.approx(two.similarities)
+
+
+@pytest.mark.parametrize("method", ["anchored", "rerank", "hard", "anchored-soft", "refit"])
+def test_what_only_a_signal_finds_is_labelled_and_ranked(method):
+    """The best document is the last of the index and the first of the signal."""
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(200, 8)) + np.eye(8)[0] * np.linspace(9, 0, 200)[:, None]
+    query = np.eye(8)[:1] * 3
+    scores = np.where(np.arange(200) == 199, 9.0, random.normal(size=200) - 8)[None]
+    words = np.where(np.arange(200) == 199, 50.0, random.random(200))[None]
+    corpus = MemoryCorpus(vectors, scores, 120)
+    fusion = Fusion(corpus.search, corpus.vectors, [found(words, 100)])
+    config = TourConfig(method)
+    outcome = optimise(
+        query, config, search=fusion.search, vectors=corpus.vectors, score=corpus.score, offsets=fusion.offsets
+    )
+    assert (0, 199) in corpus.scored
+    assert rank(outcome, 0, config, hits=10).ids[0] == 199
+    without = MemoryCorpus(vectors, scores, 120)
+    without.run(query, config)
+    assert (0, 199) not in without.scored
