@@ -36,11 +36,21 @@ def test_by_hand():
     signal = Hits(np.array([[3, 2, -1]]), np.array([[40.0, 20.0, -np.inf]]))
     fusion = fused(vectors, query, [signal], hits=4)
     hits = fusion.search(np.array([0]), query)
-    # A document that was not found counts as the last one: scores 20, 20, 20, 40 have the mean 25 and the variance 75.
-    unit = np.sqrt(1.25 / 75)
-    assert hits.ids.tolist() == [[0, 3, 1, 2]]
-    assert hits.similarities[0] == pytest.approx([3 - 5 * unit, 15 * unit, 2 - 5 * unit, 1 - 5 * unit])
-    assert fusion.offsets(np.zeros(4, dtype=int), np.arange(4)) == pytest.approx(np.array([-5, -5, -5, 15]) * unit)
+    # Two of three documents were found, so the others count as 0: scores 0, 0, 20, 40, mean 15, variance 275.
+    unit = np.sqrt(1.25 / 275)
+    assert hits.ids.tolist() == [[0, 3, 2, 1]]
+    expected = [3 - 15 * unit, 25 * unit, 1 + 5 * unit, 2 - 15 * unit]
+    assert hits.similarities[0] == pytest.approx(expected)
+    assert fusion.offsets(np.zeros(4, dtype=int), np.arange(4)) == pytest.approx(np.array([-15, -15, 5, 25]) * unit)
+
+
+def test_documents_below_a_full_list_count_as_its_last_one():
+    vectors, query = np.array([[3.0], [2.0], [1.0], [0.0]]), np.ones((1, 1))
+    fusion = fused(vectors, query, [Hits(np.array([[3, 2]]), np.array([[40.0, 20.0]]))], hits=4)
+    fusion.search(np.array([0]), query)
+    # Scores 20, 20, 20, 40: mean 25, variance 75.
+    offsets = fusion.offsets(np.zeros(4, dtype=int), np.arange(4))
+    assert offsets == pytest.approx(np.array([-5, -5, -5, 15]) * np.sqrt(1.25 / 75))
 
 
 @given(seed=st.integers(0, 10**6), hits=st.integers(1, 40), found_by_signal=st.integers(1, 40))

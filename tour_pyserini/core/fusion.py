@@ -36,8 +36,8 @@ class Fusion:
         Args:
             search: the retrieval of the index.
             vectors: vectors [p, d] of the documents [p].
-            found: for each further signal, its documents [n, m] and their scores, best first; a document that a
-                signal did not find counts as its last one.
+            found: for each further signal, its documents [n, m] and their scores, best first. A document that is not
+                among them counts as the last one or, where a signal found fewer than m, as 0: no word in common.
         """
         self._search, self._vectors = search, vectors
         self._signals = [[_Signal(*row) for row in zip(*hits, strict=True)] for hits in found]
@@ -68,8 +68,7 @@ class Fusion:
         if row not in self._offsets:  # the first retrieval: similarities to q_0
             self._offsets[row] = self._standardised(row, ids, similarities)
         fused = similarities + self._offsets[row](ids)
-        # The order does not depend on which signal proposed a document: equal scores stand in the order of the index.
-        best = np.lexsort((ids, -fused))[:width]
+        best = np.argsort(-fused, kind="stable")[:width]
         left = width - len(best)
         return np.pad(ids[best], (0, left), constant_values=-1), np.pad(
             fused[best], (0, left), constant_values=-np.inf
@@ -78,7 +77,7 @@ class Fusion:
     def _standardised(self, row: int, ids: Ids, similarities: Floats) -> Callable[[Ids], Floats]:
         """The offsets of a query's documents, as a function."""
         signals = [signal[row] for signal in self._signals]
-        first = ids[np.lexsort((ids, -similarities))[:POOL]]
+        first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
         sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
         unit = similarities[sample].std() if sample.any() else 0.0
         terms = []
@@ -102,11 +101,11 @@ class _Signal:
         scores = scores[found].astype(np.float64)
         self._order = np.argsort(self.ids, kind="stable")
         self._sorted, self._scores = self.ids[self._order], scores[self._order]
-        self._last = scores.min(initial=np.inf) if len(scores) else 0.0
+        self._others = scores.min() if found.all() and len(scores) else min(0.0, scores.min(initial=0.0))
 
     def scores_of(self, ids: Ids) -> Floats:
-        """The scores [m] of documents [m]; the lowest for those that were not found."""
+        """The scores [m] of documents [m], found or not."""
         if not len(self._sorted):
             return np.zeros(len(ids))
         at = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
-        return np.where(self._sorted[at] == ids, self._scores[at], self._last)
+        return np.where(self._sorted[at] == ids, self._scores[at], self._others)

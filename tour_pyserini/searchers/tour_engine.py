@@ -246,23 +246,13 @@ class TourEngine:
         with self.costs.stage("search"):
             if not (own >= 0).any():
                 return self._index.search(vectors, k, threads=threads)
-            hits = self._index.search(vectors, k + 1, threads=threads)
-            # A stable sort on "is the query's own document" moves it to the end, where the extra column is cut off.
-            order = np.argsort(hits.ids == own[:, None], axis=1, kind="stable")
-            ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
-            similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
-            is_own = ids == own[:, None]
-            return Hits(np.where(is_own, -1, ids), np.where(is_own, -np.inf, similarities))
+            return _without(own, self._index.search(vectors, k + 1, threads=threads), k)
 
     def _found(self, texts: list[str], own: Ids) -> list[Hits]:
         """What each signal finds for the queries, without each query's own document, if it has one."""
         with self.costs.stage("search"):
-            found = [found_by(signal, texts, SIGNAL_HITS, self._positions) for signal in self._signals]
-        is_own = [hits.ids == np.where(own >= 0, own, -2)[:, None] for hits in found]
-        return [
-            Hits(np.where(own_, -1, hits.ids), np.where(own_, -np.inf, hits.similarities))
-            for own_, hits in zip(is_own, found, strict=True)
-        ]
+            found = [found_by(signal, texts, SIGNAL_HITS + 1, self._positions) for signal in self._signals]
+            return [_without(own, hits, SIGNAL_HITS) for hits in found]
 
     def _fetch(self, ids: Ids) -> Floats:
         assert self._vectors is not None
@@ -306,6 +296,16 @@ class TourEngine:
 
     def _docid(self, id_: int) -> str:
         return self.searcher.docids[id_]
+
+
+def _without(own: Ids, hits: Hits, k: int) -> Hits:
+    """The first k of the hits [n, k + 1] that are not the query's own document; `own` [n] is -1 where it has none."""
+    # A stable sort on "is the query's own document" moves it to the end, where the extra column is cut off.
+    order = np.argsort((hits.ids == own[:, None]) & (own[:, None] >= 0), axis=1, kind="stable")
+    ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
+    similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
+    is_own = ids == own[:, None]
+    return Hits(np.where(is_own, -1, ids), np.where(is_own, -np.inf, similarities))
 
 
 def _finite(vectors: Floats, q_ids: list[str]) -> Floats:
