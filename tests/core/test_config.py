@@ -87,7 +87,7 @@ OWN = {
 }
 SHARED = {
     *("depth", "iterations", "budget", "score_weight", "early_stopping", "similarity_scale"),
-    *("calibrate", "final_list", "aggregation"),
+    *("calibrate", "final_list", "aggregation", "signal_weight", "belief"),
 }
 
 

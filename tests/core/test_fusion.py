@@ -27,7 +27,7 @@ def world(seed, *, documents=40, queries=3, d=6):
 
 def fused(vectors, queries, signals, *, hits):
     corpus = MemoryCorpus(vectors, np.zeros((len(queries), len(vectors))), hits)
-    return Fusion(corpus.search, corpus.vectors, signals)
+    return Fusion(corpus.search, corpus.vectors, signals, weight=1.0)
 
 
 def test_by_hand():
@@ -141,11 +141,9 @@ def test_what_only_a_signal_finds_is_labelled_and_ranked(method):
     scores = np.where(np.arange(200) == 199, 9.0, random.normal(size=200) - 8)[None]
     words = np.where(np.arange(200) == 199, 50.0, random.random(200))[None]
     corpus = MemoryCorpus(vectors, scores, 120)
-    fusion = Fusion(corpus.search, corpus.vectors, [found(words, 100)])
     config = TourConfig(method)
-    outcome = optimise(
-        query, config, search=fusion.search, vectors=corpus.vectors, score=corpus.score, offsets=fusion.offsets
-    )
+    calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+    outcome = optimise(query, config, **calls, signals=[found(words, 100)])
     assert (0, 199) in corpus.scored
     assert rank(outcome, 0, config, hits=10).ids[0] == 199
     without = MemoryCorpus(vectors, scores, 120)

@@ -4,10 +4,11 @@ The similarity of a passage to a query becomes q c + e: the inner product, which
 offset, which is what further signals (BM25, a second encoder) say of the passage and stays as it is. An offset is in
 the units of similarities:
 
-    e = sum_j (sd_0 / sd_j) (x_j - mean_j)
+    e = w sum_j (sd_0 / sd_j) (x_j - mean_j)
 
-where x_j is the signal's own score of the passage, and mean and standard deviation (sd_0: of the inner products q_0 c)
-are those among the first candidates of all signals. So a signal may have any unit and any zero.
+where x_j is the signal's own score of the passage, w the weight of each further signal against the index's 1, and mean
+and standard deviation (sd_0: of the inner products q_0 c) are those among the first candidates of all signals. So a
+signal may have any unit and any zero.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ class Fusion:
     A query's hits depend on its own vector and its own signals alone.
     """
 
-    def __init__(self, search: Search, vectors: Vectors, found: Sequence[Hits]) -> None:
+    def __init__(self, search: Search, vectors: Vectors, found: Sequence[Hits], *, weight: float) -> None:
         """Begin with what the further signals found.
 
         Args:
@@ -38,10 +39,13 @@ class Fusion:
             vectors: vectors [p, d] of the documents [p].
             found: for each further signal, its documents [n, m] and their scores, best first. A document that is not
                 among them counts as the last one or, where a signal found fewer than m, as 0: no word in common.
+            weight: w, of each further signal.
         """
         self._search, self._vectors = search, vectors
         self._signals = [[_Signal(*row) for row in zip(*hits, strict=True)] for hits in found]
+        self._weight = weight
         self._offsets: dict[int, Callable[[Ids], Floats]] = {}
+        self._units: dict[int, float] = {}
 
     def search(self, rows: Ids, queries: Floats) -> Hits:
         """The best of what the index and the signals find, [a, m]: as many hits as the index finds by itself."""
@@ -57,6 +61,10 @@ class Fusion:
             result[of_row] = self._offsets[row](ids[of_row])
         return result
 
+    def unit(self, row: int) -> float:
+        """The spread sd_0 of the first similarities of a query that has been searched."""
+        return self._units[row]
+
     def _row(self, row: int, query: Floats, ids: Ids, similarities: Floats) -> tuple[Ids, Floats]:
         width, proposed = len(ids), np.unique(np.concatenate([signal[row].ids for signal in self._signals]))
         others = (ids >= 0) & ~np.isin(ids, proposed)
@@ -70,22 +78,21 @@ class Fusion:
         fused = similarities + self._offsets[row](ids)
         best = np.argsort(-fused, kind="stable")[:width]
         left = width - len(best)
-        return np.pad(ids[best], (0, left), constant_values=-1), np.pad(
-            fused[best], (0, left), constant_values=-np.inf
-        )
+        return np.pad(ids[best], (0, left), constant_values=-1), np.pad(fused[best], (0, left), constant_values=-np.inf)
 
     def _standardised(self, row: int, ids: Ids, similarities: Floats) -> Callable[[Ids], Floats]:
         """The offsets of a query's documents, as a function."""
         signals = [signal[row] for signal in self._signals]
         first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
         sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
-        unit = similarities[sample].std() if sample.any() else 0.0
+        unit = float(similarities[sample].std()) if sample.any() else 0.0
+        self._units[row] = unit
         terms = []
         for signal in signals:
             scores = signal.scores_of(ids[sample])
             spread = scores.std() if len(scores) else 0.0
             # A signal that says the same of all candidates says nothing.
-            factor = unit / spread if spread > 1e-9 * np.abs(scores).max(initial=0) else 0.0
+            factor = self._weight * unit / spread if spread > 1e-9 * np.abs(scores).max(initial=0) else 0.0
             terms.append((signal, factor, scores.mean() if len(scores) else 0.0))
         return lambda some: sum(
             (factor * (signal.scores_of(some) - mean) for signal, factor, mean in terms), start=np.zeros(len(some))

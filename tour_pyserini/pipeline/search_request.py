@@ -22,7 +22,17 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
-    *("vectors", "sparse", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
+    *(
+        "vectors",
+        "sparse",
+        "ef_search",
+        "remove_query",
+        "encoder_class",
+        "pooling",
+        "l2_norm",
+        "query_prefix",
+        "max_length",
+    ),
     "encoder_backend",
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")

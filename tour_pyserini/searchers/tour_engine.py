@@ -9,7 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.fusion import POOL, Fusion, Search
+from tour_pyserini.core.fusion import POOL
 from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.core.loop import Outcome, Round, optimise
 from tour_pyserini.core.ranking import Ranking, rank
@@ -210,19 +210,14 @@ class TourEngine:
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
         positions = self._positions if self._remove_query else {}
         own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
-        search: Search = lambda rows, vectors: self._search(  # noqa: E731
-            _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
-        )
-        offsets = None
-        if self._signals and texts:
-            fusion = Fusion(search, self._fetch, self._found(texts, own))
-            search, offsets = fusion.search, fusion.offsets
         outcome = optimise(
             encoded,
             config,
-            search=search,
+            search=lambda rows, vectors: self._search(
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
+            ),
+            signals=self._found(texts, own) if texts else (),
             vectors=self._fetch,
-            offsets=offsets,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
             scale=self._scale,
             observe=(lambda round_: self._observe(round_, q_ids)) if self._observe else None,  # type: ignore[misc]
