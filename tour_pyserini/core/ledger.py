@@ -40,7 +40,7 @@ class Ledger:
     """
 
     def __init__(self, *, score: Score, vectors: Vectors | None, offsets: Offsets | None = None) -> None:
-        """Start an empty ledger; `vectors` is None when no query is ever updated, `offsets` where there is one signal."""
+        """Start an empty ledger; `vectors` is None when no query is ever updated, `offsets` with one signal."""
         self.bought = self.requested = 0
         self._score, self._vectors, self._offsets_of = score, vectors, offsets
         self._entries: dict[tuple[int, int], int] = {}  # (row, id) to its position in the arrays below

@@ -77,8 +77,8 @@ class SearchRequest(Request):
     )
     sparse: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
         None,
-        "find candidates by BM25 too: an index made with --bm25, a Lucene index folder or a prebuilt name; every method "
-        "then searches with both, and `dense` is hybrid search",
+        "find candidates by BM25 too: an index made with --bm25, a Lucene index folder or a prebuilt name; every "
+        "method then searches with both, and `dense` is hybrid search",
         group=_INPUT,
         metavar="DIR",
     )
