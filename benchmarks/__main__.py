@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.benchmark_report import Report, check_document, draw_picture, fill_document
+from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.growth import measure_growth
 from benchmarks.labelling_speed import measure_labelling
-from benchmarks.measuring import describe_machine
 from benchmarks.quality import measure_int8, measure_tour
-from benchmarks.report import Report, check_document, draw_picture, fill_document
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
-from benchmarks.setup import BenchmarkSetup
+from benchmarks.timings import describe_machine
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import positive
 from tour_pyserini.cli.parser import Help

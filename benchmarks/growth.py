@@ -6,10 +6,10 @@ import json
 from typing import NamedTuple
 
 from benchmarks import growth_point
-from benchmarks.measuring import run_module
-from benchmarks.report import Lines, Report
-from benchmarks.setup import BenchmarkSetup
+from benchmarks.benchmark_report import Lines, Report
+from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.synthetic_data import index_folder
+from benchmarks.timings import run_module
 from tour_pyserini.evaluation.tables import Table
 
 MIB = 2**20

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.measuring import peak_memory
 from benchmarks.synthetic_data import ChecksumReranker, NamedTexts, NumberEncoder
+from benchmarks.timings import peak_memory
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
 from tour_pyserini.data.runs import write_run
 from tour_pyserini.pipeline.batches import search_topics

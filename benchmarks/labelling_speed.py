@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.benchmark_report import Bars, Report
+from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.flops import flops, peak_flops, token_counts
-from benchmarks.measuring import time_in_turns
-from benchmarks.report import Bars, Report
-from benchmarks.setup import NQ, BenchmarkSetup
+from benchmarks.timings import time_in_turns
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import load_reranker

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.measuring import peak_memory
+from benchmarks.timings import peak_memory
 from tour_pyserini.data.token_rows import ENDS, STARTS
 from tour_pyserini.stores.phrases.completion import phrase_id
 from tour_pyserini.stores.phrases.finder import PhraseFinder

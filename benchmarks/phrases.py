@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import describe_machine, run_module
+from benchmarks.timings import describe_machine, run_module
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import positive
 from tour_pyserini.cli.parser import Help

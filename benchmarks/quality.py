@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import naive_reranking
-from benchmarks.measuring import run_module
-from benchmarks.report import Bars, Report
-from benchmarks.setup import NQ, BenchmarkSetup, TopicFiles, timed_search, tour_search
+from benchmarks.benchmark_report import Bars, Report
+from benchmarks.benchmark_setup import NQ, BenchmarkSetup, TopicFiles, timed_search, tour_search
+from benchmarks.timings import run_module
 from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
 from tour_pyserini.evaluation.tables import Table
 

@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from benchmarks.benchmark_report import Bars, Report
+from benchmarks.benchmark_setup import NQ, TOUR, BenchmarkSetup, timed_search, tour_search, tour_trace
 from benchmarks.flops import flops, peak_flops, token_counts
 from benchmarks.labelling_speed import mixed_pairs
-from benchmarks.measuring import time_in_turns
-from benchmarks.report import Bars, Report
-from benchmarks.setup import NQ, TOUR, BenchmarkSetup, timed_search, tour_search, tour_trace
+from benchmarks.timings import time_in_turns
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher, load_query_encoder
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError

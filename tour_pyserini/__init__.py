@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
     from tour_pyserini.errors import TourError
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
+    from tour_pyserini.searchers.faiss_searcher import FaissSearcher
     from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
     from tour_pyserini.searchers.prf import TourPrf
     from tour_pyserini.searchers.query_encoder import TourQueryEncoder
-    from tour_pyserini.searchers.searcher import FaissSearcher, TourSearcher
+    from tour_pyserini.searchers.searcher import TourSearcher
     from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
     from tour_pyserini.stores.vectors import register_vector_source
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "CachedReranker": "rerankers",
     "Costs": "support.costs",
-    "FaissSearcher": "searchers.searcher",
+    "FaissSearcher": "searchers.faiss_searcher",
     "Method": "core.methods",
     "PhraseSearcher": "searchers.phrase_searcher",
     "Reranker": "rerankers",

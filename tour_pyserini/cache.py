@@ -13,7 +13,7 @@ from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep
 from tour_pyserini.rerankers.score_file import size_on_disk
 from tour_pyserini.rerankers.score_upkeep import ModelUse
-from tour_pyserini.support.files import cache_home
+from tour_pyserini.support.files import score_cache
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats
@@ -24,7 +24,7 @@ EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
-    args.cache = Path(args.cache) if args.cache else cache_home() / "scores.sqlite"
+    args.cache = Path(args.cache) if args.cache else score_cache()
     _ACTIONS[args.action](args)
 
 

@@ -6,13 +6,11 @@ read it. Without it, each query finds its own from its own labels. Needs no rele
 gives some, no queries.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import add_request_flags
-from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.cli.flags import request_parser
 from tour_pyserini.pipeline.calibrating import CalibrateRequest, calibrate
 
 EXAMPLE = """example:
@@ -21,14 +19,7 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = CommandParser(
-        "calibrate",
-        description=__doc__,
-        epilog=EXAMPLE,
-        allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,
-    )
-    add_request_flags(parser, CalibrateRequest)
+    parser = request_parser("calibrate", CalibrateRequest, description=__doc__, epilog=EXAMPLE)
     done = calibrate(CalibrateRequest.from_flags(vars(parser.parse_args(argv))))
     sys.stderr.write(
         f"{done.path}: scale {done.found.scale:.4g} from {done.found.labels} labels of {done.found.source}; "

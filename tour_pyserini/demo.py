@@ -16,7 +16,8 @@ from tour_pyserini.data.qrels_file import read_qrels, write_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.comparison import compare
-from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_query, read_paths
+from tour_pyserini.evaluation.path_picture import draw
+from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
 from tour_pyserini.evaluation.tables import FORMATS, means_table
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.search_request import SearchRequest
@@ -24,7 +25,7 @@ from tour_pyserini.pipeline.searching import search
 
 METHODS = ("dense", "rerank", "rocchio", "hard", "soft", "anchored")
 QRELS = "qrels/demo.trec"
-TRACE, PICTURE = "runs/demo.anchored.trace.jsonl", "runs/demo.path.png"
+RUN, TRACE, PICTURE = "runs/demo.anchored.trec", "runs/demo.anchored.trace.jsonl", "runs/demo.path.png"
 MEASURES = ("nDCG@10", "Success@1", "R@10", "R@100")
 
 
@@ -55,9 +56,14 @@ def _show_query_path() -> None:
     paths = read_paths(TRACE)
     qid = most_improved_query(paths, relevant)
     query = read_topics(demo_collection.QUERIES).topics[qid]["title"]
-    text = as_text(paths[qid], query, open_texts(demo_collection.CORPUS), relevant[qid])
-    draw(paths[qid], query, relevant[qid], PICTURE)
-    sys.stdout.write(f"\nThe path of one query (* judged relevant, + new):\n{text}\nAs a picture: {PICTURE}\n")
+    path, texts = paths[qid], open_texts(demo_collection.CORPUS)
+    final = read_final_list(RUN, qid, path)
+    text = as_text(path, query, texts, relevant[qid], final=final)
+    draw(path, query, texts, relevant[qid], PICTURE, final=final)
+    sys.stdout.write(
+        "\nThe path of one query: the first passages of each retrieval, with the re-ranker's scores "
+        f"(* judged relevant, + new):\n{text}\nAs a picture: {PICTURE}\n"
+    )
 
 
 if __name__ == "__main__":

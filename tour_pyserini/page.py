@@ -1,8 +1,9 @@
 # PYTHON_ARGCOMPLETE_OK
 """Show the path of one query as a self-contained HTML page.
 
-The lists of each round stand side by side, with scores, what was new and what is relevant. With a trace that holds
-query vectors (search --trace-vectors) and an index with exact vectors, the page also shows how the query moved.
+The lists of each round and the final list (--run) stand side by side, with scores, what was new and what is relevant.
+With a trace that holds query vectors (search --trace-vectors) and an index with exact vectors, the page also shows how
+the query moved.
 """
 
 import argparse
@@ -15,8 +16,8 @@ from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.pipeline.path_showing import PageRequest, write_page
 
 EXAMPLE = """example:
-  python -m tour_pyserini.search --topics demo --method hard --trace trace.jsonl --trace-vectors
-  python -m tour_pyserini.page --trace trace.jsonl --topics demo --output page.html"""
+  python -m tour_pyserini.search --topics demo --output demo.trec --trace trace.jsonl --trace-vectors
+  python -m tour_pyserini.page --trace trace.jsonl --run demo.trec --topics demo --output page.html"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--corpus", metavar="FILE", help="passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name")
     add("--qrels", metavar="FILE", help="judgements, to mark what is relevant")
     add("--index", metavar="DIR", help="an index with exact vectors, for the map of the query's movement")
+    add("--run", metavar="FILE", help="the run of the same search, for the final list")
     add("--topic", metavar="ID", help="the query (default: the one whose relevant passage climbed most)")
     add("--shown", type=positive, default=10, metavar="N", help="candidates shown per round")
     add("--output", required=True, metavar="FILE", help="the page")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import MEASUREMENTS, main
+from benchmarks.benchmark_report import Report, check_document, fill_document
+from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.flops import flops, token_counts
 from benchmarks.labelling_speed import mixed_pairs
-from benchmarks.measuring import Timings, run_module
-from benchmarks.report import Report, check_document, fill_document
-from benchmarks.setup import BenchmarkSetup
+from benchmarks.timings import Timings, run_module
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 
@@ -67,7 +67,7 @@ def test_a_program_is_timed_and_its_failure_is_an_error():
 
 def test_memory_is_that_of_the_program_not_of_its_parent():
     def peak(size):
-        code = f"from benchmarks.measuring import peak_memory; block = bytearray({size}); print(peak_memory())"
+        code = f"from benchmarks.timings import peak_memory; block = bytearray({size}); print(peak_memory())"
         return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
 
     block = bytearray(400_000_000)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from indexing import flags, write_corpus
+from index_commands import flags, write_corpus
 
 from tour_pyserini.index import main as index
 

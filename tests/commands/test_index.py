@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from indexing import ROOT, flags, started, write_corpus
+from index_commands import ROOT, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.cli.command import run
@@ -240,9 +240,7 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     assert np.abs(ours.reconstruct_n(0, ours.ntotal) - theirs).max() < 1e-5
 
 
-@pytest.mark.parametrize(
-    "given", [["--kind", "flat"], ["--nlist", 4], ["--nprobe", 1], ["--dtype", "float16"], ["--filter-threshold", 0]]
-)
+@pytest.mark.parametrize("given", [["--kind", "flat"], ["--nlist", 4], ["--nprobe", 1], ["--filter-threshold", 0]])
 def test_flags_of_phrases_are_refused_without_phrases(tmp_path, given):
     with pytest.raises(TourError, match=f"{given[0]} is for phrases only: add --phrases"):
         index.main([str(word) for word in ["--corpus", tmp_path, "--index", tmp_path / "index", *given]])

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from indexing import content
+from index_commands import content
 from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
 
 from tour_pyserini import index

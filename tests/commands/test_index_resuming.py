@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from indexing import content, flags, started, write_corpus
+from index_commands import content, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.encoders import document_vectors, encoder_loading

@@ -1,7 +1,7 @@
 """An index from the vectors of another."""
 
 import pytest
-from indexing import flags, write_corpus
+from index_commands import flags, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.errors import TourError

@@ -4,114 +4,15 @@ import copy
 import dataclasses
 import math
 import pickle
-import re
 
 import pytest
+from config_samples import SHARED, from_command_line, own_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.cli.search_flags import search_request
-from tour_pyserini.core.config import PRESETS, TourConfig, settings_by_name
+from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.errors import TourError
-
-# Every setting of version 0.1, which had one flat list for all methods, with values that are no method's defaults.
-VERSION_0_1 = {
-    "depth": 17,
-    "iterations": 4,
-    "budget": 90,
-    "anchor": 5.5,
-    "least_gain": 0.75,
-    "learning_rate": 0.45,
-    "momentum": 0.25,
-    "weight_decay": 0.125,
-    "p": 0.625,
-    "tau": 1.5,
-    "score_weight": 0.875,
-    "early_stopping": False,
-    "similarity_scale": 7.5,
-    "calibrate": "never",
-    "final_list": "union",
-    "positives": 6,
-    "rocchio_alpha": 0.375,
-    "rocchio_beta": 0.5,
-    "rocchio_gamma": -0.25,
-    "interpolation_beta": 0.6,
-    "gradient_clip": 2.5,
-    "aggregation": "softmax",
-    "stopping": "nucleus",
-}
-VERSION_0_1_DEFAULTS = {
-    "depth": 10,
-    "iterations": 3,
-    "budget": 0,
-    "anchor": 3.0,
-    "least_gain": 0.2,
-    "learning_rate": 0.2,
-    "momentum": 0.0,
-    "weight_decay": 0.01,
-    "p": 0.5,
-    "tau": 2.0,
-    "score_weight": 0.5,
-    "early_stopping": True,
-    "similarity_scale": 20.0,
-    "calibrate": "method",
-    "final_list": "last",
-    "positives": 3,
-    "rocchio_alpha": 0.9,
-    "rocchio_beta": 0.1,
-    "rocchio_gamma": 0.1,
-    "interpolation_beta": 0.3,
-    "gradient_clip": math.inf,
-    "aggregation": "linear",
-    "stopping": "method",
-}
-# The methods of version 0.1, and which of their own settings they read. A later method needs no line here.
-OWN = {
-    "anchored": {"anchor", "least_gain"},
-    "anchored-soft": {"anchor", "least_gain", "tau"},
-    "anchored-hard": {"anchor", "least_gain", "tau", "p"},
-    "hard": {"learning_rate", "momentum", "weight_decay", "gradient_clip", "p", "tau", "stopping"},
-    "soft": {"learning_rate", "momentum", "weight_decay", "gradient_clip", "p", "tau", "stopping"},
-    "top": {"learning_rate", "momentum", "weight_decay", "gradient_clip", "positives"},
-    "interpolation": {"p", "tau", "stopping", "interpolation_beta"},
-    "rocchio": {"positives", "rocchio_alpha", "rocchio_beta", "rocchio_gamma"},
-    "average": set(),
-    "rerank": set(),
-    "dense": set(),
-    "rocchio-rerank": {"positives", "rocchio_alpha", "rocchio_beta", "rocchio_gamma"},
-    "average-rerank": {"positives"},
-    "refit": {"tau"},
-    "regression": {"anchor", "least_gain"},
-    "graph": set(),
-}
-NEWER = {"signal_weight": 0.5, "belief": 0.2}  # settings that version 0.1 did not have, with their defaults
-SHARED = {
-    *("depth", "iterations", "budget", "score_weight", "early_stopping", "similarity_scale"),
-    *("calibrate", "final_list", "aggregation", *NEWER),
-}
-
-
-def own_settings(method):
-    return {field.name for field in dataclasses.fields(METHODS[method].Settings)}
-
-
-def from_command_line(*flags):
-    return search_request(["--topics", "topics.tsv", *flags]).config
-
-
-def as_toml(settings):
-    """The settings as a TOML file of version 0.1 has them."""
-    lines = []
-    for name, value in settings.items():
-        text = f'"{value}"' if isinstance(value, str) else str(value).lower()
-        lines.append(f"{name} = {text}\n")
-    return "".join(lines)
-
-
-def as_words(settings):
-    """The settings as a run record of version 0.1 has them."""
-    return " ".join(f"{name}={str(value).lower()}" for name, value in settings.items())
 
 
 @given(
@@ -150,10 +51,6 @@ def test_each_method_has_the_shared_settings_and_its_own(method):
     assert set(config.settings()) == SHARED | own_settings(method)
     assert all(getattr(config, name) == value for name, value in config.settings().items())
     assert {field.name for field in dataclasses.fields(config.own)} == own_settings(method)
-
-
-def test_the_methods_of_version_0_1_have_the_settings_they_had():
-    assert {method: own_settings(method) for method in OWN} == OWN
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -236,84 +133,6 @@ def test_a_setting_of_another_method_is_no_attribute():
     assert hasattr(TourConfig("refit"), "tau")
 
 
-FOREIGN = [
-    (method, name)
-    for method in METHODS
-    for name, (_, methods) in settings_by_name().items()
-    if methods and method not in methods
-]
-
-
-@pytest.mark.parametrize(("method", "name"), FOREIGN)
-def test_a_setting_of_other_methods_is_refused_everywhere(method, name, tmp_path):
-    owners = ", ".join(other for other in METHODS if name in own_settings(other))
-    message = re.escape(f"the method {method} has no setting '{name}', which is for {owners}.")
-    value = VERSION_0_1.get(name, settings_by_name()[name][0].default)
-    flag = f"--{name.replace('_', '-')}" + ("" if isinstance(value, bool) else f"={value}")
-    with pytest.raises(TourError, match=f"^{message}$"):
-        TourConfig(method, **{name: value})
-    with pytest.raises(TourError, match=f"^{message}$"):
-        TourConfig(method).replace(**{name: value})
-    with pytest.raises(TourError, match=f"^{message}$"):
-        TourConfig.parse(f"{name}={value} method={method}")
-    path = tmp_path / "c.toml"
-    path.write_text(as_toml({name: value, "method": method}))
-    with pytest.raises(TourError, match=rf"^{re.escape(str(path))}: {message}$"):
-        TourConfig.load(path)
-    with pytest.raises(TourError, match=f"^{message}$"):
-        from_command_line("--method", method, flag)
-
-
-def test_a_setting_of_no_method_is_refused_with_the_settings_of_the_method():
-    for make in (lambda: TourConfig("hard", lr=3), lambda: TourConfig.parse("method=hard lr=3")):
-        with pytest.raises(TourError, match=r"'lr' is not a setting of the method hard: .*depth.*learning_rate"):
-            make()
-    with pytest.raises(TourError, match="'shared' is not a setting"):
-        TourConfig(shared=TourConfig().shared)
-
-
-def test_a_preset_refuses_settings_that_its_method_does_not_have():
-    message = "the method hard has no setting 'anchor', which is for anchored"
-    with pytest.raises(TourError, match=message):
-        TourConfig.parse("preset=official anchor=3")
-    with pytest.raises(TourError, match=message):
-        from_command_line("--preset", "official", "--anchor", "3")
-
-
-@pytest.mark.parametrize("values", [VERSION_0_1, VERSION_0_1_DEFAULTS], ids=["other values", "defaults"])
-@pytest.mark.parametrize("method", OWN)
-def test_complete_settings_of_version_0_1_have_the_same_values(method, values, tmp_path):
-    expected = {name: value for name, value in values.items() if name in SHARED | OWN[method]} | NEWER
-    settings = {"method": method, **values}
-    assert len(settings) == 24
-    path = tmp_path / "old.toml"
-    path.write_text(as_toml(settings))
-    for config in (
-        TourConfig.load(path),
-        TourConfig.parse(as_words(settings)),
-        from_command_line("--config", str(path)),
-    ):
-        assert config.method == method
-        assert config.settings() == expected
-        assert all(type(config.settings()[name]) is type(value) for name, value in expected.items())
-    assert from_command_line("--config", str(path), "--depth", "9").settings() == {**expected, "depth": 9}
-
-
-def test_settings_of_version_0_1_are_recognised_only_if_they_are_complete():
-    for missing in VERSION_0_1:
-        settings = {"method": "rerank", **{name: value for name, value in VERSION_0_1.items() if name != missing}}
-        with pytest.raises(TourError, match="the method rerank has no setting"):
-            TourConfig.parse(as_words(settings))
-    with pytest.raises(TourError, match="'lr' is not a setting of the method rerank"):
-        TourConfig.parse(as_words({"method": "rerank", **VERSION_0_1, "lr": 1}))
-
-
-def test_settings_of_version_0_1_work_in_python():
-    assert TourConfig(method="hard", learning_rate=0.2) == TourConfig("hard")
-    assert TourConfig(method="hard", learning_rate=0.3).learning_rate == 0.3
-    assert TourConfig(method="rocchio", positives="5", rocchio_gamma="0").settings()["positives"] == 5
-
-
 def test_replace_keeps_all_other_settings():
     config = TourConfig("hard", depth=7, learning_rate=0.5, tau=1.0)
     assert config.replace() == config
@@ -361,56 +180,3 @@ def test_replace_refuses_what_the_new_method_does_not_have():
 )
 def test_rounds_and_labels_by_hand(config, rounds, labels, calibrates):
     assert (config.rounds, config.most_labels, config.calibrates) == (rounds, labels, calibrates)
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("method=harder", ["harder", "hard, soft"]),
-        ("depth=0", ["depth", "0"]),
-        ("depth=ten", ["depth", "whole number", "ten"]),
-        ("depth=1.5", ["depth", "whole number", "1.5"]),
-        ("iterations=-1", ["iterations must be 0 or more, not -1"]),
-        ("budget=-1", ["budget must be 0 or more"]),
-        ("score_weight=1.01", ["score_weight must lie in [0, 1], not 1.01"]),
-        ("anchor=0", ["anchor must be above 0"]),
-        ("anchor=-inf", ["anchor must be a finite number"]),
-        ("least_gain=-0.1", ["least_gain must be 0 or more"]),
-        ("method=refit tau=0", ["tau"]),
-        ("method=soft p=1.5", ["p must lie in (0, 1], not 1.5"]),
-        ("method=soft p=0", ["p must"]),
-        ("method=hard p=nan", ["p must"]),
-        ("method=hard learning_rate=inf", ["learning_rate", "finite"]),
-        ("method=hard gradient_clip=nan", ["gradient_clip"]),
-        ("method=hard momentum=1", ["momentum must lie in [0, 1), not 1"]),
-        ("method=hard stopping=never", ["stopping", "method, nucleus"]),
-        ("method=rocchio positives=0", ["positives must be at least 1"]),
-        ("early_stopping=maybe", ["early_stopping", "true or false"]),
-        ("final_list=first", ["final_list", "last, union"]),
-        ("preset=papers", ["papers", "paper-passages-dpr"]),
-        ("method=hard lr=3", ["'lr'", "learning_rate"]),
-        ("depth", ["name=value"]),
-        ("depth=3 depth=4", ["twice"]),
-    ],
-)
-def test_a_bad_value_is_refused_by_the_name_of_its_setting(text, names):
-    with pytest.raises(TourError) as caught:
-        TourConfig.parse(text)
-    assert all(name in str(caught.value) for name in names)
-    assert str(caught.value).count("\n") == 0
-
-
-def test_a_bad_file_is_refused_by_its_name(tmp_path):
-    path = tmp_path / "c.toml"
-    with pytest.raises(TourError, match=r"c\.toml"):
-        TourConfig.load(path)
-    for text in ("depth = [", "depht = 3", 'depth = "x"'):
-        path.write_text(text)
-        with pytest.raises(TourError, match=r"c\.toml"):
-            TourConfig.load(path)
-
-
-@pytest.mark.parametrize("name", ["depth", "score_weight", "calibrate"])
-def test_true_is_neither_a_number_nor_a_word(name):
-    with pytest.raises(TourError, match=f"{name} must be a.*, not True"):
-        TourConfig(**{name: True})

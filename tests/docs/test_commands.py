@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_encoder
 import tiny_phrases
 from pages import ROOT, examples
 
@@ -112,6 +113,8 @@ def folder(tmp_path, monkeypatch, cache):
         (tmp_path / name).write_text("".join(lines), encoding="utf-8")
     tiny_phrases.save_encoder(tmp_path / "models" / "phrases", filter_threshold=float("-inf"))
     tiny_phrases.save_reranker(tmp_path / "models" / "reranker")
+    for name in ("sentence-transformers/all-MiniLM-L6-v2", "cross-encoder/ms-marco-MiniLM-L-6-v2"):
+        tiny_encoder.save_encoder(tmp_path / name)  # found before a model of that name on the hub
     for name, file in {"CORPUS": "corpus.jsonl", "QUERIES": "queries.jsonl", "QRELS": "qrels.tsv"}.items():
         monkeypatch.setattr(demo_collection, name, tmp_path / "demo" / file)
     monkeypatch.setattr(locations, "CORPUS", demo_collection.CORPUS)

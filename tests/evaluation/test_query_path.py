@@ -3,10 +3,12 @@
 import json
 import math
 
+import matplotlib
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.query_path import as_text, draw, most_improved_query, read_paths
+from tour_pyserini.evaluation.path_picture import draw
+from tour_pyserini.evaluation.query_path import FinalHit, as_text, most_improved_query, read_final_list, read_paths
 
 LINES = [
     {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0.0, 1.0], "cosine": 1.0, "stop": None},
@@ -47,10 +49,37 @@ def test_a_line_that_lacks_a_field_is_refused_with_its_number(tmp_path, lines):
 def test_a_query_path_as_text_and_as_a_picture(tmp_path):
     paths = read_paths(write_trace(tmp_path / "trace", LINES))
     assert most_improved_query(paths, {"q1": {"b"}, "q2": {"c"}}) == "q1"
-    lines = as_text(paths["q1"], "why", {"a": "A", "b": "B", "c": "C"}, {"b"}).splitlines()
+    texts = {"a": "A", "b": "B", "c": "C", "d": "D"}
+    lines = as_text(paths["q1"], "why", texts, {"b"}).splitlines()
     assert lines[0] == "query: why"
     assert lines[1].startswith("t = 0")
     assert lines[3].split()[:3] == ["2.", "*", "b"]
     assert lines[-1].split()[:3] == ["2.", "+", "c"]
-    draw(paths["q1"], "why", {"b"}, tmp_path / "path.png")
+    (tmp_path / "run").write_text("q1 Q0 c 1 1.5 t\nq1 Q0 b 2 2.5 t\nq1 Q0 d 3 0.5 t\nq2 Q0 a 1 1 t\n")
+    final = read_final_list(tmp_path / "run", "q1", paths["q1"])
+    assert [(hit.docid, hit.score) for hit in final] == [("b", 2.5), ("c", 1.5), ("d", 0.5)]
+    assert final[0].label == 5.0 and math.isnan(final[1].label)
+    more = as_text(paths["q1"], "why", texts, {"b"}, final=final, shown=3).splitlines()
+    assert [line.split()[:-1] for line in more[-3:]] == [
+        ["1.", "*", "b", "2.50"],
+        ["2.", "c", "1.50"],
+        ["3.", "+", "d", "0.50"],
+    ]
+    with pytest.raises(TourError, match="no hits of the query 'q3'"):
+        read_final_list(tmp_path / "run", "q3", [])
+    draw(paths["q1"], "why", texts, {"b"}, tmp_path / "path.png", final=final)
     assert (tmp_path / "path.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_has_the_words_of_passages_the_final_list_and_a_legend(tmp_path):
+    paths = read_paths(write_trace(tmp_path / "trace", LINES))
+    texts = {"a": "apples " * 20, "b": "brown bread", "c": "cold coffee"}
+    final = [FinalHit("b", 2.0, 5.0), FinalHit("c", 1.0, float("nan"))]
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # words stay words
+        draw(paths["q1"], "why", texts, {"b"}, tmp_path / "path.svg", final=final)
+    picture = (tmp_path / "path.svg").read_text()
+    for words in ("Query: why", "first retrieval", "after 1 update", "stops: agreement", "final list", "brown bread"):
+        assert words in picture, words
+    assert picture.count("apples apples apples apples apples") == 2 and "apples ..." in picture
+    assert picture.count("brown bread") == 3 and picture.count("cold coffee") == 2
+    assert "judged relevant" in picture and "5.0" in picture

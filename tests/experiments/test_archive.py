@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.archive import read_archive, read_record, read_records, write_archive, write_packed
+from tour_pyserini.experiments.archive import (
+    is_current,
+    read_archive,
+    read_record,
+    read_records,
+    write_archive,
+    write_packed,
+)
 
 NAMES = st.text("abc019é-", min_size=1, max_size=4)
 LISTS = st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=6, unique=True), min_size=1, max_size=4)
@@ -44,6 +52,22 @@ def test_an_archive_has_the_order_of_hits_and_the_records_of_its_runs(tmp_path_f
             scores.setdefault(hit.query_id, []).append(hit.score)
         assert all(sorted(set(values), reverse=True) == values for values in scores.values())
         assert read_rankings(paths[name], set(lists)) == lists
+
+
+def test_a_run_of_an_earlier_algorithm_is_not_current(monkeypatch):
+    def current(config, **record):
+        return is_current({"settings": "s", "config": str(config), **record}, settings="s", config=config, inputs={})
+
+    hard, anchored = TourConfig("hard"), TourConfig("anchored")
+    assert current(hard, algorithm={"method": 1})
+    assert current(hard), "version 0.1 recorded no algorithm, and this one has not changed since"
+    assert not current(anchored), "its scale has"
+    assert current(anchored, algorithm={"method": 1, "scale": 2})
+    assert current(TourConfig("anchored", calibrate="never"))
+    monkeypatch.setattr(hard.method_class, "version", 2)
+    assert not current(hard, algorithm={"method": 1})
+    assert not current(hard)
+    assert current(hard, algorithm={"method": 2})
 
 
 def test_damaged_runs_and_archives_are_refused(tmp_path):

@@ -1,9 +1,15 @@
 """The packaged experiment on the embedded collection, with the default models."""
 
+import gzip
+import json
 import re
+import shlex
+from string import Template
 
 import pytest
 
+from tour_pyserini import search
+from tour_pyserini.data import demo_collection
 from tour_pyserini.experiment import main
 from tour_pyserini.pipeline.indexing import demo_index
 
@@ -21,3 +27,11 @@ def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys):
     counts = {word: int(count) for count, word in re.findall(r"(\d+) (ok|okish|FAIL|new)\b", last)}
     assert (counts["FAIL"], counts["new"], counts["ok"] + counts["okish"]) == (0, 0, 12)
     assert counts["ok"] >= 6
+
+    # The command in the record of the default makes the same run.
+    runs = tmp_path / "runs" / "demo"
+    record = json.loads((runs / "demo.minilm.flat.default.trec.gz.json").read_text())
+    folders = {"DEMO": demo_collection.CORPUS.parent, "INDEXES": tmp_path / "indexes", "RUNS": runs}
+    search.main(shlex.split(Template(record["command"]).substitute(folders))[3:])
+    packed = gzip.decompress((runs / "demo.minilm.flat.default.trec.gz").read_bytes())
+    assert packed == (runs / "demo.minilm.flat.default.trec").read_bytes()

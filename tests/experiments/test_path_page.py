@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import HEIGHT, WIDTH, Projection, as_page, as_svg, projected
-from tour_pyserini.evaluation.query_path import PathRound, read_paths
+from tour_pyserini.evaluation.query_path import FinalHit, PathRound, read_paths
 from tour_pyserini.page import main
 
 PATH = [
@@ -42,18 +42,23 @@ class Checked(HTMLParser):
 
 
 def test_the_page_needs_no_other_file_and_marks_passages():
-    svg = as_svg(Projection(np.zeros((2, 2)), np.eye(3)[:, :2]), PATH, ["a", "b", "c<"], {"c<"})
-    page = as_page(PATH, 'why "x" < y', TEXTS, {"c<"}, svg=svg)
+    svg = as_svg(Projection(np.zeros((2, 2)), np.eye(3)[:, :2]), PATH, ["a", "b", "c<"], {"c<"}, TEXTS)
+    final = [FinalHit("c<", 3.0, float("nan")), FinalHit("b", 2.0, 5.0)]
+    page = as_page(PATH, 'why "x" < y', TEXTS, {"c<"}, final=final, svg=svg)
     checked = Checked(page)
     assert not {name for name, _ in checked.attributes} & {"src", "href"}
     assert "url(http" not in page and "@import" not in page and "<script>alert" not in page
     assert "prefers-color-scheme: dark" in page
-    assert [item["data-doc"] for item in checked.items] == ["a", "b", "b", "c<"]
-    assert [item["class"] for item in checked.items] == ["", "", "", "relevant"]
+    assert [item["data-doc"] for item in checked.items] == ["a", "b", "b", "c<", "c<", "b"]
+    assert [item["class"] for item in checked.items] == ["", "", "", "relevant", "relevant", ""]
     assert "why &quot;x&quot; &lt; y" in page
     last = page.split('<section class="round">')[2]
     assert "↑1" in last and '<span class="mark new">new</span>' in last and "–" in last
-    assert "stopped: agreement" in last and "cosine to the first query 0.900" in last and "1 new candidates" in last
+    assert "stopped: agreement" in last and "cosine to the first vector 0.900" in last and "1 new passages" in last
+    returned = page.split('<section class="round">')[3]
+    assert "<h2>Final list</h2>" in returned and "↑1" in returned and "↓1" in returned and "5.00" in returned
+    assert "<title>B &amp; b (5.00)</title>" in page
+    assert "Final list" not in as_page(PATH, "q", TEXTS, set())
     assert "The query's movement" not in as_page(PATH, "q", TEXTS, set())
 
 
@@ -81,7 +86,9 @@ def test_projections_shrink_distances_and_fit_the_paper(seed, steps, count, stil
     for place, unit in zip(found.candidates, units[1:], strict=True):
         assert np.linalg.norm(place) <= np.linalg.norm(unit - units[0]) + 1e-9
     docids = [f"d{i}" for i in range(count)]
-    svg = as_svg(found, [PathRound(docids, [0.0] * count, [0.0] * count, 1.0, None)], docids, set())
+    svg = as_svg(
+        found, [PathRound(docids, [0.0] * count, [0.0] * count, 1.0, None)], docids, set(), dict.fromkeys(docids, "")
+    )
     places = [float(part.split('"')[1]) for part in svg.split(" c") if part.startswith(("x=", "y="))]
     assert places and all(0 <= place <= max(WIDTH, HEIGHT) for place in places)
 
@@ -114,6 +121,9 @@ def test_the_command_picks_the_most_improved_query_and_refuses_wrong_input(tmp_p
     main(flags)
     assert "query q1, 2 retrievals, no map" in capsys.readouterr().err
     assert "<h1>why</h1>" in (tmp_path / "a.html").read_text()
+    (tmp_path / "run").write_text("q1 Q0 a 1 2 t\nq1 Q0 b 2 1 t\n")
+    main([*flags, "--run", str(tmp_path / "run")])
+    assert "<h2>Final list</h2>" in (tmp_path / "a.html").read_text()
     main([*flags, "--topic", "q2"])
     assert "<h1>who</h1>" in (tmp_path / "a.html").read_text()
     for more, message in (

@@ -70,7 +70,7 @@ def test_stored_runs_have_the_settings_of_the_experiment_file(name, monkeypatch)
 @pytest.mark.slow
 @pytest.mark.skipif(not STORED, reason="no runs are stored with the project")
 def test_stored_runs_are_not_made_again(shared, tmp_path, monkeypatch):
-    """With the collections they were made from, `--data DIR` makes no run of the stored results again."""
+    """With the collections they were made from, `--data DIR` makes only runs of earlier algorithms again."""
     if not (shared / "collections" / "nq-wiki").is_dir():
         pytest.skip("the collections are not on this machine")
     experiment = read_experiment(find_experiment("results"))
@@ -78,10 +78,13 @@ def test_stored_runs_are_not_made_again(shared, tmp_path, monkeypatch):
         archive = RUNS / "results" / f"{setup.name}.runs.xz"
         (tmp_path / archive.name).symlink_to(archive)
     locations = Locations(tmp_path, tmp_path / "indexes", None, variables(str(shared)))
-    stale = [
-        step.output.name
-        for step in steps(experiment, stored_setups("results"), locations)
-        if step.condition in read_records(locations.archive(step.setup))
-        and not run_exists(step, step.search.request(step.condition).config, locations)
-    ]
-    assert stale == []
+    compared = 0
+    for step in steps(experiment, stored_setups("results"), locations):
+        record = read_records(locations.archive(step.setup)).get(step.condition)
+        if record is not None:
+            config = step.search.request(step.condition).config
+            # Runs of version 0.1 have no versions of their algorithm; where a scale was found, it was found otherwise.
+            same = record.get("algorithm", dict.fromkeys(config.algorithm, 1)) == config.algorithm
+            assert run_exists(step, config, locations) == same, step.output.name
+            compared += same
+    assert compared >= 100

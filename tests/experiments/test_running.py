@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import shlex
+from string import Template
 
 import pytest
 from small_experiment import definition
@@ -43,14 +45,16 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
     assert "0 runs made, 7 existed" in again.err
     assert again.out == first.out
 
-    # The same run as the command itself makes, from freshly opened models.
-    index, settings = small.folder / "indexes" / "letters.tiny.flat", definition()["rerankers"]["tiny"]["flags"]
-    flags = ["--topics", small.folder / "topics.tsv", "--corpus", small.folder / "corpus.jsonl", "--index", index]
-    flags += ["--reranker", settings["reranker"].replace("${MODELS}", os.environ["MODELS"])]
-    flags += ["--qrels", small.runs / "letters.qrels", "--method", "hard", "--depth", 5, "--hits", 20]
-    search.main([*map(str, flags), "--no-cache", "--output", str(small.folder / "a.trec")])
-    packed = gzip.decompress((small.runs / "letters.tiny.flat.hard.trec.gz").read_bytes())
-    assert packed == (small.folder / "a.trec").read_bytes()
+    # The command of a run's record makes the same run, from freshly opened models.
+    folders = {"DATA": small.folder, "INDEXES": small.folder / "indexes", "RUNS": small.folder}
+    (small.folder / "letters.qrels").write_bytes((small.runs / "letters.qrels").read_bytes())
+    for name in ("letters.tiny.flat.hard", "letters.tiny.pq.rerank-3"):
+        record = json.loads((small.runs / f"{name}.trec.gz.json").read_text())
+        command = Template(record["command"]).substitute(os.environ, **folders)
+        assert command.startswith("python -m tour_pyserini.search ")
+        search.main([*shlex.split(command)[3:], "--no-cache"])
+        packed = gzip.decompress((small.runs / f"{name}.trec.gz").read_bytes())
+        assert packed == (small.folder / f"{name}.trec").read_bytes()
     costs = read_costs(small.runs / "letters.tiny.flat.hard.trec.gz")
     assert costs is not None and costs.queries == 4  # of the six topics
 

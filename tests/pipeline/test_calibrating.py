@@ -1,14 +1,16 @@
 """Calibrating an index: the scale is found once, stored beside the index, and used by searches."""
 
 import json
+import shutil
 
+import faiss
 import pytest
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import CalibrateRequest, SearchRequest, calibrate, search
-from tour_pyserini.stores.index_scales import find_scale, read_scales, scales_path
+from tour_pyserini.pipeline import CalibrateRequest, IndexRequest, SearchRequest, build_index, calibrate, search
+from tour_pyserini.stores.index_scales import find_scale, given_scale, read_scales, scales_path, write_scale
 
 REQUEST = {"no_cache": True, "queries": 8, "depth": 4}
 
@@ -84,7 +86,50 @@ def test_the_scale_of_other_query_vectors_is_not_used(index, tmp_path, options):
     assert found_scale(other) == "found for each query, from its own labels"
 
 
-def test_the_scale_with_a_prefix_is_used_with_it(index, tmp_path):
-    request = {"index": index.index, "corpus": index.corpus, "reranker": index.reranker, "query_prefix": "a"}
+@pytest.mark.parametrize("options", [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}])
+def test_the_scale_of_the_same_query_vectors_is_used(index, tmp_path, options):
+    request = {"index": index.index, "corpus": index.corpus, "reranker": index.reranker, **options}
     done = calibrate(CalibrateRequest(**request, **REQUEST))
-    assert found_scale(searched(index, tmp_path, "same.trec", query_prefix="a"))["scale"] == done.found.scale
+    used = found_scale(searched(index, tmp_path, "same.trec", **options))
+    assert {**used, "made": ""} == done.found._asdict()
+
+
+def test_a_compressed_index_is_calibrated_with_the_vectors_that_searches_have(index, encoder, tmp_path):
+    # With its own pooling, the tiny encoder gives all passages nearly the same vector.
+    flat = build_index(IndexRequest(corpus=index.corpus, index=tmp_path / "flat", encoder=encoder, pooling="mean"))
+    stored = faiss.read_index(str(flat.index / "index"))
+    coarse = faiss.IndexScalarQuantizer(stored.d, faiss.ScalarQuantizer.QT_4bit, faiss.METRIC_INNER_PRODUCT)
+    vectors = stored.reconstruct_n(0, stored.ntotal)
+    coarse.train(vectors)
+    coarse.add(vectors)
+    folder = shutil.copytree(flat.index, tmp_path / "coarse")
+    faiss.write_index(coarse, str(folder / "index"))
+    request = {"corpus": index.corpus, "reranker": index.reranker, **REQUEST}
+    exact = calibrate(CalibrateRequest(index=flat.index, **request)).found
+    own = calibrate(CalibrateRequest(index=folder, **request)).found
+    given = calibrate(CalibrateRequest(index=folder, vectors=flat.index, **request)).found
+    assert len(read_scales(folder)) == 2
+    assert given.scale == pytest.approx(exact.scale, rel=1e-3)
+    assert own.scale != pytest.approx(exact.scale, rel=1e-3)
+    index.index = str(folder)
+    assert found_scale(searched(index, tmp_path, "own.trec"))["scale"] == own.scale
+    assert found_scale(searched(index, tmp_path, "given.trec", vectors=flat.index))["scale"] == given.scale
+
+
+def test_a_searcher_takes_the_scale_of_an_index(index):
+    done = calibrate(CalibrateRequest(index=index.index, corpus=index.corpus, reranker=index.reranker, **REQUEST))
+    assert given_scale(index.index, reranker=done.found.reranker) == done.found.scale
+    assert given_scale(2, reranker=None) == 2
+    assert given_scale(None, reranker=None) is None
+    for wrong, words in [
+        (index.topics, "has no scale for this re-ranker"),
+        (True, "number above 0"),
+        (-1.0, "number above 0"),
+        (float("nan"), "number above 0"),
+        ([1], "number above 0"),
+    ]:
+        with pytest.raises(TourError, match=words):
+            given_scale(wrong, reranker=done.found.reranker)
+    write_scale(index.index, done.found._replace(encoder="another", scale=7.0))
+    with pytest.raises(TourError, match=r"several query encoders.*7 \(another\)"):
+        given_scale(index.index, reranker=done.found.reranker)

@@ -12,6 +12,7 @@ from tour_pyserini import TourConfig, TourError, TourSearcher
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main as search
 from tour_pyserini.stores import vectors as vectors_module
+from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.vectors import open_vectors, register_vector_source
 
 INNER = faiss.METRIC_INNER_PRODUCT
@@ -57,13 +58,13 @@ def test_exact_indexes_give_the_result_of_a_flat_index(kind, tmp_path):
 def test_compressed_indexes_warn_and_accept_exact_vectors(kind, tmp_path, caplog):
     collection = ToyCollection(tmp_path, documents=300, index=kind())
     with caplog.at_level(logging.WARNING):
-        coarse = open_vectors(None, index=collection.searcher().index, docids=collection.docids)
+        coarse = open_vectors(None, store=FaissIndex(collection.searcher().index), docids=collection.docids)
     assert "compressed" in caplog.text
     assert "--vectors" in caplog.text
     ids = np.array([5, 0, 299, 5])
     assert not np.allclose(coarse(ids), collection.vectors[ids], atol=1e-3)
     flat = collection.write(faiss.IndexFlatIP(DIMENSION), tmp_path / "flat")
-    exact = open_vectors(str(flat), index=collection.searcher().index, docids=collection.docids)
+    exact = open_vectors(str(flat), store=FaissIndex(collection.searcher().index), docids=collection.docids)
     assert np.array_equal(exact(ids), collection.vectors[ids])
     searcher = TourSearcher(
         collection.searcher(), HashReranker(), collection.texts, TourConfig(depth=5), vectors=str(flat)
@@ -82,7 +83,7 @@ def test_encoded_json_lines_may_have_another_order(tmp_path, monkeypatch):
         ):
             file.write(json.dumps({"id": docid, "contents": "x", "vector": vector.tolist()}) + "\n")
     for _ in range(2):  # the second time from the cached file
-        vectors = open_vectors(folder, index=collection.searcher().index, docids=collection.docids)
+        vectors = open_vectors(folder, store=FaissIndex(collection.searcher().index), docids=collection.docids)
         assert np.array_equal(vectors(np.array([3, 59, 3])), collection.vectors[[3, 59, 3]])
 
 
@@ -108,12 +109,12 @@ def test_an_encoded_corpus_that_does_not_fit_is_refused(tmp_path):
     index = collection.searcher().index
     other = ToyCollection(tmp_path / "other", documents=20)
     with pytest.raises(TourError, match="'d20'"):
-        open_vectors(str(other.folder), index=index, docids=collection.docids)
+        open_vectors(str(other.folder), store=FaissIndex(index), docids=collection.docids)
     with pytest.raises(TourError, match="is not an encoded corpus"):
-        open_vectors(str(tmp_path / "nowhere"), index=index, docids=collection.docids)
+        open_vectors(str(tmp_path / "nowhere"), store=FaissIndex(index), docids=collection.docids)
     compressed = collection.write(pq(), tmp_path / "pq")
     with pytest.raises(TourError, match="is compressed too"):
-        open_vectors(str(compressed), index=index, docids=collection.docids)
+        open_vectors(str(compressed), store=FaissIndex(index), docids=collection.docids)
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_a_registered_source_gives_the_vectors_of_candidates(tmp_path, sources):
     np.save(path, collection.vectors)
     register_vector_source("array", source)
     index = collection.searcher().index
-    vectors = open_vectors(f"array:{path}", index=index, docids=collection.docids)
+    vectors = open_vectors(f"array:{path}", store=FaissIndex(index), docids=collection.docids)
     assert source.opened == [(path, collection.docids, DIMENSION)]
     ids = np.array([5, 0, 59, 5])
     assert np.array_equal(vectors(ids), collection.vectors[ids])
@@ -195,20 +196,20 @@ def test_an_existing_folder_with_a_colon_is_an_encoded_corpus(tmp_path, sources,
     register_vector_source("array", lambda *_, **__: pytest.fail("the source is opened"))
     for name in ("array:flat", "other:flat", str(tmp_path / "c:d")):
         collection.write(faiss.IndexFlatIP(DIMENSION), tmp_path / name)
-        vectors = open_vectors(name, index=collection.searcher().index, docids=collection.docids)
+        vectors = open_vectors(name, store=FaissIndex(collection.searcher().index), docids=collection.docids)
         assert np.array_equal(vectors(ids), collection.vectors[ids])
     with pytest.raises(TourError, match=r"no/such:folder is not an encoded corpus"):
-        open_vectors("no/such:folder", index=collection.searcher().index, docids=collection.docids)
+        open_vectors("no/such:folder", store=FaissIndex(collection.searcher().index), docids=collection.docids)
 
 
 def test_unknown_sources_are_refused(tmp_path, sources):
     collection = ToyCollection(tmp_path)
     index = collection.searcher().index
     with pytest.raises(TourError, match=r"unknown vector source 'array' \(none is registered\)"):
-        open_vectors("array:x", index=index, docids=collection.docids)
+        open_vectors("array:x", store=FaissIndex(index), docids=collection.docids)
     register_vector_source("table", ArraySource())
     with pytest.raises(TourError, match=r"unknown vector source 'array' \(registered: table\).* no folder array:x"):
-        open_vectors("array:x", index=index, docids=collection.docids)
+        open_vectors("array:x", store=FaissIndex(index), docids=collection.docids)
 
 
 def test_names_of_sources_are_checked(sources):
@@ -236,7 +237,7 @@ def test_names_of_sources_are_checked(sources):
 def test_wrong_vectors_of_a_source_are_refused(tmp_path, sources, look_up, message):
     collection = ToyCollection(tmp_path)
     register_vector_source("wrong", lambda rest, *, docids, dimension: look_up)
-    vectors = open_vectors("wrong:", index=collection.searcher().index, docids=collection.docids)
+    vectors = open_vectors("wrong:", store=FaissIndex(collection.searcher().index), docids=collection.docids)
     with pytest.raises(TourError, match=f"the vector source 'wrong' .*({message})"):
         vectors(np.array([4, 7]))
 
@@ -245,4 +246,4 @@ def test_a_source_that_does_not_return_a_function_is_refused(tmp_path, sources):
     collection = ToyCollection(tmp_path)
     register_vector_source("wrong", lambda rest, *, docids, dimension: np.zeros((60, 8)))
     with pytest.raises(TourError, match="'wrong' must return a function from positions to vectors, not ndarray"):
-        open_vectors("wrong:x", index=collection.searcher().index, docids=collection.docids)
+        open_vectors("wrong:x", store=FaissIndex(collection.searcher().index), docids=collection.docids)

@@ -7,6 +7,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
+from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.core.config import DEFAULT_METHOD, PRESETS, TourConfig, settings_by_name
 from tour_pyserini.core.methods import METHODS
 from tour_pyserini.pipeline.request import Request, flag_name
@@ -24,8 +25,24 @@ def positive(text: str) -> int:
     return value
 
 
-def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
-    """Add a flag for each field of a request that has a help text; only the flags that were given are in the result."""
+def request_parser(command: str, request: type[Request], *, description: str, epilog: str) -> CommandParser:
+    """The parser of a command whose flags are the fields of a request; its result has the flags that were given.
+
+    Args:
+        command: the name of the sub-command.
+        request: the request.
+        description: what the command does.
+        epilog: examples.
+    """
+    parser = CommandParser(
+        command, description=description, epilog=epilog, allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
+    _add_request_flags(parser, request)
+    return parser
+
+
+def _add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
+    """Add a flag for each field of a request that has a help text."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     hints = typing.get_type_hints(request)
     for field in dataclasses.fields(request):

@@ -3,8 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from tour_pyserini.cli.flags import add_request_flags
-from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.cli.flags import request_parser
 from tour_pyserini.pipeline.index_request import IndexRequest
 
 EXAMPLE = """\
@@ -18,15 +17,8 @@ Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
 
 def index_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults of flags."""
-    parser = CommandParser(
-        "index",
-        description="Encode a corpus into a FAISS index that this package and Pyserini search.",
-        epilog=EXAMPLE,
-        allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,
-    )
-    add_request_flags(parser, IndexRequest)
-    return parser
+    description = "Encode a corpus into a FAISS index that this package and Pyserini search."
+    return request_parser("index", IndexRequest, description=description, epilog=EXAMPLE)
 
 
 def index_request(argv: Sequence[str] | None) -> IndexRequest:

@@ -3,8 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from tour_pyserini.cli.flags import add_config_flags, add_request_flags
-from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.cli.flags import add_config_flags, request_parser
 from tour_pyserini.pipeline.search_request import SearchRequest
 
 DESCRIPTION = """\
@@ -21,14 +20,7 @@ EXAMPLES = """examples:
 
 def search_parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.search`."""
-    parser = CommandParser(
-        "search",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,
-    )
-    add_request_flags(parser, SearchRequest)
+    parser = request_parser("search", SearchRequest, description=DESCRIPTION, epilog=EXAMPLES)
     add_config_flags(parser.add_argument_group("settings of TouR"))
     return parser
 

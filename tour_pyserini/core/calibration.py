@@ -14,6 +14,9 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Flags, Floats
 
+VERSION = 2
+"""Raised by one whenever the same labels begin to give another scale. 1 was found on the first 64 queries of a run."""
+
 # Of all queries together: few candidates say little about a correlation. The estimate starts at this value, with the
 # weight of this many; the retriever keeps some weight even where the re-ranker contradicts it.
 _CORRELATION, _WEIGHT = 0.4, 20.0

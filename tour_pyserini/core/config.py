@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from tour_pyserini.core import calibration
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.core.methods import METHODS, Method, method_named
 from tour_pyserini.core.settings import Settings, SharedSettings, as_text
@@ -74,6 +75,16 @@ class TourConfig:
         """Whether the scale of similarities is found on the first candidates."""
         calibrate = self.shared.calibrate
         return calibrate == "always" or (calibrate == "method" and self.method_class.keeps_labels)
+
+    @property
+    def algorithm(self) -> dict[str, int]:
+        """The versions of what computes the result: of the method and, where it is used, of the scale.
+
+        Example:
+            >>> TourConfig("hard").algorithm, TourConfig("anchored").algorithm
+            ({'method': 1}, {'method': 1, 'scale': 2})
+        """
+        return {"method": self.method_class.version} | ({"scale": calibration.VERSION} if self.calibrates else {})
 
     @property
     def rounds(self) -> int:

@@ -60,6 +60,7 @@ def write_record(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(command),
         "config": str(config),
+        "algorithm": config.algorithm,
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}},
         "files": {role: _identity(path) for role, path in files.items() if path is not None},
         "models": {role: fingerprint for role, fingerprint in models.items() if fingerprint},

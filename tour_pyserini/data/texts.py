@@ -23,6 +23,11 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """
     if isinstance(spec, Mapping):
         return spec
+    if not isinstance(spec, str | os.PathLike):
+        raise TourError(
+            "the passages must be a mapping from docid to text, a corpus file or a Lucene index, "
+            f"not {type(spec).__name__}."
+        )
     path = Path(spec)
     if file := corpus_file(path):
         return BeirTexts(file)

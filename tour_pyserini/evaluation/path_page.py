@@ -10,15 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.evaluation.query_path import PathRound
+from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
 
 TEMPLATE = Path(__file__).with_name("page.html")
 LENGTH = 160  # characters of a passage that are shown
+DOT_LENGTH = 60  # ... and those that are shown for a dot of the map
 WIDTH, HEIGHT, MARGIN = 720, 420, 36  # of the map, in its own units
 
 _MAP = """<h2>The query's movement</h2>
-<p>Directions of vectors: to the right is where the query went; up and down, how candidates differ most otherwise. The
-darker a dot, the better the re-ranker's score; a ring marks what is judged relevant.</p>
+<p>A map of the vectors. q0 is the query as the encoder made it; the arrows lead to the vector of each later retrieval.
+Each dot is a passage: the darker, the better the re-ranker's score; a green ring is judged relevant. To the right is
+where the query went; up and down is how the passages differ most otherwise. Point at a dot to read it.</p>
 """
 
 
@@ -28,29 +30,28 @@ def as_page(
     texts: Mapping[str, str],
     relevant: Set[str],
     *,
+    final: Sequence[FinalHit] = (),
     shown: int = 10,
     svg: str | None = None,
 ) -> str:
-    """An HTML page with the candidates of all rounds side by side.
+    """An HTML page with the candidates of all rounds and the final list side by side.
 
     Args:
         path: the query's rounds.
         query: its text.
         texts: docid to passage.
         relevant: docids judged relevant.
+        final: the list that the search returned.
         shown: candidates per round.
         svg: the map that `as_svg` made, if there is one.
     """
     candidates = len({docid for path_round in path for docid in path_round.docids})
-    about = (
-        f"{len(path)} retrievals, {candidates} candidates in all, {len(relevant)} judged relevant. Scores are the "
-        "re-ranker's; point at a passage to find it in the other rounds."
-    )
+    about = f"{len(path)} retrievals, {candidates} passages looked at, {len(relevant)} judged relevant."
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=escape(query),
         query=escape(query),
         about=about,
-        rounds="\n".join(_rounds(path, texts, relevant, shown)),
+        rounds="\n".join([*_rounds(path, texts, relevant, shown), *_final(final, path[-1], texts, relevant, shown)]),
         map=_MAP + svg if svg else "",
     )
 
@@ -66,14 +67,31 @@ def _rounds(path: Sequence[PathRound], texts: Mapping[str, str], relevant: Set[s
             )
         ]
         new = len(set(path_round.docids) - seen) if t else 0
-        facts = [f"cosine to the first query {path_round.cosine:.3f}"] if t and path_round.cosine is not None else []
-        facts += [f"{new} new candidates"] if t else []
+        facts = [f"{new} new passages"] if t else ["with the encoder's own vector"]
+        facts += [f"cosine to the first vector {path_round.cosine:.3f}"] if t and path_round.cosine is not None else []
         facts += [f"stopped: {escape(path_round.stop_reason)}"] if path_round.stop_reason else []
-        yield (
-            f'<section class="round"><h2>t = {t}</h2><p class="facts">{"; ".join(facts) or "the first retrieval"}</p>'
-            f"<ol>{''.join(items)}</ol></section>"
-        )
+        name = "First retrieval" if t == 0 else f"After {t} update{'s' * (t > 1)}"
+        yield _section(name, facts, items)
         seen.update(path_round.docids)
+
+
+def _final(
+    final: Sequence[FinalHit], last: PathRound, texts: Mapping[str, str], relevant: Set[str], shown: int
+) -> Iterator[str]:
+    """The section of the final list, if there is one; arrows compare it with the last retrieval."""
+    if final:
+        items = [
+            _item(rank, hit.docid, hit.label, last.docids, False, hit.docid in relevant, texts[hit.docid])
+            for rank, hit in enumerate(final[:shown], start=1)
+        ]
+        yield _section("Final list", ["what the search returns: similarities and scores combined"], items)
+
+
+def _section(name: str, facts: Sequence[str], items: Sequence[str]) -> str:
+    return (
+        f'<section class="round"><h2>{name}</h2><p class="facts">{"; ".join(facts)}</p>'
+        f"<ol>{''.join(items)}</ol></section>"
+    )
 
 
 def _item(
@@ -85,11 +103,10 @@ def _item(
     elif docid in before and (moved := before.index(docid) + 1 - rank):
         marks += f'<span class="mark moved">{"↑" if moved > 0 else "↓"}{abs(moved)}</span>'
     value = "–" if math.isnan(score) else f"{score:.2f}"
-    short = text if len(text) <= LENGTH else text[:LENGTH].rsplit(" ", 1)[0] + " ..."
     return (
         f'<li class="{"relevant" if is_relevant else ""}" data-doc="{escape(docid)}"><div class="top">'
-        f'<span class="rank">{rank}</span><span class="docid">{escape(docid)}</span>{marks}'
-        f'<span class="score">{value}</span></div><div class="text">{escape(short)}</div></li>'
+        f'<span class="rank">{rank}</span>{marks}<span class="score">{value}</span></div>'
+        f'<div class="text">{escape(first_words(text, LENGTH))} <span class="docid">{escape(docid)}</span></div></li>'
     )
 
 
@@ -134,7 +151,13 @@ def _unit(vectors: Floats) -> Floats:
     return vectors.astype(np.float64) / np.where(lengths > 0, lengths, 1.0)
 
 
-def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[str], relevant: Set[str]) -> str:
+def as_svg(
+    projection: Projection,
+    path: Sequence[PathRound],
+    docids: Sequence[str],
+    relevant: Set[str],
+    texts: Mapping[str, str],
+) -> str:
     """The map as SVG: a dot per candidate, darker for better re-ranker scores, and the query's updates as arrows.
 
     Args:
@@ -142,6 +165,7 @@ def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[s
         path: the query's rounds.
         docids: all candidates of all rounds.
         relevant: docids judged relevant.
+        texts: docid to passage.
     """
     queries, candidates = _to_picture(projection)
     scores = {
@@ -151,7 +175,7 @@ def as_svg(projection: Projection, path: Sequence[PathRound], docids: Sequence[s
     dots = [
         f'<g class="dot{" relevant" if docid in relevant else ""}" data-doc="{escape(docid)}">'
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" style="--shade:{shade:.2f}"/>'
-        f"<title>{escape(docid)}: {_score(scores[docid])}</title></g>"
+        f"<title>{escape(first_words(texts[docid], DOT_LENGTH))} ({_score(scores[docid])})</title></g>"
         for docid, (x, y), shade in zip(docids, candidates.tolist(), shades, strict=True)
     ]
     steps = [

@@ -1,14 +1,14 @@
-"""One query's path through the rounds of the loop, read from a trace: as text, and as a picture."""
+"""One query's path through the rounds of the loop, read from a trace, and as text."""
 
 import json
+import math
 import os
-import textwrap
-from collections.abc import Mapping, Set
-from pathlib import Path
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.lines import read_lines
-from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.data.runs import best_first, read_run
+from tour_pyserini.errors import TourError
 
 
 class PathRound(NamedTuple):
@@ -29,6 +29,44 @@ class PathRound(NamedTuple):
     cosine: float | None
     stop_reason: str | None
     query: list[float] | None = None
+
+
+class FinalHit(NamedTuple):
+    """One line of the list that a search returned.
+
+    Attributes:
+        docid: the passage.
+        score: its score in the list.
+        label: the re-ranker's score of it; NaN where it has none.
+    """
+
+    docid: str
+    score: float
+    label: float
+
+
+def read_final_list(run: str | os.PathLike[str], qid: str, path: Sequence[PathRound]) -> list[FinalHit]:
+    """The list of a query in a TREC run, best first, with the labels that its path has.
+
+    Raises:
+        TourError: if the run has no hits of the query.
+    """
+    hits = best_first(hit for hit in read_run(run) if hit.query_id == qid)
+    if not hits:
+        raise TourError(f"{run} has no hits of the query {qid!r}; give the run of the same search as the trace.")
+    labels = {docid: label for one in path for docid, label in zip(one.docids, one.labels, strict=False)}
+    return [FinalHit(hit.doc_id, hit.score, labels.get(hit.doc_id, float("nan"))) for hit in hits]
+
+
+def first_words(text: str, length: int) -> str:
+    """The first words of a passage, in at most `length` characters; "..." stands for the others.
+
+    Example:
+        >>> first_words("Rack and rope lines of the Hollin range", 20)
+        'Rack and rope ...'
+    """
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 3].rsplit(" ", 1)[0] + " ..."
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
@@ -73,7 +111,15 @@ def most_improved_query(paths: Mapping[str, list[PathRound]], relevant: Mapping[
     return max(sorted(paths), key=climb)
 
 
-def as_text(path: list[PathRound], query: str, texts: Mapping[str, str], relevant: Set[str], *, shown: int = 5) -> str:
+def as_text(
+    path: Sequence[PathRound],
+    query: str,
+    texts: Mapping[str, str],
+    relevant: Set[str],
+    *,
+    final: Sequence[FinalHit] = (),
+    shown: int = 5,
+) -> str:
     """The first candidates of each round with the re-ranker's scores; `*` is judged relevant, `+` is new.
 
     Args:
@@ -81,6 +127,7 @@ def as_text(path: list[PathRound], query: str, texts: Mapping[str, str], relevan
         query: its text.
         texts: docid to passage.
         relevant: docids judged relevant.
+        final: the list that the search returned; its scores are shown.
         shown: candidates per round.
     """
     lines, seen = [f"query: {query}"], set()
@@ -90,57 +137,18 @@ def as_text(path: list[PathRound], query: str, texts: Mapping[str, str], relevan
         lines.append(f"t = {t} (cosine to the first vector {cosine}{end})")
         for rank, (docid, label) in enumerate(zip(path_round.docids[:shown], path_round.labels, strict=False), start=1):
             marks = ("*" if docid in relevant else " ") + ("+" if t and docid not in seen else " ")
-            lines.append(f"  {rank:2d}. {marks} {docid:8s} {label:7.2f}  {texts[docid][:80]}...")
+            lines.append(_text_line(rank, marks, docid, label, texts))
         seen.update(path_round.docids)
+    lines += ["final list (similarities and the re-ranker's scores combined)"] if final else []
+    for rank, hit in enumerate(final[:shown], start=1):
+        marks = ("*" if hit.docid in relevant else " ") + ("+" if hit.docid not in seen else " ")
+        lines.append(_text_line(rank, marks, hit.docid, hit.score, texts))
     return "\n".join(lines)
 
 
-def draw(path: list[PathRound], query: str, relevant: Set[str], output: str | os.PathLike[str]) -> None:
-    """Draw each candidate's rank over the rounds, with the re-ranker's scores."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    depth = max(len(path_round.docids) for path_round in path)
-    figure, axes = pyplot.subplots(figsize=(2.5 + 1.9 * len(path), 1.2 + 0.36 * depth), layout="constrained")
-    for docid in dict.fromkeys(docid for path_round in path for docid in path_round.docids):
-        _draw_candidate(axes, path, docid, docid in relevant)
-    axes.set_title("\n".join(textwrap.wrap(query, 70)), fontsize=10)
-    axes.set_xticks(range(len(path)), [f"t = {t}" for t in range(len(path))])
-    axes.set_xlim(-0.45, len(path) - 0.55)
-    axes.set_yticks(range(1, depth + 1))
-    axes.set_ylim(depth + 0.8, 0.3)
-    axes.set_ylabel("rank")
-    axes.set_xlabel("numbers: re-ranker scores; red: judged relevant; filled: target probability above average")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    with atomic_replace(output) as partial:
-        figure.savefig(partial, dpi=150, format=Path(output).suffix.lstrip(".") or "png")
-    pyplot.close(figure)
-
-
-def _draw_candidate(axes: Any, path: list[PathRound], docid: str, is_relevant: bool) -> None:
-    color = "#c0392b" if is_relevant else "#7f8c8d"
-    ranks = [path_round.docids.index(docid) + 1 if docid in path_round.docids else None for path_round in path]
-    for t, rank in enumerate(ranks[:-1]):
-        after = ranks[t + 1]
-        if rank is not None and after is not None:
-            axes.plot([t + 0.22, t + 0.78], [rank, after], color=color, lw=2 if is_relevant else 1, alpha=0.9)
-    for t, rank in enumerate(ranks):
-        if rank is None:
-            continue
-        label, target = path[t].labels[rank - 1], path[t].target[rank - 1]
-        filled = target > 1 / len(path[t].docids)
-        axes.annotate(
-            f"{docid}  {label:.1f}",
-            (t, rank),
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="white" if filled else color,
-            bbox={"boxstyle": "round,pad=0.25", "fc": color if filled else "white", "ec": color, "lw": 1},
-        )
+def _text_line(rank: int, marks: str, docid: str, score: float, texts: Mapping[str, str]) -> str:
+    value = "-" if math.isnan(score) else f"{score:.2f}"
+    return f"  {rank:2d}. {marks} {docid:8s} {value:>7s}  {first_words(texts[docid], 83)}"
 
 
 def _best_rank(path_round: PathRound, relevant: Set[str]) -> int:

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 # Fields of the search command's record that are kept; the others have paths of this machine or repeat the settings.
-_KEPT_FIELDS = ("config", "versions", "models", "costs")
+_KEPT_FIELDS = ("config", "algorithm", "versions", "models", "costs")
 
 # Checksums that were computed before, so that a corpus is not read again for every condition.
 _digests: dict[tuple[Path, int, int], str] = {}
 
 
-def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], answers: int = 0) -> None:
+def pack(
+    run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], command: str = "", answers: int = 0
+) -> None:
     """Compress a run that a search made, write its record beside it, and remove the originals.
 
     Args:
@@ -38,10 +40,12 @@ def pack(run: Path, output: Path, *, settings: str, inputs: Mapping[str, Path], 
         output: the compressed run; the same content gives the same bytes.
         settings: how the run was made, for `is_current`.
         inputs: the files it was made from, by role.
+        command: the command line that makes the run again.
         answers: how many predicted answers of each question are kept in the record.
     """
     made = json.loads(record_path(run).read_text(encoding="utf-8"))
-    record = {"settings": settings, "files": digests(inputs), **{key: made[key] for key in _KEPT_FIELDS if key in made}}
+    kept = {key: made[key] for key in _KEPT_FIELDS if key in made}
+    record = {"settings": settings, "command": command, "files": digests(inputs), **kept}
     predictions = predictions_path(run)
     if answers:
         record["answers_kept"] = answers
@@ -76,8 +80,14 @@ def read_record(run: Path) -> Record | None:
 def is_current(
     record: Record | None, *, settings: str, config: TourConfig, inputs: Mapping[str, Path], answers: int = 0
 ) -> bool:
-    """Whether a run with this record was made with these settings from these files, and has that many answers."""
+    """Whether a run with this record was made with these settings from these files, and has that many answers.
+
+    A run of an earlier version of its method, or of the scale of similarities, is not current.
+    """
     if record is None or record.get("settings") != settings or record.get("answers_kept", 0) < answers:
+        return False
+    # Version 0.1 did not record it: everything had its first version.
+    if record.get("algorithm", dict.fromkeys(config.algorithm, 1)) != config.algorithm:
         return False
     if not _same_files(record.get("files", {}), digests(inputs)):
         return False

@@ -43,6 +43,13 @@ class Locations(NamedTuple):
         """Judgements that are made for this experiment: of some topics, or by answers."""
         return self.runs / f"{collection}.qrels"
 
+    def portable(self, path: Path) -> str:
+        """A path as records have it: ${RUNS} and ${INDEXES} stand for the folders of this machine."""
+        for name, folder in (("RUNS", self.runs), ("INDEXES", self.indexes)):
+            if path.is_relative_to(folder):
+                return f"${{{name}}}/{path.relative_to(folder).as_posix()}"
+        return str(path)
+
     def expanded(self, text: str) -> str:
         """The text with its ${VARIABLES} replaced.
 

@@ -25,11 +25,14 @@ class PlannedSearch(NamedTuple):
         settings: the flags as the experiment file has them: ${VARIABLES} are not replaced, and paths of this machine
             are left out.
         inputs: those inputs that are files, by role.
+        portable: the flags with ${VARIABLES} in place of paths of this machine: those of the experiment file, ${RUNS}
+            and ${INDEXES}.
     """
 
     flags: Flags
     settings: str
     inputs: dict[str, Path]
+    portable: Flags
 
     def request(self, condition: str) -> SearchRequest:
         """The search as a request.
@@ -45,6 +48,10 @@ class PlannedSearch(NamedTuple):
     def command(self) -> str:
         """The equivalent command line, to show to users."""
         return _command_line("search", self.flags)
+
+    def portable_command(self) -> str:
+        """The equivalent command line with ${VARIABLES} in place of paths of this machine, for records."""
+        return " ".join(["python -m tour_pyserini.search", *map(_quoted, words(self.portable))])
 
 
 class PlannedIndex(NamedTuple):
@@ -126,7 +133,11 @@ def plan_search(
     models = {"index encoder": index_flags.get("encoder"), **{name: flags.get(name) for name in _MODELS}}
     inputs |= _model_files(models, locations)
     settings = shlex.join([*_index_settings(experiment, setup), *words(flags)])
-    return PlannedSearch({**complete, **paths, "output": str(output)}, settings, inputs)
+    portable = {name: locations.portable(Path(str(path))) for name, path in paths.items() if name != "cache"}
+    if qrels and not portable["qrels"].startswith("${"):
+        portable["qrels"] = str(collection.qrels)
+    portable["output"] = locations.portable(output)
+    return PlannedSearch({**complete, **paths, "output": str(output)}, settings, inputs, {**flags, **portable})
 
 
 def _index_flags(experiment: Experiment, setup: Setup, kind: str) -> dict[str, Any]:
@@ -141,6 +152,11 @@ def _index_settings(experiment: Experiment, setup: Setup) -> list[str]:
         return ["--index", index.prebuilt]
     vectors = {"vectors": index.vectors} if index.vectors else {}
     return words({**_index_flags(experiment, setup, setup.index_kind), **vectors})
+
+
+def _quoted(word: str) -> str:
+    """A word of a command line, quoted if a shell would change it other than by its ${VARIABLES}."""
+    return f'"{word}"' if word.startswith("${") else shlex.quote(word)
 
 
 def _command_line(command: str, flags: Flags) -> str:

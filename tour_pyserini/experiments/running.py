@@ -100,7 +100,13 @@ def make_runs(
         report(f"[{number}/{len(missing)}] {step.output.name}")
         summary = search(request, opener=opener, progress=True)
         report(f"{summary.output}: {summary.costs}")
-        pack(summary.output, step.output, settings=step.search.settings, inputs=step.search.inputs, answers=answers)
+        pack(
+            *(summary.output, step.output),
+            settings=step.search.settings,
+            inputs=step.search.inputs,
+            command=step.search.portable_command(),
+            answers=answers,
+        )
     return len(missing)
 
 

@@ -20,11 +20,12 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request import Request, option
-from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.pipeline.search_request import POOLINGS, SearchRequest
 from tour_pyserini.pipeline.searching import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.stores.index_scales import IndexScale, write_scale
 from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.devices import DTYPES
 
 # Groups of flags in --help.
 _INPUT, _MODELS = "what is calibrated", "models"
@@ -40,6 +41,7 @@ class CalibrateRequest(Request):
     Attributes:
         index: the index, whose folder the scale is stored in.
         corpus: its passages.
+        vectors: exact vectors of a compressed index: searches with them compare exact similarities with labels.
         topics: queries to find the scale on; without them, passages of the corpus stand for queries.
         queries: how many queries are used.
         depth: how many candidates of each are labelled.
@@ -54,6 +56,12 @@ class CalibrateRequest(Request):
         group=_INPUT,
         metavar="FILE",
     )
+    vectors: str | None = option(
+        None,
+        "exact vectors for a compressed index, as the searches will have them: the folder of an encoded corpus",
+        group=_INPUT,
+        metavar="DIR",
+    )
     topics: str | None = option(
         None, "queries to calibrate on (default: titles or first sentences of passages)", group=_INPUT
     )
@@ -65,8 +73,18 @@ class CalibrateRequest(Request):
     encoder_class: str | None = option(
         None, "Pyserini's encoder class; inferred if not given", group=_MODELS, metavar="CLASS"
     )
+    tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_MODELS, metavar="NAME")
+    pooling: str | None = option(None, "pooling of an encoder of class auto", group=_MODELS, choices=POOLINGS)
+    l2_norm: bool | None = option(None, "normalise vectors to unit length", group=_MODELS)
     query_prefix: str | None = option(None, "put before each query when it is encoded", group=_MODELS, metavar="TEXT")
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_MODELS)
+    dtype: str = option(
+        "auto",
+        "numbers that models compute with; auto: float32 on a CPU, what a model's files say on a GPU",
+        group=_MODELS,
+        choices=DTYPES,
+    )
+    trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=_MODELS)
     reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
         "default", "a cross-encoder's name or folder, or `default`", group=_MODELS
     )
@@ -108,8 +126,9 @@ def calibrate(request: CalibrateRequest, *, opener: Opener | None = None) -> Cal
     found: list[Moments] = []
 
     def observe(round_: Round, _: Sequence[str]) -> None:
-        candidates = round_.candidates
-        found.append(moments(candidates.similarities, candidates.labels, candidates.mask))
+        if round_.t == 0:
+            candidates = round_.candidates
+            found.append(moments(candidates.similarities, candidates.labels, candidates.mask))
 
     searcher = tour_engine(search, reranker, observe=observe, opener=opener)
     searcher.batch_run(queries, ids, k=request.depth)
@@ -129,6 +148,8 @@ def _search_request(request: CalibrateRequest) -> SearchRequest:
     """A search that labels the first candidates and leaves similarities as they are."""
     flags = {name: value for name, value in request.flags().items() if name not in ("topics", "queries", "depth")}
     config = TourConfig("rerank", depth=request.depth, similarity_scale=1.0, calibrate="never")
+    if request.vectors:  # re-ranking takes a compressed index's own list, anchored methods order it by exact vectors
+        config = config.replace(method="anchored", budget=request.depth, early_stopping=False)
     named = {name.replace("-", "_"): value for name, value in flags.items()}
     return SearchRequest(**named, topics=request.topics or "", config=config, remove_query=request.topics is None)
 

@@ -12,7 +12,6 @@ from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
 from tour_pyserini.evaluation.comparison import baseline_position, by_split, compare_with_baseline, measured
 from tour_pyserini.evaluation.examples import examples
@@ -20,6 +19,7 @@ from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import TESTS, gains
 from tour_pyserini.evaluation.tables import FORMATS, comparison_table, means_table, split_table
+from tour_pyserini.pipeline.judging import uses_patterns
 from tour_pyserini.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ def _measured(request: CompareRequest) -> _Measured:
         splits = read_splits(request.splits, judged=scorer.queries, topics=order)
     with_answers = None
     if request.predictions and request.topics is not None:
-        regex = answers_are_patterns(request.topics)
-        if regex:
-            log.warning("the answers of %s are read as regular expressions, because of its name", request.topics)
+        regex = uses_patterns(request.topics)
         with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
     rows = measured(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
     if with_answers is not None and request.predictions:

@@ -10,6 +10,7 @@ from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
+from tour_pyserini.support.devices import DTYPES
 
 FIELDS = ("title", "text")
 
@@ -20,7 +21,7 @@ _PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encod
 
 # Flags of one kind of index only, with their defaults.
 _PASSAGES: dict[str, Any] = {"batch_size": 64, "M": 256, "efC": 256, "bm25": False}
-_PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "dtype": "float16", "filter_threshold": None}
+_PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
 _PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
 
 
@@ -76,6 +77,16 @@ class IndexRequest(Request):
     )
     batch_size: int | None = option(None, "documents encoded at once (default: 64)", group=_ENCODER, count=True)
     device: str = option("cpu", "cpu, cuda:0, ...", group=_ENCODER)
+    dtype: str | None = option(
+        None,
+        "numbers that the encoder computes with (default: auto: float32 on a CPU, what its files say on a GPU); "
+        "with --phrases, of the vectors that are kept: float16 (the default) or float32",
+        group=_ENCODER,
+        choices=DTYPES,
+    )
+    trust_remote_code: bool = option(
+        False, "run Python code that the encoder's folder or name brings along", group=_ENCODER
+    )
     threads: int | None = option(None, "most threads (default: all processors)", group=_ENCODER, count=True)
 
     hnsw: bool = option(False, "a graph: fast, approximate search", group=_KIND)
@@ -98,9 +109,6 @@ class IndexRequest(Request):
     )
     nlist: int | None = option(None, "lists of an inverted file (default: 256)", group=_PHRASE_FLAGS, count=True)
     nprobe: int | None = option(None, "lists that are searched (default: 16)", group=_PHRASE_FLAGS, count=True)
-    dtype: str | None = option(
-        None, "of token vectors (default: float16)", group=_PHRASE_FLAGS, choices=("float16", "float32")
-    )
     filter_threshold: float | None = option(
         None,
         "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)",
@@ -112,6 +120,8 @@ class IndexRequest(Request):
         fields = self.fields.split() if isinstance(self.fields, str) else self.fields
         object.__setattr__(self, "fields", tuple(fields))
         super().__post_init__()
+        if self.dtype is None:
+            object.__setattr__(self, "dtype", "float16" if self.phrases else "auto")
         if self.phrases:
             self._check_phrases()
         else:
@@ -152,6 +162,8 @@ class IndexRequest(Request):
             raise TourError("--fields title leaves no text that could hold phrases; add text.")
         if self.hnsw or self.pq:
             raise TourError("--hnsw and --pq are kinds of passage indexes; choose one of phrases with --kind.")
+        if self.dtype not in ("float16", "float32"):
+            raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
         for name in ("encoder_class", "pooling", "l2_norm", "prefix"):
             if getattr(self, name) is not None:
                 raise TourError(f"{flag_name(name)} is not for --phrases: a phrase encoder's folder decides it.")

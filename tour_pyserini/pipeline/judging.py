@@ -94,14 +94,15 @@ def check_matching(*, hits: int | None, processes: int, regex: str) -> None:
         raise TourError(f"--regex must be one of {', '.join(REGEX)}, not {regex!r}.")
 
 
-def uses_patterns(topics: str, regex: str) -> bool:
+def uses_patterns(topics: str, regex: str = "auto") -> bool:
     """Whether answers are regular expressions; `auto` decides by the name of the topics, with a warning."""
     if regex != "auto":
         return regex == "on"
     patterns = answers_are_patterns(topics)
     if patterns:
         log.warning(
-            "the answers of %s are read as regular expressions, because of its name; --regex off reads them as text",
+            "the answers of %s are read as regular expressions, because of its name; `answers --regex off` reads them "
+            "as text",
             topics,
         )
     return patterns

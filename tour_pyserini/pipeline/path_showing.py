@@ -1,6 +1,6 @@
 """Showing one query path as a page: from a request to an HTML file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
-from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_paths
+from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
 from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.support.files import atomic_write, check_output
@@ -30,6 +30,7 @@ class PageRequest:
         corpus: the passages.
         qrels: judgements, to mark relevant passages.
         index: an index with exact vectors, for the map of the query's movement.
+        run: the run of the same search, for the final list.
         topic: the query's id; if not given, the query whose relevant passage rose most.
         shown: candidates shown per round.
     """
@@ -40,6 +41,7 @@ class PageRequest:
     corpus: str | None = None
     qrels: str | None = None
     index: str | None = None
+    run: str | None = None
     topic: str | None = None
     shown: int = 10
 
@@ -65,7 +67,7 @@ def write_page(request: PageRequest) -> PageSummary:
         )
     if not request.corpus:
         raise TourError("--corpus is missing: the page shows the passages.")
-    check_output(request.output, [request.trace, request.topics, request.corpus, request.qrels])
+    check_output(request.output, [request.trace, request.topics, request.corpus, request.qrels, request.run])
     relevant: dict[str, set[str]] = {}
     for judgement in read_qrels(request.qrels) if request.qrels else ():
         if judgement.relevance > 0:
@@ -81,15 +83,16 @@ def write_page(request: PageRequest) -> PageSummary:
         raise TourError(
             f"{request.topics} has no query {qid!r}, which the trace has; give the topics that were searched."
         )
-    path, judged = paths[qid], relevant.get(qid, set())
-    svg = _map(path, judged, request.index)
-    page = as_page(path, queries[qid], open_texts(request.corpus), judged, shown=request.shown, svg=svg)
+    path, judged, texts = paths[qid], relevant.get(qid, set()), open_texts(request.corpus)
+    final = read_final_list(request.run, qid, path) if request.run else ()
+    svg = _map(path, judged, texts, request.index)
+    page = as_page(path, queries[qid], texts, judged, final=final, shown=request.shown, svg=svg)
     with atomic_write(request.output) as file:
         file.write(page)
     return PageSummary(Path(request.output), qid, len(path), svg is not None)
 
 
-def _map(path: Sequence[PathRound], relevant: set[str], index: str | None) -> str | None:
+def _map(path: Sequence[PathRound], relevant: set[str], texts: Mapping[str, str], index: str | None) -> str | None:
     """The map, if the trace has query vectors and the index has those of the candidates."""
     vectors = [round_.query for round_ in path if round_.query is not None]
     if index is None or len(vectors) != len(path):
@@ -97,4 +100,4 @@ def _map(path: Sequence[PathRound], relevant: set[str], index: str | None) -> st
     queries = np.array(vectors)
     docids = list(dict.fromkeys(docid for round_ in path for docid in round_.docids))
     stored = EncodedCorpus.open(Path(index), docids=docids, dimension=queries.shape[1])
-    return as_svg(projected(queries, stored(np.arange(len(docids)))), path, docids, relevant)
+    return as_svg(projected(queries, stored(np.arange(len(docids)))), path, docids, relevant, texts)

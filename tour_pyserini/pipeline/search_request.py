@@ -12,8 +12,10 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
+from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256
+POOLINGS = ("cls", "mean", "last", "eos")
 PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
 
 # Groups of flags in --help.
@@ -117,9 +119,7 @@ class SearchRequest(Request):
         choices=ENCODER_BACKENDS,
     )
     tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_WORK, metavar="NAME")
-    pooling: str | None = option(
-        None, "pooling of an encoder of class auto", group=_WORK, choices=("cls", "mean", "last", "eos")
-    )
+    pooling: str | None = option(None, "pooling of an encoder of class auto", group=_WORK, choices=POOLINGS)
     l2_norm: bool | None = option(None, "normalise vectors to unit length", group=_WORK)
     query_prefix: str | None = option(None, "put before each query when it is encoded", group=_WORK, metavar="TEXT")
     max_length: int | None = option(None, f"tokens of a query (default: {QUERY_LENGTH})", group=_WORK, count=True)
@@ -127,6 +127,13 @@ class SearchRequest(Request):
         None, "vectors of queries instead of an encoder: a folder or a name", group=_WORK, metavar="DIR"
     )
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_WORK)
+    dtype: str = option(
+        "auto",
+        "numbers that models compute with; auto: float32 on a CPU, what a model's files say on a GPU",
+        group=_WORK,
+        choices=DTYPES,
+    )
+    trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=_WORK)
 
     reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
         "default", "a cross-encoder's name or folder, or `default` (ms-marco-MiniLM-L-12-v2)", group=_LABELS
@@ -207,8 +214,12 @@ class SearchRequest(Request):
     def flags(self) -> dict[str, Any]:
         """The fields and settings that differ from their defaults, by the flags' names."""
         flags = {name: value for name, value in super().flags().items() if name != "config"}
-        default = TourConfig(self.config.method).settings()
-        settings = {name: value for name, value in self.config.settings().items() if value != default[name]}
+        default, unused = TourConfig(self.config.method).settings(), self.config.method_class.unused_settings()
+        settings = {
+            name: value
+            for name, value in self.config.settings().items()
+            if value != default[name] and name not in unused
+        }
         return {**flags, "method": self.config.method, **{n.replace("_", "-"): value for n, value in settings.items()}}
 
     def check_index_kind(self, *, phrases: bool) -> None:
@@ -249,5 +260,10 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
         if not (preset or path):
             given.setdefault("method", PRF_METHODS[prf_method or "avg"])
     if path:
-        return TourConfig.load(path).replace(**given)
-    return TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
+        config = TourConfig.load(path).replace(**given)
+    else:
+        config = TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
+    for name in given:
+        if name in config.method_class.unused_settings():
+            raise TourError(f"{flag_name(name)} changes nothing for the method {config.method}; leave it out.")
+    return config

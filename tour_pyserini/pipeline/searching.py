@@ -42,7 +42,7 @@ from tour_pyserini.stores.index_settings import check_vectors, read_index_settin
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.stores.signals import check_signal, open_signal, signal_files
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import atomic_write, cache_home, check_output
+from tour_pyserini.support.files import atomic_write, cache_home, check_output, score_cache
 
 
 class RunSummary(NamedTuple):
@@ -147,7 +147,7 @@ def open_reranker(request: SearchRequest, opener: Opener) -> Any:
     if request.no_cache:
         return opener.open(load_reranker, request.reranker, **reranker_options(request))
     reranker = opener.open(load_reranker_later, request.reranker, **reranker_options(request))
-    return opener.open(CachedReranker, reranker, str(request.cache or cache_home() / "scores.sqlite"))
+    return opener.open(CachedReranker, reranker, str(request.cache or score_cache()))
 
 
 def reranker_options(request: SearchRequest) -> dict[str, Any]:
@@ -185,10 +185,12 @@ def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> Index
 
 
 def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
-    """What identifies the query encoder of a request: its model, and the options that change its vectors."""
+    """What identifies the query encoder of a request: its model, and the options that change similarities."""
     options = _encoder_options(request, opener)
     changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm")}
     changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
+    if request.vectors not in (None, "encode") and request.config.method_class.keeps_labels:
+        changes["vectors"] = "exact"  # a compressed index's hits then have other similarities
     given = [f"{name}={value!r}" for name, value in changes.items() if value is not None]
     return " ".join([opener.open(encoder_fingerprint, options["spec"]), *given])
 

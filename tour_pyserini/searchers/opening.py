@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 
 @dataclass
 class SearchedIndex:
-    """A FAISS index with the names of its documents and the encoder of its queries, as `TourEngine` needs them.
+    """An index with the names of its documents and the encoder of its queries, as `TourEngine` needs them.
 
     Attributes:
-        index: the FAISS index.
+        index: a FAISS index or another store.
         docids: the docid at each position of the index.
         query_encoder: anything with `encode(query)` that gives [d].
     """
@@ -30,12 +31,12 @@ class SearchedIndex:
     @property
     def dimension(self) -> int:
         """The dimension d of the vectors."""
-        return self.index.d
+        return as_store(self.index).dimension
 
     @property
     def num_docs(self) -> int:
         """The number of documents."""
-        return self.index.ntotal
+        return as_store(self.index).size
 
 
 def check_index(index: str | os.PathLike[str]) -> None:

@@ -1,5 +1,6 @@
 """TouR's update as one of Pyserini's dense PRF rules."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()
@@ -39,8 +41,18 @@ class TourPrf(DenseVectorPrf):
         config: TourConfig | None = None,
         *,
         topics: Mapping[str, str] | None = None,
+        scale: float | str | os.PathLike[str] | None = None,
     ) -> None:
-        """Set up the rule; its candidates are those it is given, not `config.depth`, and its updates one."""
+        """Set up the rule; its candidates are those it is given, not `config.depth`, and its updates one.
+
+        Args:
+            reranker: where labels come from: anything `load_reranker` takes.
+            texts: the candidates' passages: anything `open_texts` takes.
+            config: the method and its settings.
+            topics: the texts of queries by their ids.
+            scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
+                stored it beside; None: each query finds its own, from its own labels.
+        """
         super().__init__()
         config = config or TourConfig()
         self.config = config.replace(iterations=1, budget=0)
@@ -49,7 +61,10 @@ class TourPrf(DenseVectorPrf):
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else {}
         self._reranker = load_reranker(reranker) if method.needs_labels else None
+        if not isinstance(topics, Mapping | None):
+            raise TourError(f"topics is a mapping from query id to text, not {type(topics).__name__}.")
         self._topics = topics or {}
+        self._scale = given_scale(scale, reranker=getattr(self._reranker, "fingerprint", None))
 
     def get_prf_q_emb(
         self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
@@ -69,7 +84,9 @@ class TourPrf(DenseVectorPrf):
         ids = np.arange(len(prf_candidates))[None]
         method = self.config.new_method(vector)
         scale = np.full(1, self.config.similarity_scale)
-        if self.config.calibrates:
+        if self.config.calibrates and self._scale is not None:
+            scale = np.full(1, self._scale)
+        elif self.config.calibrates:
             scale = scale_of_each(moments(similarities, labels, ids >= 0))
         candidates = Candidates(ids, vectors, scale[:, None] * similarities, labels, scale)
         if self.config.early_stopping and method.agrees(candidates)[0]:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.searchers.faiss_searcher import FaissSearcher
 from tour_pyserini.searchers.opening import open_searcher
-from tour_pyserini.searchers.searcher import FaissSearcher, TourSearcher
+from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()
@@ -35,6 +36,7 @@ class TourQueryEncoder(QueryEncoder):
         config: TourConfig | None = None,
         *,
         vectors: Any = None,
+        scale: float | str | os.PathLike[str] | None = None,
         threads: int = 1,
     ) -> None:
         """Wrap an encoder.
@@ -46,13 +48,15 @@ class TourQueryEncoder(QueryEncoder):
             texts: the candidates' passages: anything `open_texts` takes.
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index.
+            scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
+                stored it beside; None: each query finds its own, from its own labels.
             threads: FAISS's threads.
         """
         super().__init__()
         self.has_model = True
         self.encoder = encoder
         searcher = open_searcher(searcher, encoder) if isinstance(searcher, str | os.PathLike) else searcher
-        self._tour = TourSearcher(_With(searcher, encoder), reranker, texts, config, vectors=vectors)
+        self._tour = TourEngine(_With(searcher, encoder), reranker, texts, config, vectors=vectors, scale=scale)
         self._threads = threads
 
     def encode(self, query: str, **_: Any) -> np.ndarray:

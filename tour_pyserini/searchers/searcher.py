@@ -1,23 +1,22 @@
-"""TouR behind FaissSearcher's interface."""
+"""TouR as a searcher: over Pyserini's FaissSearcher, or over vectors in memory."""
 
-from tour_pyserini.searchers.tour_engine import TourEngine
-from tour_pyserini.support.java import ensure_java
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
-ensure_java()
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
+from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 
-from pyserini.search.faiss import DenseSearchResult, FaissSearcher, PrfDenseSearchResult  # noqa: E402
 
-__all__ = ["DenseSearchResult", "FaissSearcher", "PrfDenseSearchResult", "TourSearcher"]
+class TourSearcher(TourEngine):
+    """A searcher whose queries are optimised at test time.
 
-
-class TourSearcher(TourEngine, FaissSearcher):
-    """A FaissSearcher whose queries are optimised at test time.
-
-    It wraps a FaissSearcher and has its methods, signatures and results, so it can be used wherever one can. A query
-    given as a vector has no text to label and is searched as it is.
-
-    FaissSearcher's own constructor, which opens an index, is not called: every attribute of the wrapped searcher is
-    used instead.
+    Made from a FaissSearcher of Pyserini's, it is a FaissSearcher itself: it has its methods, signatures and results,
+    so it can be used wherever one can. A query given as a vector has no text to label and is searched as it is.
+    `TourSearcher.from_vectors` needs neither Pyserini nor files.
 
     Attributes:
         config: what it computes.
@@ -26,7 +25,80 @@ class TourSearcher(TourEngine, FaissSearcher):
     Example:
         searcher = TourSearcher(FaissSearcher("indexes/scifact", encoder), "default", "scifact/corpus.jsonl")
         hits = searcher.search("do statins prevent stroke", k=100)
+        print(hits[0].docid, hits[0].score, hits[0].text)
     """
 
-    hit_class = DenseSearchResult
-    vector_hit_class = PrfDenseSearchResult
+    def __new__(cls, searcher: Any = None, *_: Any, **__: Any) -> Self:
+        """As `pathlib.Path` does, choose the class that fits: a FaissSearcher gives a FaissSearcher."""
+        # Whoever has a FaissSearcher has imported this module already, so that nothing is imported for the others.
+        pyserini = sys.modules.get("pyserini.search.faiss")
+        if cls is TourSearcher and pyserini is not None and isinstance(searcher, pyserini.FaissSearcher):
+            from tour_pyserini.searchers.faiss_searcher import TourFaissSearcher
+
+            return super().__new__(TourFaissSearcher)
+        return super().__new__(cls)
+
+    @classmethod
+    def from_vectors(
+        cls,
+        vectors: Any,
+        texts: Mapping[str, str] | Iterable[str] | str | os.PathLike[str],
+        encode: Any,
+        score: Any = None,
+        config: TourConfig | None = None,
+        *,
+        docids: Iterable[str] | None = None,
+        signals: Sequence[Any] = (),
+        remove_query: bool = False,
+        scale: float | str | os.PathLike[str] | None = None,
+        observe: Observer | None = None,
+        **settings: Any,
+    ) -> "TourSearcher":
+        """Search vectors that are in memory.
+
+        Args:
+            vectors: the passages' vectors: a matrix [n, d], or a FAISS index of inner products.
+            texts: the passages: a list in the order of the vectors, or a mapping from docid to text, in their order
+                too unless `docids` says otherwise. The file of a BEIR corpus is such a mapping.
+            encode: a function from a query to its vector [d], or from a list of queries to their vectors [n, d]; or
+                an object with `encode_query` or `encode`, such as a SentenceTransformer. Queries are encoded one at
+                a time, so that no query's vector depends on another query.
+            score: a function from a list of pairs (query, passage) to their scores, raw logits if there are such; or
+                anything that `load_reranker` takes, such as a CrossEncoder. None for methods that do not label.
+            config: the method and its settings.
+            docids: the name of each vector; without it, the keys of `texts`, or positions "0", "1", ... in a list.
+            signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first.
+            remove_query: never retrieve the document whose docid is the query's id.
+            scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
+            observe: called after each round of a batch, with the query ids of the batch.
+            settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
+
+        Raises:
+            TourError: if something has the wrong type or size, or is not finite.
+
+        Example:
+            searcher = TourSearcher.from_vectors(matrix, texts, model.encode, CrossEncoder(name), budget=30)
+            print(searcher.search("do statins prevent stroke", k=10)[0].text)
+        """
+        config = _config(config, settings)
+        if score is None and config.method_class.needs_labels:
+            raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
+        index, passages = in_memory_index(vectors, texts, encode, docids=docids)
+        return TourSearcher(
+            index,
+            as_reranker(score),
+            passages,
+            config,
+            signals=signals,
+            remove_query=remove_query,
+            scale=scale,
+            observe=observe,
+        )
+
+
+def _config(config: TourConfig | None, settings: Mapping[str, Any]) -> TourConfig:
+    if config is None:
+        return TourConfig(**settings)
+    if not isinstance(config, TourConfig):
+        raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
+    return config.replace(**settings) if settings else config

@@ -1,8 +1,8 @@
 """TouR over an index: encode queries, optimise them, rank. Nothing here needs Pyserini or Java."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,12 +20,13 @@ from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.index_vectors import IndexVectors
+from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import RefinedIndex
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import found_by, open_signal
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.costs import Costs
 
@@ -33,21 +34,6 @@ log = logging.getLogger(__name__)
 
 Observer = Callable[[Round, Sequence[str]], None]
 """Called after each round of a batch with what happened and the query ids of the batch."""
-
-
-@dataclass
-class Hit:
-    """A document that was found."""
-
-    docid: str
-    score: float
-
-
-@dataclass
-class VectorHit(Hit):
-    """A document that was found, with its vector [d]."""
-
-    vectors: Floats
 
 
 class TourEngine:
@@ -79,7 +65,7 @@ class TourEngine:
         vectors: Any = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
-        scale: float | None = None,
+        scale: float | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Set up the search.
@@ -94,14 +80,12 @@ class TourEngine:
             signals: what finds candidates beside the index, each anything `open_signal` takes: an index with BM25, a
                 Lucene index, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
-            scale: the factor that puts similarities on the scale of labels, as `calibrate` finds it for an index; None:
-                each query finds its own, from its own labels.
+            scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
+                stored it beside; None: each query finds its own, from its own labels.
             observe: called after each round of a batch, with the query ids of the batch.
         """
-        if scale is not None and not (isinstance(scale, int | float) and 0 < scale < float("inf")):
-            raise TourError(f"scale must be a number above 0, not {scale!r}.")
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
-            raise TourError(f"{type(self).__name__} wraps a FaissSearcher, not {type(searcher).__name__}.")
+            raise TourError(f"TouR searches with a FaissSearcher, not {type(searcher).__name__}.")
         if not isinstance(config, TourConfig | None):
             raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
         self.searcher = searcher
@@ -112,19 +96,19 @@ class TourEngine:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else None
         self._reranker = load_reranker(reranker) if method.needs_labels else None
-        index = FaissIndex(searcher.index)
+        self._scale = given_scale(scale, reranker=getattr(self._reranker, "fingerprint", None))
+        self._store = as_store(searcher.index)
         if isinstance(signals, str) or callable(signals):
             raise TourError("signals is a list of signals; put the one you have in brackets.")
         self._signals = [open_signal(signal) for signal in signals]
         self._vectors = self._open_vectors(vectors) if self.config.rounds or self._signals else None
         # Hits of a compressed index are put in exact order if exact vectors are stored; no passage is encoded for it.
         comparable = method.keeps_labels or self._signals
-        refined = comparable and isinstance(self._vectors, EncodedCorpus) and not IndexVectors(searcher.index).exact
-        self._index = RefinedIndex(index, self._vectors) if refined and self._vectors else index
+        refined = comparable and isinstance(self._vectors, EncodedCorpus) and not self._store.exact
+        self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
         self._remove_query = remove_query
         self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
         self._observe = observe
-        self._scale = scale
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -229,19 +213,19 @@ class TourEngine:
         return outcome
 
     def _open_vectors(self, spec: Any) -> Vectors:
-        docids, index = self.searcher.docids, self.searcher.index
+        docids, store = self.searcher.docids, self._store
         if hasattr(spec, "encode") and not isinstance(spec, str):
             if self._texts is None:
                 raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
-            return PassageVectors(spec, docids=docids, texts=self._texts, dimension=index.d)
-        return open_vectors(spec, index=index, docids=docids)
+            return PassageVectors(spec, docids=docids, texts=self._texts, dimension=store.dimension)
+        return open_vectors(spec, store=store, docids=docids)
 
     def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
         """The hits [n, k] without each query's own document, if it has one."""
         with self.costs.stage("search"):
             if not (own >= 0).any():
-                return self._index.search(vectors, k, threads=threads)
-            return _without(own, self._index.search(vectors, k + 1, threads=threads), k)
+                return self._retrieve(vectors, k, threads=threads)
+            return _without(own, self._retrieve(vectors, k + 1, threads=threads), k)
 
     def _found(self, texts: list[str], own: Ids) -> list[Hits]:
         """What each signal finds for the queries, without each query's own document, if it has one."""
@@ -278,14 +262,14 @@ class TourEngine:
 
     def _plain(self, ranking: Ranking) -> list[Any]:
         return [
-            self.hit_class(self._docid(id_), score)
+            self.hit_class(self._docid(id_), score, texts=self._texts)
             for id_, score in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
         ]
 
     def _with_vectors(self, ranking: Ranking) -> list[Any]:
         fetch = self._vectors or self._open_vectors(None)
         return [
-            self.vector_hit_class(hit.docid, hit.score, vector)
+            self.vector_hit_class(hit.docid, hit.score, vector, texts=self._texts)
             for hit, vector in zip(self._plain(ranking), fetch(ranking.ids), strict=True)
         ]
 

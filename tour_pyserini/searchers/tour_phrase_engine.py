@@ -110,4 +110,4 @@ class TourPhraseEngine(TourEngine):
         best: dict[str, float] = {}
         for hit in hits:
             best.setdefault(hit.docid, hit.score)
-        return [self.hit_class(docid, score) for docid, score in best.items()]
+        return [self.hit_class(docid, score, texts=self._texts) for docid, score in best.items()]

@@ -1,13 +1,15 @@
-"""Searching a FAISS index with a batch of query vectors."""
+"""A store that is a FAISS index."""
 
 import logging
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits
+from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.flat_search import FlatSearch
+from tour_pyserini.stores.index_vectors import IndexVectors
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,30 @@ class FaissIndex:
         inner = faiss.downcast_index(index)
         self._flat = FlatSearch(inner) if type(inner).__name__ in _FLAT else None
         self._warned = False
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the vectors."""
+        return self._index.d
+
+    @property
+    def size(self) -> int:
+        """How many vectors it holds."""
+        return self._index.ntotal
+
+    @property
+    def exact(self) -> bool:
+        """Whether `fetch` gives the vectors as they were added, not compressed ones."""
+        return self.vectors.exact
+
+    @cached_property
+    def vectors(self) -> IndexVectors:
+        """Looks up its vectors."""
+        return IndexVectors(self._index)
+
+    def fetch(self, ids: Ids) -> Floats:
+        """The vectors [m, d] at the positions [m]."""
+        return self.vectors(ids)
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d], best first; fewer if the index is smaller.

@@ -1,6 +1,7 @@
 """The scales beside an index: what a unit of similarity is worth in labels, found once for each re-ranker."""
 
 import json
+import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,8 +72,35 @@ def write_scale(index: str | os.PathLike[str], scale: IndexScale) -> Path:
     return path
 
 
+def given_scale(scale: float | str | os.PathLike[str] | None, *, reranker: str | None) -> float | None:
+    """A scale as a searcher is given it.
+
+    Args:
+        scale: a number; or an index, for the scale that `calibrate` stored beside it; or None.
+        reranker: fingerprint of the re-ranker, which chooses among the scales of an index.
+
+    Raises:
+        TourError: if it is not a number above 0, or the index does not have exactly one scale for the re-ranker.
+    """
+    if isinstance(scale, str | os.PathLike):
+        found = [entry for entry in read_scales(scale) if entry.reranker == reranker]
+        if len(found) == 1:
+            return found[0].scale
+        if not found:
+            raise TourError(f"{scale} has no scale for this re-ranker; run python -m tour_pyserini.calibrate.")
+        values = ", ".join(f"{entry.scale:.4g} ({entry.encoder})" for entry in found)
+        raise TourError(f"{scale} has scales for several query encoders; give the number of yours: {values}.")
+    if scale is not None and not _is_scale(scale):
+        raise TourError(f"scale must be a number above 0, or an index that has been calibrated, not {scale!r}.")
+    return scale
+
+
 def _checked(scale: IndexScale) -> IndexScale:
     value = scale.scale
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if not _is_scale(value):
         raise ValueError(f"the scale {value!r} is not a number above 0")
     return scale
+
+
+def _is_scale(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

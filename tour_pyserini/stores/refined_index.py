@@ -3,22 +3,22 @@
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits
-from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.index_vectors import VectorLookup
+from tour_pyserini.stores.store import Store
 
 REORDERED = 1000
 """Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
 
 
 class RefinedIndex:
-    """An index with the interface of `FaissIndex` that computes the similarities of hits from exact vectors."""
+    """A compressed store whose `search` computes the similarities of hits from exact vectors."""
 
-    def __init__(self, index: FaissIndex, vectors: VectorLookup) -> None:
-        """Refine an index with a function from positions [m] to exact vectors [m, d]."""
+    def __init__(self, index: Store, vectors: VectorLookup) -> None:
+        """Refine a store with a function from positions [m] to exact vectors [m, d]."""
         self._index, self._vectors = index, vectors
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
-        """The k hits of each of the queries [n, d] with exact similarities; see `FaissIndex.search`."""
+        """The k hits of each of the queries [n, d] with exact similarities; see `Store.search`."""
         hits = self._index.search(queries, max(k, REORDERED), threads=threads)
         similarities = np.full(hits.ids.shape, -np.inf, dtype=np.float32)
         # One query at a time: the vectors of all hits of a batch would take hundreds of megabytes.

@@ -11,7 +11,9 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.index_vectors import IndexVectors, VectorLookup
+from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.index_vectors import VectorLookup
+from tour_pyserini.stores.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -56,34 +58,36 @@ def register_vector_source(name: str, open_source: OpenSource) -> None:
     _sources[name] = open_source
 
 
-def open_vectors(spec: Any, *, index: Any, docids: Sequence[str]) -> VectorLookup:
+def open_vectors(spec: Any, *, store: Store, docids: Sequence[str]) -> VectorLookup:
     """Open the vectors of candidates: a function from positions in the index [m] to vectors [m, d].
 
     Args:
-        spec: None for the index's own vectors; the folder of an encoded corpus (a flat FAISS index, or Pyserini's
+        spec: None for the store's own vectors; the folder of an encoded corpus (a flat FAISS index, or Pyserini's
             JSON lines); `NAME:REST` for a registered source, unless a folder of this name exists; or a function from
             positions to vectors, which is returned as it is.
-        index: the FAISS index that is searched.
+        store: the index that is searched.
         docids: the docid at each position of the index.
 
     Raises:
         TourError: if the vectors cannot be opened, or do not fit the index.
     """
     if spec is None:
-        return _from_index(index)
+        return _from_store(store)
     if isinstance(spec, str) and ":" in spec and not Path(spec).is_dir():
         name, _, rest = spec.partition(":")
         if _NAME.fullmatch(name):
-            return _RegisteredVectors(name, rest, docids=docids, dimension=index.d)
+            return _RegisteredVectors(name, rest, docids=docids, dimension=store.dimension)
     if isinstance(spec, str | Path):
-        return EncodedCorpus.open(Path(spec), docids=docids, dimension=index.d)
+        return EncodedCorpus.open(Path(spec), docids=docids, dimension=store.dimension)
     if callable(spec):
         return spec
     raise TourError(f"vectors cannot be read from {spec!r}; {_HINT}.")
 
 
-def _from_index(index: Any) -> VectorLookup:
-    vectors = IndexVectors(index)
+def _from_store(store: Store) -> VectorLookup:
+    if not isinstance(store, FaissIndex):
+        return store.fetch
+    vectors = store.vectors
     if not vectors.readable:
         raise TourError(f"the index ({vectors.kind}) cannot give its vectors back; {_HINT}.")
     if not vectors.exact:

@@ -10,6 +10,9 @@ from tour_pyserini.errors import TourError, first_line
 
 log = logging.getLogger(__name__)
 
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+"""The numbers that a model computes with. `auto`: float32 on a CPU, what the model's files say on a GPU."""
+
 
 def pyserini_device(device: str) -> str:
     """The device that Pyserini uses for a name: `cpu`, `cuda:0`, ...; `cpu` if torch does not have the device."""

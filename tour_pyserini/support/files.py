@@ -129,6 +129,11 @@ def cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tour_pyserini"
 
 
+def score_cache() -> Path:
+    """The file in which labels are kept between runs, if no other is named."""
+    return cache_home() / "scores.sqlite"
+
+
 class _Tried(Exception):
     """Leaves the block of `atomic_replace` without writing the file."""
 

@@ -114,11 +114,9 @@ def train_query_encoder(request: QueryEncoderRequest, *, report: Report = log_re
     recorded |= {"query_side": recorded["index"], "index": read_settings(request.index)}
 
     def make_task(_: Path) -> QueryTask:
-        encoder = load_phrase_encoder(base, device=request.device)
-        check_encoder(request.index, encoder, request.base)
-        searcher = PhraseSearcher(open_phrase_index(request.index), encoder, open_texts(request.corpus))
+        searcher = _open_searcher(request, base, named=request.base)
         questions, validation = ([(one.question, one.answers) for one in part] for part in (examples, held_out))
-        return QueryTask(encoder, searcher, questions, validation, request.settings, depth=request.depth)
+        return QueryTask(searcher.query_encoder, searcher, questions, validation, request.settings, depth=request.depth)
 
     return run_training(make_task, request.settings, recorded, output=request.output, report=report)
 
@@ -150,10 +148,7 @@ def train_phrase_reranker(request: PhraseRerankerRequest, *, report: Report = lo
 
     def make_task(folder: Path) -> RerankerTask:
         name = request.encoder or index_settings["encoder"]
-        encoder = load_phrase_encoder(name, device=request.device)
-        check_encoder(request.index, encoder, name)
-        texts = open_texts(request.corpus)
-        searcher = PhraseSearcher(open_phrase_index(request.index), encoder, texts)
+        searcher = _open_searcher(request, name, named=name)
         options: dict[str, Any] = {"depth": request.depth, "positive": request.positive}
         candidates = find_candidates(questions, searcher, phrase_input, file=folder / "candidates.jsonl", **options)
         validation = find_candidates(held_out, searcher, phrase_input, file=folder / "validation.jsonl", **options)
@@ -164,7 +159,7 @@ def train_phrase_reranker(request: PhraseRerankerRequest, *, report: Report = lo
             tokenizer,
             candidates,
             validation,
-            texts,
+            searcher.texts,
             phrase_input,
             request.settings,
             loss=request.loss,
@@ -202,6 +197,15 @@ def train_reading_comprehension(request: ReadingComprehensionRequest, *, report:
         return ReadingTask(model.float(), read_tokenizer(base), examples, held_out, request.settings, **options)
 
     return run_training(make_task, request.settings, recorded, output=request.output, report=report)
+
+
+def _open_searcher(
+    request: QueryEncoderRequest | PhraseRerankerRequest, encoder: str | os.PathLike[str], *, named: str
+) -> PhraseSearcher:
+    """The request's index, searched with the encoder that built it, which the user knows as `named`."""
+    loaded = load_phrase_encoder(encoder, device=request.device)
+    check_encoder(request.index, loaded, named)
+    return PhraseSearcher(open_phrase_index(request.index), loaded, open_texts(request.corpus))
 
 
 def _find_base(request: TrainingRequest) -> Path:

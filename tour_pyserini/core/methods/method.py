@@ -19,6 +19,8 @@ class Method(ABC):
     A subclass says which settings it reads and what it needs from the loop, and computes `target` and `update`.
 
     Attributes:
+        version: raised by one whenever the same settings and labels begin to give another result. Experiments then
+            make their runs again.
         Settings: the class of its own settings.
         shared_defaults: defaults of the settings that all methods share, where this method's differ.
         needs_labels: whether the rule, or the final list, needs labels.
@@ -27,6 +29,7 @@ class Method(ABC):
             only. False: it learns from the first k candidates of the last retrieval.
     """
 
+    version: ClassVar[int] = 1
     Settings: ClassVar[type[Settings]] = Settings
     shared_defaults: ClassVar[Mapping[str, Any]] = NO_DEFAULTS
     needs_labels: ClassVar[bool] = True
@@ -44,6 +47,19 @@ class Method(ABC):
         self.settings = settings
         self.start = queries
         self.rounds = rounds
+
+    @classmethod
+    def unused_settings(cls) -> set[str]:
+        """The settings that all methods share and that change nothing for this one."""
+        unused = set()
+        if not cls.updates_query:
+            unused |= {"iterations", "early_stopping", "final_list"}
+        if not cls.needs_labels:
+            unused |= {"budget", "score_weight", "early_stopping", "similarity_scale", "calibrate"}
+            unused |= {"final_list", "aggregation"}
+        if cls.keeps_labels:  # it ranks everything on the scale of labels
+            unused |= {"final_list", "aggregation"}
+        return unused | ({"depth"} if not (cls.updates_query or cls.needs_labels) else set())
 
     @abstractmethod
     def target(self, candidates: Candidates) -> Floats:

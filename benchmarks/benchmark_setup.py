@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.measuring import run_module
+from benchmarks.timings import run_module
 from tour_pyserini import index, search
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
