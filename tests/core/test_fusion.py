@@ -10,6 +10,7 @@ from tour_pyserini.core.candidates import Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion
 from tour_pyserini.core.loop import optimise
+from tour_pyserini.core.mixing import odds
 from tour_pyserini.core.ranking import rank
 
 
@@ -149,3 +150,67 @@ def test_what_only_a_signal_finds_is_labelled_and_ranked(method):
     without = MemoryCorpus(vectors, scores, 120)
     without.run(query, config)
     assert (0, 199) not in without.scored
+
+
+def labelled_world(seed=0, documents=200):
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(documents, 8))
+    return vectors, random.normal(size=(2, 8)), random.normal(size=(2, documents)), random.normal(size=(2, documents))
+
+
+def ranked(vectors, queries, words, labels, **settings):
+    config = TourConfig("anchored", budget=30, least_gain=0, **settings)
+    corpus = MemoryCorpus(vectors, labels, 120)
+    calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+    outcome = optimise(queries, config, **calls, signals=[found(words, 100)] if words is not None else ())
+    return outcome, [rank(outcome, row, config, hits=120) for row in range(len(queries))]
+
+
+def test_a_label_counts_by_its_odds():
+    """The final score of labelled documents by hand: a (q_0 c + e) + belief a sd_0 exp((s - mean) / deviation)."""
+    vectors, queries, words, labels = labelled_world()
+    outcome, rankings = ranked(vectors, queries, words, labels, belief=0.3)
+    for row, ranking in enumerate(rankings):
+        known, bought, _, offsets = outcome.ledger.labelled(row)
+        assert len(known) == 30
+        z = (bought - bought.mean()) / bought.std()
+        unit = outcome.fusion.unit(row)
+        expected = outcome.scale[row] * (vectors[known] @ queries[row] + offsets + 0.3 * unit * np.exp(z))
+        got = dict(zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True))
+        there = [i for i, id_ in enumerate(known.tolist()) if id_ in got]
+        assert len(there) > 20
+        assert [got[known[i]] for i in there] == pytest.approx(expected[there])
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1.0, 40.0), (0.01, 0.0), (300.0, -7.0)])
+def test_labels_of_another_unit_and_another_zero_give_the_same_order_of_what_is_labelled(factor, shift):
+    """For the same candidates: one round, whose candidates are found before any label is known."""
+    vectors, queries, words, labels = labelled_world(3)
+    _, plain = ranked(vectors, queries, words, labels, depth=30)
+    other_outcome, other = ranked(vectors, queries, words, factor * labels + shift, depth=30)
+    for row in range(2):
+        known = set(other_outcome.ledger.labelled(row).ids.tolist())
+        one, two = ([id_ for id_ in each[row].ids.tolist() if id_ in known] for each in (plain, other))
+        assert one[:15] == two[:15]
+
+
+def test_without_belief_the_list_is_that_of_the_signals():
+    vectors, queries, words, labels = labelled_world(4)
+    _, rankings = ranked(vectors, queries, words, labels, belief=0, anchor=float("inf"))
+    corpus = MemoryCorpus(vectors, labels, 120)
+    hits = Fusion(corpus.search, corpus.vectors, [found(words, 100)], weight=0.5).search(np.arange(2), queries)
+    for ranking, ids in zip(rankings, hits.ids, strict=True):
+        assert ranking.ids.tolist() == ids.tolist()
+
+
+def test_with_one_signal_neither_new_setting_changes_anything():
+    vectors, queries, _, labels = labelled_world(5)
+    _, plain = ranked(vectors, queries, None, labels)
+    _, other = ranked(vectors, queries, None, labels, belief=5, signal_weight=9)
+    for one, two in zip(plain, other, strict=True):
+        assert (one.ids == two.ids).all() and (one.scores == two.scores).all()
+
+
+def test_labels_that_are_all_equal_say_nothing():
+    assert odds(np.array([2.0, 9.0]), np.full(5, 2.0)).tolist() == [1, 1]
+    assert odds(np.array([1e9, -1e9]), np.arange(3.0)) == pytest.approx([np.exp(6), np.exp(-6)])
