@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from indexing import flags, write_corpus
+from index_commands import flags, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.cli.command import run
 from tour_pyserini.data.records import record_path
+from tour_pyserini.errors import TourError
 from tour_pyserini.search import main
 
 
@@ -59,8 +60,29 @@ def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, ca
     assert (folder / "run.trec").read_text() == "earlier"
 
 
-def test_phrases_have_no_bm25(folder, tiny):
-    from tour_pyserini.errors import TourError
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--belief", "1"], "--belief changes nothing without --sparse"),
+        (["--signal-weight", "1"], "--signal-weight changes nothing without --sparse"),
+        (
+            ["--sparse", "x", "--score-weight", "1"],
+            "--score-weight changes nothing for .* with --sparse",
+        ),
+        (["--sparse", "x", "--belief", "1", "--method", "hard"], "--belief changes nothing for the method hard"),
+    ],
+)
+def test_settings_that_change_nothing_are_refused(more, message):
+    with pytest.raises(TourError, match=message):
+        main(["--topics", "t.tsv", "--index", "i", *more])
 
+
+def test_the_weight_of_the_signal_changes_the_list(folder):
+    hybrid = searched(folder, "--method", "dense", "--sparse", folder / "index")
+    without = searched(folder, "--method", "dense", "--sparse", folder / "index", "--signal-weight", 0)
+    assert without == searched(folder, "--method", "dense") != hybrid
+
+
+def test_phrases_have_no_bm25(folder, tiny):
     with pytest.raises(TourError, match="--bm25 is not for --phrases"):
         index.main(flags(tiny, folder / "corpus.jsonl", folder / "phrases", "--bm25", "--phrases"))

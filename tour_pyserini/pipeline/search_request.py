@@ -209,6 +209,7 @@ class SearchRequest(Request):
         values = {name.replace("-", "_"): value for name, value in flags.items()}
         own = {"method", "preset", "config", "prf_depth", "prf_method", "rocchio_topk", *settings_by_name()}
         config = config_from_flags({name: value for name, value in values.items() if name in own})
+        _check_signal_settings(values, config)
         return super().from_flags({**{n: value for n, value in values.items() if n not in own}, "config": config})
 
     def flags(self) -> dict[str, Any]:
@@ -231,6 +232,15 @@ class SearchRequest(Request):
                 raise TourError(f"{flag_name(name)} cannot be used: {self.index} is {kind}.")
         if phrases and not self.corpus:
             raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")
+
+
+def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
+    """Refuse settings that change nothing with, or without, a further signal."""
+    for name in ("signal_weight", "belief"):
+        if name in flags and flags.get("sparse") is None:
+            raise TourError(f"{flag_name(name)} changes nothing without --sparse; leave it out.")
+    if "score_weight" in flags and flags.get("sparse") is not None and config.method_class.keeps_labels:
+        raise TourError(f"--score-weight changes nothing for the method {config.method} with --sparse; use --belief.")
 
 
 def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
