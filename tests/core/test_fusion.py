@@ -196,7 +196,7 @@ def test_labels_of_another_unit_and_another_zero_give_the_same_order_of_what_is_
 
 def test_without_belief_the_list_is_that_of_the_signals():
     vectors, queries, words, labels = labelled_world(4)
-    _, rankings = ranked(vectors, queries, words, labels, belief=0, anchor=float("inf"))
+    _, rankings = ranked(vectors, queries, words, labels, belief=0, signal_anchor=float("inf"))
     corpus = MemoryCorpus(vectors, labels, 120)
     hits = Fusion(corpus.search, corpus.vectors, [found(words, 100)], weight=0.5).search(np.arange(2), queries)
     for ranking, ids in zip(rankings, hits.ids, strict=True):
@@ -206,7 +206,7 @@ def test_without_belief_the_list_is_that_of_the_signals():
 def test_with_one_signal_neither_new_setting_changes_anything():
     vectors, queries, _, labels = labelled_world(5)
     _, plain = ranked(vectors, queries, None, labels)
-    _, other = ranked(vectors, queries, None, labels, belief=5, signal_weight=9)
+    _, other = ranked(vectors, queries, None, labels, belief=5, signal_weight=9, signal_anchor=1)
     for one, two in zip(plain, other, strict=True):
         assert (one.ids == two.ids).all() and (one.scores == two.scores).all()
 
@@ -214,3 +214,22 @@ def test_with_one_signal_neither_new_setting_changes_anything():
 def test_labels_that_are_all_equal_say_nothing():
     assert odds(np.array([2.0, 9.0]), np.full(5, 2.0)).tolist() == [1, 1]
     assert odds(np.array([1e9, -1e9]), np.arange(3.0)) == pytest.approx([np.exp(6), np.exp(-6)])
+
+
+@pytest.mark.parametrize("method", ["anchored", "anchored-soft", "anchored-hard"])
+def test_each_query_has_the_anchor_of_its_own_signals(method):
+    """The signal finds nothing for the second query, which is held as one without further signals is."""
+    vectors, queries, words, labels = labelled_world(6)
+    signal = found(words, 100)
+    signal.ids[1], signal.similarities[1] = -1, -np.inf
+    moved = {}
+    for anchors in ({}, {"anchor": 0.5}, {"signal_anchor": 0.5}, {"signal_anchor": float("inf")}):
+        config = TourConfig(method, budget=20, least_gain=0, **anchors)
+        corpus = MemoryCorpus(vectors, labels, 120)
+        calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+        outcome = optimise(queries, config, **calls, signals=[signal])
+        moved[str(anchors)] = np.linalg.norm(outcome.queries - queries, axis=1)
+    first, other_anchor, other_signal_anchor, held = moved.values()
+    assert (first == other_anchor).tolist() == [True, False]
+    assert (first == other_signal_anchor).tolist() == [False, True]
+    assert held[0] == 0 < held[1]

@@ -40,7 +40,7 @@ def posterior(
     mask: Flags,
     *,
     slope: Floats | float,
-    anchor: float,
+    anchor: Floats | float,
     offsets: Floats | float = 0.0,
 ) -> Posterior:
     """The anchored queries, for n queries at once.
@@ -52,8 +52,8 @@ def posterior(
         mask: [n, m] true where there is a candidate.
         slope: [n], or one number for all: a, what a unit of similarity is worth in label; 0 for a prior that knows
             nothing of the encoder.
-        anchor: kappa in units of the candidates' mean squared distance from their centre, so that it means the same
-            for any encoder. Infinity keeps the query where it is.
+        anchor: [n], or one number for all: kappa in units of the candidates' mean squared distance from their centre,
+            so that it means the same for any encoder. Infinity keeps the query where it is.
         offsets: [n, m], or one number for all, what further signals add to the similarities: part of the prior mean.
     """
     slopes = np.broadcast_to(np.asarray(slope, dtype=np.float64), len(start))[:, None]
@@ -80,7 +80,7 @@ def posterior(
     )
 
 
-def stiffness(vectors: Floats, mask: Flags, anchor: float) -> Floats:
+def stiffness(vectors: Floats, mask: Flags, anchor: Floats | float) -> Floats:
     """Kappa [n]: the anchor times the candidates' mean squared distance from their centre."""
     count = np.maximum(mask.sum(axis=1), 1)
     centre = vectors.sum(axis=1, keepdims=True, where=mask[..., None]) / count[:, None, None]

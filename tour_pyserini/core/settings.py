@@ -75,7 +75,7 @@ class SharedSettings(Settings):
         0.5, "weight of each further first-stage signal (--sparse) against the index", rule=NOT_NEGATIVE
     )
     belief: float = setting(
-        0.2,
+        0.4,
         "where there is a further signal: weight of the labels' odds in the final score of a method that keeps its "
         "labels; score_weight is not used then",
         rule=NOT_NEGATIVE,

@@ -236,7 +236,7 @@ class SearchRequest(Request):
 
 def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
     """Refuse settings that change nothing with, or without, a further signal."""
-    for name in ("signal_weight", "belief"):
+    for name in ("signal_weight", "signal_anchor", "belief"):
         if name in flags and flags.get("sparse") is None:
             raise TourError(f"{flag_name(name)} changes nothing without --sparse; leave it out.")
     if "score_weight" in flags and flags.get("sparse") is not None and config.method_class.keeps_labels:

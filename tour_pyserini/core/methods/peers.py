@@ -66,7 +66,7 @@ class Regression(Anchored):
             candidates.labels,
             candidates.mask,
             slope=0.0,
-            anchor=self.settings.anchor,
+            anchor=self._anchor(candidates),
         )
         # There is no prior query to fall back to, so the spread around q_0 does not count.
         return fit._replace(queries=fit.queries / candidates.scales, prior_spreads=fit.spreads)
