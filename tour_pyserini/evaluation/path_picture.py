@@ -61,8 +61,7 @@ def draw(
             color = _RELEVANT if docid in relevant else _OTHER
             _draw_box(axes, number, rank, _words(texts[docid]), value, color, filled)
             if docid in after:
-                line = {"lw": 2.2, "alpha": 1} if docid in relevant else {"lw": 1, "alpha": 0.5}
-                axes.plot([number + 0.46, number + 0.54], [rank, after[docid][0]], color=color, zorder=1, **line)
+                _draw_line(axes, number, rank, after[docid][0], color, strong=docid in relevant)
     axes.set_title("\n".join(textwrap.wrap(f"Query: {query}", round(11 * width))), fontsize=11)
     axes.set_xticks(range(len(columns)), names, fontsize=9)
     axes.xaxis.tick_top()
@@ -93,6 +92,12 @@ def _returned(final: Sequence[FinalHit], shown: int) -> dict[str, tuple[int, flo
 def _column_name(t: int, path_round: PathRound) -> str:
     name = "first retrieval" if t == 0 else f"after {t} update{'s' * (t > 1)}"
     return f"{name}\nstops: {path_round.stop_reason}" if path_round.stop_reason else name
+
+
+def _draw_line(axes: Any, column: int, rank: int, after: int, color: str, *, strong: bool) -> None:
+    """A line from a passage's box to its box in the next column."""
+    x, y = [column + 0.46, column + 0.54], [rank, after]
+    axes.plot(x, y, color=color, zorder=1, lw=2.2 if strong else 1, alpha=1 if strong else 0.5)
 
 
 def _words(text: str) -> str:
