@@ -216,6 +216,18 @@ def test_labels_that_are_all_equal_say_nothing():
     assert odds(np.array([1e9, -1e9]), np.arange(3.0)) == pytest.approx([np.exp(6), np.exp(-6)])
 
 
+def test_a_query_of_which_the_signal_says_nothing_has_the_list_that_it_has_without():
+    vectors, queries, _, labels = labelled_world(7)
+    nothing = Hits(np.full((2, 50), -1), np.full((2, 50), -np.inf))
+    config = TourConfig("anchored", budget=30, least_gain=0)
+    corpus = MemoryCorpus(vectors, labels, 120)
+    calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+    got, plain = optimise(queries, config, **calls, signals=[nothing]), optimise(queries, config, **calls)
+    for row in range(2):
+        one, two = (rank(outcome, row, config, hits=120) for outcome in (got, plain))
+        assert (one.ids == two.ids).all() and (one.scores == two.scores).all()
+
+
 @pytest.mark.parametrize("method", ["anchored", "anchored-soft", "anchored-hard"])
 def test_each_query_has_the_anchor_of_its_own_signals(method):
     """The signal finds nothing for the second query, which is held as one without further signals is."""

@@ -1,5 +1,8 @@
 """Signals: what may be one, what it may return, and what is refused."""
 
+import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -67,3 +70,21 @@ def test_what_is_no_signal_is_refused(tmp_path):
         check_signal("no-such-index-at-all")
     with pytest.raises(TourError, match="not int"):
         open_signal(3)
+
+
+@pytest.mark.slow
+def test_a_lucene_index_finds_documents(tmp_path):
+    (tmp_path / "in").mkdir()
+    documents = [{"id": "a", "contents": "a fox"}, {"id": "b", "contents": "two foxes and a hound"}]
+    (tmp_path / "in" / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    build = (
+        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+        "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
+    )
+    flags = ["--collection", "JsonCollection", "--input", tmp_path / "in", "--index", tmp_path / "out"]
+    flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1"]
+    subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
+    check_signal(str(tmp_path / "out"))
+    hits = found_by(open_signal(tmp_path / "out"), ["fox", "hounds", "zebra"], 3, POSITIONS)
+    assert hits.ids.tolist() == [[0, 1, -1], [1, -1, -1], [-1, -1, -1]]
+    assert hits.similarities[0, 0] > hits.similarities[0, 1] > 0

@@ -106,8 +106,8 @@ class _Signal:
         found = ids >= 0
         self.ids = ids[found]
         scores = scores[found].astype(np.float64)
-        self._order = np.argsort(self.ids, kind="stable")
-        self._sorted, self._scores = self.ids[self._order], scores[self._order]
+        order = np.argsort(self.ids, kind="stable")
+        self._sorted, self._scores = self.ids[order], scores[order]
         self._others = scores.min() if found.all() and len(scores) else min(0.0, scores.min(initial=0.0))
 
     def scores_of(self, ids: Ids) -> Floats:

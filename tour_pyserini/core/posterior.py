@@ -5,9 +5,8 @@ w ~ N(a q_0, v I), and a free intercept b. The posterior mean of w solves
 
     min_{w, b}  sum_i (s_i - b - w c_i)^2  +  kappa |w - a q_0|^2,        kappa = noise variance / v,
 
-where further first-stage signals add a e_i to each w c_i (`core/fusion.py`). It is
 in closed form in the span of the labelled candidates: w = a q_0 + C^T alpha / kappa, a system as large as there are
-labels.
+labels. Further first-stage signals add a e_i to each w c_i (`core/fusion.py`).
 """
 
 from typing import NamedTuple

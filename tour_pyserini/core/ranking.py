@@ -55,7 +55,7 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
     A labelled document has lambda s + (1 - lambda) (b_0 + a c q_0): its label, and its similarity to the first query.
     An unlabelled document has the label that the optimised query predicts, b + a c q.
 
-    With further signals, a document has its similarity and the odds of its label, or of the predicted one: what the
+    Where further signals say something of the query, a document has its similarity and the odds of its label, or of the predicted one: what the
     re-ranker says counts as much as it stands out among what it says of the others.
     """
     known, labels, vectors, offsets = outcome.ledger.labelled(row)
@@ -67,7 +67,7 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
     mask = np.ones(first.shape, dtype=bool)
     rest = ~np.isin(ids, known)
     predicted = intercept(labels[None], now, mask)[0] + scaled[rest]
-    if outcome.fusion is None:
+    if outcome.fusion is None or not offsets.any():  # a query of which no further signal says anything
         expected = np.concatenate([mixed(labels[None], first, mask, config.score_weight)[0], predicted])
     else:
         weight = config.belief * outcome.scale[row] * outcome.fusion.unit(row)
