@@ -55,8 +55,8 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
     A labelled document has lambda s + (1 - lambda) (b_0 + a c q_0): its label, and its similarity to the first query.
     An unlabelled document has the label that the optimised query predicts, b + a c q.
 
-    Where further signals say something of the query, a document has its similarity and the odds of its label, or of the predicted one: what the
-    re-ranker says counts as much as it stands out among what it says of the others.
+    Where further signals say something of the query, a document has its similarity and the odds of its label, or of the
+    predicted one: what the re-ranker says counts as much as it stands out among what it says of the others.
     """
     known, labels, vectors, offsets = outcome.ledger.labelled(row)
     if vectors is None or not len(known):
