@@ -21,7 +21,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for 
     [
         *(BOMB, "a: &a [*a]", "[" * 5000, "{a: " * 5000, "a: !!float x", "a: !!int x", "a: !!timestamp x"),
         *("a: !!bool x", "a: !!int ''", "a: 2026-02-30", "a: " + "9" * 8000, "a: !!python/name:os.system", "a: \0"),
-        *("? {a: b}\n: 1", "a: !!binary x", "<<: 1"),
+        *("? {a: b}\n: 1", "a: !!binary x", "<<: 1", 'a: {b: ["\\0x"]}'),
     ],
 )
 def test_yaml_that_is_too_much_or_wrong_is_refused_in_one_short_sentence(tmp_path, text):

@@ -11,6 +11,7 @@ import pytest
 
 import tour_pyserini
 from tour_pyserini.__main__ import COMMANDS, main, summary
+from tour_pyserini.errors import TourError
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("numpy", "torch", "transformers", "faiss", "pyserini", "onnxruntime", "tqdm")
@@ -144,3 +145,11 @@ def test_tab_completion(script, tmp_path, line, words, expected):
     }
     assert run(*program, **protocol) == ""
     assert sorted(found.read_text().split("\n")) == expected
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nul_in_any_argument_is_refused(command):
+    module = importlib.import_module(f"tour_pyserini.{command.replace('-', '_')}")
+    for words in (["a\0b"], ["--output", "a\0b"], ["stats", "--cache=a\0b"]):
+        with pytest.raises(TourError, match="contains NUL"):
+            module.main(words)

@@ -15,7 +15,12 @@ from tour_pyserini.core.methods import METHODS
 from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import IndexRequest, SearchRequest
+from tour_pyserini.pipeline.comparing import CompareRequest
+from tour_pyserini.pipeline.converting import JsonRequest
+from tour_pyserini.pipeline.judging import JudgeRequest
+from tour_pyserini.pipeline.path_showing import PageRequest
 from tour_pyserini.pipeline.request import words
+from tour_pyserini.training.requests import QueryEncoderRequest
 
 SEARCHES = [
     SearchRequest(topics="t.tsv"),
@@ -191,3 +196,21 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
     assert config(**{"prf-depth": 5, "method": "hard"}) == TourConfig("hard", depth=5)
     assert config(method="rocchio", rocchio_topk=4) == TourConfig("rocchio", positives=4)
     assert config(preset="official", depth="7") == TourConfig.preset("official").replace(depth=7)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name: SearchRequest(topics=name),
+        lambda name: JudgeRequest(topics="t", corpus="c", output=name),
+        lambda name: JudgeRequest(topics="t", corpus="c", output="o", runs=["a", Path(name)]),
+        lambda name: CompareRequest(qrels="q", runs=[name]),
+        lambda name: JsonRequest(output=Path(name), topics="t", corpus="c", run="r"),
+        lambda name: PageRequest(trace=name, topics="t", output="o"),
+        lambda name: QueryEncoderRequest(data=[("d", name)], base="b", output=Path("o"), index="i", corpus="c"),
+    ],
+)
+def test_nul_in_a_name_is_refused(make):
+    make("fine")
+    with pytest.raises(TourError, match=r"--\w+ has NUL in"):
+        make("a\0b")

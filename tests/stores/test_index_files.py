@@ -1,5 +1,6 @@
 """Damaged index folders are refused before FAISS reads them."""
 
+import contextlib
 import json
 
 import faiss
@@ -9,6 +10,7 @@ from toy_collection import DIMENSION, ToyCollection
 
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores import faiss_trial
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.faiss_layout import check_layout
@@ -16,6 +18,8 @@ from tour_pyserini.stores.index_files import read_index_files
 from tour_pyserini.support.files import sha256
 
 KINDS = ("Flat", "HNSW4", "HNSW4,SQ8", "PQ4x4", "SQ8", "SQfp16", "IVF4,Flat", "IVF4,PQ4x4", "IVF4,SQ8", "PCA4,Flat")
+
+UNKNOWN = ("IVF4,PQ4x4fs", "PQ4x4fs", "RQ2x4", "ITQ8,Flat", "IVF4,RQ2x4")
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +84,45 @@ def test_an_unknown_kind_is_named(tmp_path):
     edit(path, b"IxFI", b"IxZZ")
     with pytest.raises(ValueError, match="of a kind 'IxZZ' that is not known here"):
         check_layout(path)
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_an_index_of_an_unknown_kind_is_read_after_a_trial(tmp_path, kind, caplog):
+    collection = ToyCollection(tmp_path, index=faiss.index_factory(DIMENSION, kind, faiss.METRIC_INNER_PRODUCT))
+    index, docids = read_index_files(collection.folder, PASSAGE_INDEX)
+    assert index.ntotal == len(docids) == 60 and "is first read on trial by another process" in caplog.text
+    found = FaissIndex(index).search(collection.vectors[:3], 5)
+    expected = faiss.read_index(str(collection.folder / "index")).search(collection.vectors[:3], 5)
+    np.testing.assert_array_equal(found.ids, expected[1])
+
+
+def test_an_unknown_kind_that_ends_faiss_is_refused(tmp_path):
+    folder = built(tmp_path, UNKNOWN[0])
+    path = folder / "index"
+    raw = path.read_bytes()
+    for position in range(37, 200, 54):  # lengths and sizes
+        path.write_bytes(raw[:position] + b"\xff\xff\xff\x3f\0\0" + raw[position + 6 :])
+        with contextlib.suppress(TourError):  # here: neither a crash nor an error of another type
+            read_index_files(folder, PASSAGE_INDEX)
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(TourError, match="FAISS refuses it; build it again"):
+        read_index_files(folder, PASSAGE_INDEX)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"), [("import os; os.abort()", "FAISS ends"), ("while True: pass", "takes too long")]
+)
+def test_a_trial_that_crashes_or_does_not_end_is_a_refusal(tmp_path, monkeypatch, program, message):
+    monkeypatch.setattr(faiss_trial, "_PROGRAM", program)
+    monkeypatch.setattr(faiss_trial, "_SECONDS", 0.1)
+    with pytest.raises(TourError, match=message):
+        read_index_files(built(tmp_path, UNKNOWN[0]), PASSAGE_INDEX)
+
+
+def test_more_probes_than_lists_are_allowed(tmp_path):
+    index = faiss.index_factory(DIMENSION, "IVF4,Flat", faiss.METRIC_INNER_PRODUCT)
+    index.nprobe = 100
+    read_index_files(ToyCollection(tmp_path, index=index).folder, PASSAGE_INDEX)
 
 
 @pytest.mark.parametrize("kind", ["Flat", "HNSW4", "IVF4,Flat"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tour_pyserini
+from tour_pyserini.errors import TourError
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -34,9 +35,16 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]  # argparse declares overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Parse as argparse does; if a shell asks for completions, write them and exit."""
+        """Parse as argparse does; if a shell asks for completions, write them and exit.
+
+        Raises:
+            TourError: if an argument contains NUL, which no name of a file does.
+        """
         if "_ARGCOMPLETE" in os.environ:
             self._complete()
+        for word in sys.argv[1:] if args is None else args:
+            if "\0" in word:
+                raise TourError(f"{self.prog}: the argument {word!r:.200} contains NUL; leave it out.")
         return super().parse_args(args, namespace)
 
     def _complete(self) -> None:

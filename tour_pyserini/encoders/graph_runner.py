@@ -23,6 +23,7 @@ from tour_pyserini.support.hardware import cores
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, open_graph, write_graph
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.quantise import quantisation_recipe, quantise
+from tour_pyserini.support.token_tables import does_not_fit
 
 TOLERANCE = 1e-5
 """Allowed difference between a vector of the graph and of the model, relative to the norm of the vector."""
@@ -55,6 +56,7 @@ class GraphRunner:
     backend = "onnx"
 
     def __init__(self, path: Path, role: str, *, threads: int | None = None, precision: str = "fp32") -> None:
+        self._path = path
         self._session = open_graph(path)
         properties = json.loads(self._session.get_modelmeta().custom_metadata_map["encoder"])
         self._tokenizer = import_optional("tokenizers").Tokenizer.from_str(properties["tokenizer"])
@@ -94,7 +96,11 @@ class GraphRunner:
             pool.shutdown(cancel_futures=True)  # after an interruption, the rest is not computed
 
     def _vector(self, ids: list[int]) -> Floats:
-        return self._session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0][0]
+        try:
+            return self._session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0][0]
+        except Exception as error:  # ONNX Runtime raises errors of several types
+            reason = f"it cannot encode {len(ids)} tokens: {first_line(error):.200}"
+            raise does_not_fit(self._path, reason) from error
 
 
 def open_encoder_graph(

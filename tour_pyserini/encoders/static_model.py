@@ -1,11 +1,13 @@
 """Static embeddings in a folder of model2vec: a table of token vectors, without a transformer."""
 
 from pathlib import Path
+from typing import Any
 
 from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular
 from tour_pyserini.encoders.text_runner import FunctionRunner
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.token_tables import does_not_fit
 
 TENSORS = {"embeddings", "weights", "mapping"}
 """Names of all that such a model consists of."""
@@ -35,6 +37,11 @@ def static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
     model = import_optional("model2vec", extra="static").StaticModel.from_pretrained(
         str(folder), dimensionality=options.truncate_dim
     )
-    return FunctionRunner(
-        model.encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim
-    )
+
+    def encode(texts: list[str]) -> Any:
+        try:
+            return model.encode(texts)
+        except IndexError as error:
+            raise does_not_fit(folder, first_line(error)) from error
+
+    return FunctionRunner(encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim)

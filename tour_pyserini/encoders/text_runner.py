@@ -139,9 +139,12 @@ class TorchRunner:
         import torch
 
         random = np.random.default_rng(0)
+        # A tokenizer may know more tokens than the model, for other uses of it.
+        known = len(self._tokenizer)
+        known = min(known, getattr(self.model[0].auto_model.config, "vocab_size", None) or known)
         with torch_threads(1), torch.inference_mode():
             for length, count in _TRIAL_GROUPS:
-                ids = torch.tensor(random.integers(len(self._tokenizer), size=(count, length)))
+                ids = torch.tensor(random.integers(known, size=(count, length)))
                 together = self._forward(ids)
                 if not all(torch.equal(together[i], self._forward(ids[[i]])[0]) for i in (0, -1)):
                     return False

@@ -54,6 +54,8 @@ def _expanded_size(root: yaml.Node) -> int:
 
     def size(node: yaml.Node) -> int:
         if id(node) not in sizes:
+            if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
+                raise yaml.MarkedYAMLError(problem="a value contains NUL", problem_mark=node.start_mark)
             parts = node.value if isinstance(node, yaml.CollectionNode) else []
             flat = [part for pair in parts for part in pair] if isinstance(node, yaml.MappingNode) else parts
             sizes[id(node)] = 1 + sum(size(part) for part in flat)

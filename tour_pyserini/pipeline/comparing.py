@@ -20,6 +20,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import TESTS, gains
 from tour_pyserini.evaluation.tables import FORMATS, comparison_table, means_table, split_table
 from tour_pyserini.pipeline.judging import uses_patterns
+from tour_pyserini.pipeline.request import check_names
 from tour_pyserini.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class CompareRequest:
     corpus: str | None = None
 
     def __post_init__(self) -> None:
+        check_names(self)
         self._check_answers()
         for name, value, choices in (("format", self.format, FORMATS), ("test", self.test, TESTS)):
             if value not in choices:

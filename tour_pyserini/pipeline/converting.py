@@ -17,6 +17,7 @@ from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_qrels import passages_with_answers
 from tour_pyserini.pipeline.judging import check_matching, progress_bar, uses_patterns
+from tour_pyserini.pipeline.request import check_names
 from tour_pyserini.support.files import atomic_write, check_output
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class JsonRequest:
     processes: int = os.cpu_count() or 1
 
     def __post_init__(self) -> None:
+        check_names(self)
         check_matching(hits=self.hits, processes=self.processes, regex=self.regex)
         if self.layout not in LAYOUTS:
             raise TourError(f"--layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}.")

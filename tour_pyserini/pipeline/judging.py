@@ -14,6 +14,7 @@ from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_qrels import Candidate, Watch, corpus_qrels, passages_with_answers, retrieved_qrels
+from tour_pyserini.pipeline.request import check_names
 from tour_pyserini.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class JudgeRequest:
     processes: int = os.cpu_count() or 1
 
     def __post_init__(self) -> None:
+        check_names(self)
         check_matching(hits=self.hits, processes=self.processes, regex=self.regex)
         if self.hits is not None and not self.runs:
             raise TourError("--hits limits what runs retrieved; give --runs, or leave it out.")

@@ -15,6 +15,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
 from tour_pyserini.pipeline.indexing import demo_index
+from tour_pyserini.pipeline.request import check_names
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.support.files import atomic_write, check_output
 
@@ -44,6 +45,9 @@ class PageRequest:
     run: str | None = None
     topic: str | None = None
     shown: int = 10
+
+    def __post_init__(self) -> None:
+        check_names(self)
 
 
 class PageSummary(NamedTuple):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -40,6 +40,7 @@ class Request:
     """Base of all requests. Each field is a flag of the command: `batch_size` is `--batch-size`."""
 
     def __post_init__(self) -> None:
+        check_names(self)
         for item in dataclasses.fields(self):
             object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
 
@@ -69,6 +70,23 @@ class Request:
         return {name.replace("_", "-"): value for name, (value, default) in values.items() if value != default}
 
 
+def check_names(request: Any) -> None:
+    """Refuse NUL in the texts of a request (a dataclass): no name of a file can contain it."""
+    for item in dataclasses.fields(request):
+        for name in _names(getattr(request, item.name)):
+            if "\0" in name:
+                raise TourError(f"{flag_name(item.name)} has NUL in {name!r:.200}, which no name can contain.")
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The texts and paths in a value of a field."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _names(part)
+    elif isinstance(value, str | os.PathLike):
+        yield str(value)
+
+
 def flag_name(name: str) -> str:
     """`--batch-size` for batch_size."""
     return "--" + name.replace("_", "-")
@@ -86,8 +104,6 @@ def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
         value = os.fspath(value)
     elif kind in _TEXT and is_number:
         value = str(value)  # YAML reads `context: 3` as a number
-    if isinstance(value, str) and "\0" in value:
-        raise TourError(f"{flag} has NUL in {value!r:.200}, which no name can contain.")
     choices = item.metadata.get("choices", ())
     for word in value if isinstance(value, tuple) else (value,):
         if choices and word not in choices:

@@ -10,6 +10,7 @@ from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import INPUTS
 from tour_pyserini.support.onnx_graphs import open_graph
 from tour_pyserini.support.quantise import is_dynamically_quantised
+from tour_pyserini.support.token_tables import does_not_fit
 
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -32,6 +33,7 @@ class OnnxClassifier:
     def __init__(self, graph: Path, options: Options) -> None:
         self.one_pair_per_call = options.device == "cpu" or is_dynamically_quantised(graph)
         self.workers = options.cores if self.one_pair_per_call else 1
+        self._graph = graph
         self._session = open_graph(graph, device=options.device)
         self._types = {graph_input.name: TYPES.get(graph_input.type) for graph_input in self._session.get_inputs()}
         unknown = [name for name, dtype in self._types.items() if name not in INPUTS or dtype is None]
@@ -48,6 +50,5 @@ class OnnxClassifier:
             return self._session.run(None, feed)[0]
         except Exception as error:
             length = batch["input_ids"].shape[1]
-            raise TourError(
-                f"the ONNX graph cannot score {length} tokens ({first_line(error)}); try a smaller maximum length."
-            ) from error
+            reason = f"it cannot score {length} tokens: {first_line(error):.200}"
+            raise does_not_fit(self._graph, reason) from error

@@ -82,6 +82,8 @@ class TorchClassifier:
     def _alone(self, row: Row) -> np.ndarray:
         try:
             return self(padded([row], {}))
+        except TourError:
+            raise
         except Exception as error:
             name = self.model.config.name_or_path or type(self.model).__name__
             raise TourError(f"{name} cannot score a pair ({first_line(error)}); choose another model.") from error

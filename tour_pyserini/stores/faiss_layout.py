@@ -24,11 +24,16 @@ class _Header(NamedTuple):
     ntotal: int
 
 
+class UnknownLayoutError(ValueError):
+    """A part of the file is of a kind that is not known here; what stands before it is right."""
+
+
 def check_layout(path: str | os.PathLike[str]) -> None:
     """Check a FAISS file.
 
     Raises:
-        ValueError: if it is damaged or of a kind that is not known; the reason, without the path.
+        UnknownLayoutError: if it has a part of a kind that is not known here.
+        ValueError: if it is damaged; the reason, without the path.
         OSError: if it cannot be read.
     """
     size = Path(path).stat().st_size
@@ -78,7 +83,7 @@ class _Walk:
         kind = self.take(4, "u1").tobytes()
         if kind not in _KINDS:
             name = kind.decode("latin-1") if kind.isalnum() else "?"
-            raise ValueError(f"it is of a kind {name!r} that is not known here; known are {KNOWN}")
+            raise UnknownLayoutError(f"it is of a kind {name!r} that is not known here; known are {KNOWN}")
         header = self._header()
         _KINDS[kind](self, header, depth)
         return header
@@ -198,7 +203,7 @@ class _Walk:
         elif kind == b"VNrm":
             self.take(1, "<f4")
         elif kind not in (b"rrot", b"LTra"):
-            raise ValueError("it has a transform that is not known here")
+            raise UnknownLayoutError("it has a transform that is not known here")
         weights = bias = np.empty(0, dtype=np.float32)
         if kind != b"VNrm":
             has_bias = self.number("u1")
@@ -215,13 +220,13 @@ class _Walk:
 
     def _lists_header(self, header: _Header, depth: int) -> int:
         """The number of lists of an inverted file."""
-        nlist, nprobe = self.number("<u8"), self.number("<u8")
+        nlist, nprobe = self.number("<u8"), self.number("<u8")  # nprobe may be above nlist
         coarse = self.index(depth + 1)
-        if coarse.ntotal != nlist or coarse.d != header.d or not 1 <= nprobe <= max(nlist, 1):
+        if coarse.ntotal != nlist or coarse.d != header.d or not nprobe:
             raise ValueError("its lists do not fit its centroids")
         direct = self.number("u1")
         if direct > 1:
-            raise ValueError("it has a hash table of ids, which is not known here")
+            raise UnknownLayoutError("it has a hash table of ids, which is not known here")
         self.vector("<i8", header.ntotal if direct else 0)
         return nlist
 

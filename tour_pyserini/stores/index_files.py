@@ -1,5 +1,6 @@
 """Reading the files of an index folder, after a check that they are whole."""
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import read_docids
-from tour_pyserini.stores.faiss_layout import check_layout
+from tour_pyserini.stores.faiss_layout import UnknownLayoutError, check_layout
+from tour_pyserini.stores.faiss_trial import try_reading
 from tour_pyserini.support.remembered import content_hash
+
+log = logging.getLogger(__name__)
 
 LARGEST_CHECKED = 4 << 30
 """Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
@@ -38,6 +42,9 @@ def read_index_files(folder: Path, record: str) -> tuple[Any, list[str]]:
 def read_faiss(path: Path, flags: int = 0) -> Any:
     """Read a FAISS index, once its layout has been checked.
 
+    An index of a kind whose layout is not known (FastScan, residual quantizers, NSG, ...) is read and searched in a
+    process with limits first, and here only if that process did not fail.
+
     Args:
         path: the file.
         flags: those of FAISS, for example to map a file into memory.
@@ -48,7 +55,11 @@ def read_faiss(path: Path, flags: int = 0) -> Any:
     import faiss
 
     try:
-        check_layout(path)
+        try:
+            check_layout(path)
+        except UnknownLayoutError as error:
+            log.warning("%s: %s; it is first read on trial by another process", path, error)
+            try_reading(path, flags)
         return faiss.read_index(str(path), flags)
     except OSError as error:
         raise TourError(f"cannot read {path}: {error.strerror or first_line(error)}.") from error

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.token_tables import check_lookups
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +32,16 @@ def pyserini_device(device: str) -> str:
 
 
 def on_device(model: Any, device: str, *, name: object = "the model") -> Any:
-    """Move a torch module to a device: `cpu`, `cuda:0`, ...
+    """Move a torch module to a device: `cpu`, `cuda:0`, ...; it then refuses tokens that it does not know.
 
     Raises:
         TourError: if this machine, or this build of torch, has no such device.
     """
     try:
-        return model.to(device)
+        model.to(device)
     except Exception as error:  # torch raises errors of several types
         raise TourError(f"{name} cannot run on the device {device!r} ({first_line(error)}); use cpu.") from error
+    return check_lookups(model, name)
 
 
 @contextlib.contextmanager

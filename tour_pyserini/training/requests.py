@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.request import check_names
 from tour_pyserini.training.train_settings import TrainSettings
 
 Source = Sequence[str | os.PathLike[str]]
@@ -44,6 +45,7 @@ class TrainingRequest:
     settings: TrainSettings = field(default_factory=TrainSettings)
 
     def __post_init__(self) -> None:
+        check_names(self)
         if not self.validation and not 0 < self.validation_share < 1:
             raise TourError(f"validation_share must be above 0 and below 1, not {self.validation_share}.")
 

@@ -1,0 +1,110 @@
+"""A tokenizer that gives numbers beyond the model's vocabulary is refused in one sentence."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_models import SIZES, WORDS, save_modules, save_static, save_tokenizer
+
+from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import load_reranker
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path, monkeypatch):
+    """A cache folder for graphs."""
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+
+
+def give_a_large_number(folder, word, number=9_999):
+    """Change the number of a word in the tokenizer of a model."""
+    for path in folder.rglob("tokenizer.json"):
+        content = json.loads(path.read_text())
+        content["model"]["vocab"][word] = number
+        path.write_text(json.dumps(content))
+    return folder
+
+
+def save_classifier(folder):
+    sizes = {**SIZES, "vocab_size": len(WORDS), "pad_token_id": 0, "num_labels": 1}
+    transformers.BertForSequenceClassification(transformers.BertConfig(**sizes)).save_pretrained(folder)
+    save_tokenizer(folder)
+    return folder
+
+
+def save_seq2seq(folder):
+    sizes = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, decoder_start_token_id=0)).save_pretrained(
+        folder
+    )
+    save_tokenizer(folder)
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace('"o"', '"true"').replace('"p"', '"false"'))
+    return folder
+
+
+def check_refusal(work, known, unknown):
+    work(known)
+    with pytest.raises(TourError, match=r"tokenizer or the maximum length of .* does not fit its weights") as refusal:
+        work(unknown)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("save", "backend"), [(save_classifier, "torch"), (save_classifier, "onnx"), (save_seq2seq, "torch")]
+)
+def test_rerankers(tmp_path, save, backend):
+    folder = give_a_large_number(save(tmp_path / "model"), "h")
+    reranker = load_reranker(str(folder), backend=backend, max_length=32)
+    check_refusal(reranker.predict, [("a b", "c d")], [("a b", "c d"), ("a", "b c h")])
+
+
+@pytest.mark.parametrize("word", ["<s>", "<unk>"])
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_a_number_that_every_pair_has_is_refused_at_once(tmp_path, word, backend):
+    folder = give_a_large_number(save_classifier(tmp_path / "model"), word)
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    for token in content["added_tokens"]:
+        token["id"] = 9_999 if token["content"] == word else token["id"]
+    content["post_processor"]["special_tokens"]["<s>"]["ids"] = [content["model"]["vocab"]["<s>"]]
+    path.write_text(json.dumps(content))
+    with pytest.raises(TourError) as refusal:
+        load_reranker(str(folder), backend=backend, max_length=32).predict([("a b", "zebra")])
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx"])
+@pytest.mark.parametrize("load", [load_query_encoder, load_document_encoder])
+def test_encoders(tmp_path, backend, load):
+    folder = give_a_large_number(save_modules(tmp_path / "model", "bert"), "h")
+    encoder = load(str(folder), backend=backend)
+    encode = encoder.encode_batch if load is load_query_encoder else lambda texts: encoder.encode(texts=texts)
+    check_refusal(encode, ["a b", "c"], ["a b", "c h", "d"])
+
+
+def test_a_tokenizer_may_know_tokens_that_no_text_has(tmp_path):
+    folder = save_modules(tmp_path / "model", "bert")
+    for number in range(60):
+        give_a_large_number(folder, f"unused{number}", len(WORDS) + number)
+    encoder = load_query_encoder(str(folder), backend="torch")
+    assert encoder.encode_batch(["a b", "c d", "e"]).shape == (3, SIZES["hidden_size"])
+
+
+def test_static_embeddings(tmp_path):
+    folder = give_a_large_number(save_static(tmp_path / "model"), "h")
+    check_refusal(load_query_encoder(str(folder)).encode, "a b", "c h")
+
+
+def test_static_embeddings_of_model2vec(tmp_path):
+    model2vec = pytest.importorskip("model2vec")
+    from tokenizers import Tokenizer
+
+    save_tokenizer(tmp_path)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    model2vec.StaticModel(np.ones((len(WORDS), 8), dtype=np.float32), tokenizer).save_pretrained(tmp_path / "model")
+    folder = give_a_large_number(tmp_path / "model", "h")
+    check_refusal(load_query_encoder(str(folder)).encode, "a b", "c h")
