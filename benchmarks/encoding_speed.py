@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.benchmark_report import Bars, Report
+from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.flops import flops, peak_flops
-from benchmarks.measuring import time_in_turns
-from benchmarks.report import Bars, Report
-from benchmarks.setup import NQ, BenchmarkSetup
+from benchmarks.timings import time_in_turns
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.encoder_loading import load_document_encoder
 from tour_pyserini.encoders.model_folder import encoder_folder

@@ -296,3 +296,12 @@ def test_prune_on_a_full_disk_says_so(path):
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "make room on its disk" in done.stderr
     assert path.read_bytes() == before
+
+
+def test_a_damaged_length_that_asks_for_too_much_memory_is_damage(path, monkeypatch):
+    def too_much(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("tour_pyserini.support.kept_upkeep._model_uses", too_much)
+    with pytest.raises(TourError, match=r"is damaged .*MemoryError"):
+        main(["stats", "--cache", str(path)])

@@ -16,6 +16,7 @@ from tour_pyserini.support.kept_file import UNKNOWN_MODEL, Layout, add_model_che
 APPLICATION_ID = 0x546F7552  # "TouR"; databases of other programs are recognised by it and refused
 LAYOUT_VERSION = 3
 KEY_BYTES = 16
+_PACKED = struct.Struct("<dq")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -35,7 +36,7 @@ def score_checksum(key: object, logit: object, model: object) -> int | None:
     """A checksum of a score, or None for values that no score has."""
     if not (isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)):
         return None
-    return zlib.crc32(key + struct.pack("<dq", logit + 0.0, model))  # SQLite stores -0.0 as 0.0
+    return zlib.crc32(key + _PACKED.pack(logit + 0.0, model))  # SQLite stores -0.0 as 0.0
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

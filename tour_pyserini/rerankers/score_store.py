@@ -18,6 +18,7 @@ from tour_pyserini.support.kept_file import (
     is_damage,
     move_damaged,
     size_on_disk,
+    telling_damage,
     transaction,
     use_model,
 )
@@ -161,7 +162,8 @@ class ScoreStore:
         """Call `work`; if the file is damaged, replace the file and call it again."""
         with self._lock:
             try:
-                return work(self._connection)
+                with telling_damage():
+                    return work(self._connection)
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     raise

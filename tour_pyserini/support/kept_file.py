@@ -61,25 +61,35 @@ def connect(path: Path, layout: Layout, *, write_ahead: bool) -> sqlite3.Connect
     """
     connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("SELECT 1 FROM sqlite_master")  # reads the definitions of tables
-        for name, (arguments, function) in {**layout.functions, "model_checksum": (5, model_checksum)}.items():
-            connection.create_function(name, arguments, function, deterministic=True)
-        if owner_and_version(connection) != (layout.owner, layout.version):
-            with transaction(connection):
-                layout.prepare(connection, path)
-        if write_ahead:
-            _enable_write_ahead(connection)
-            # A crash of the machine may lose the last writes, but does not damage the file.
-            connection.execute("PRAGMA synchronous = NORMAL")
-    except UnicodeDecodeError:  # Python cannot read what SQLite says about a damaged definition
-        connection.close()
-        damage = sqlite3.DatabaseError("malformed database schema")
-        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise damage from None
+        with telling_damage():
+            connection.execute("SELECT 1 FROM sqlite_master")  # reads the definitions of tables
+            for name, (arguments, function) in {**layout.functions, "model_checksum": (5, model_checksum)}.items():
+                connection.create_function(name, arguments, function, deterministic=True)
+            if owner_and_version(connection) != (layout.owner, layout.version):
+                with transaction(connection):
+                    layout.prepare(connection, path)
+            if write_ahead:
+                _enable_write_ahead(connection)
+                # A crash of the machine may lose the last writes, but does not damage the file.
+                connection.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def telling_damage() -> Iterator[None]:
+    """Turn two errors of Python that mean a damaged file into SQLite's.
+
+    Python cannot decode what SQLite says about a damaged definition, and a damaged length asks for too much memory.
+    """
+    try:
+        yield
+    except (UnicodeDecodeError, MemoryError) as error:
+        damage = sqlite3.DatabaseError(f"malformed database ({type(error).__name__})")
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage from None
 
 
 @contextmanager

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.kept_file import MODEL_COLUMNS, UNKNOWN_MODEL, is_busy, is_damage, transaction
+from tour_pyserini.support.kept_file import (
+    MODEL_COLUMNS,
+    UNKNOWN_MODEL,
+    is_busy,
+    is_damage,
+    telling_damage,
+    transaction,
+)
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +129,8 @@ def open_existing(kind: KeptRows, path: Path) -> Iterator[sqlite3.Connection]:
     try:
         connection = kind.connect(path)
         try:
-            yield connection
+            with telling_damage():
+                yield connection
         finally:
             connection.close()
     except sqlite3.Error as error:
