@@ -41,7 +41,7 @@ lint: $(STAMP)  ## ruff, mypy and the direction of imports
 
 docs: $(STAMP)  ## build the docs site into site/; open site/index.html
 	@$(PIP) install -qq -c constraints.txt -e ".[docs]"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:  ## remove the environment and what tools left behind
 	rm -rf $(VENV) build dist site *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
