@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -43,3 +44,16 @@ def test_what_needs_backtracking_has_a_time_limit(monkeypatch, text):
     monkeypatch.setattr(answer_patterns, "SECONDS", 0.1)
     with pytest.raises(TourError, match=r"regular expression '\(a\+\)\+.*' took more than 0.1 s on one text"):
         AnswerPattern(r"(a+)+\b(?=c)$").search(text)
+
+
+def test_other_threads_have_the_time_limit_too(monkeypatch):
+    monkeypatch.setattr(answer_patterns, "SECONDS", 0.2)
+    with ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(AnswerPattern(r"(a+)+\b(?=c)$").search, "a" * 3000 + "b")
+        with pytest.raises(TourError, match=r"took more than 0.2 s on one text"):
+            slow.result(timeout=60)
+        quick = AnswerPattern(r"(é|b)\1\d(?=c)")
+        texts = ["x éé1c \ud800", "éb1c", "ÉÉ٣C", "\n"]
+        expected = [True, False, True, False]
+        assert [thread.submit(quick.search, unicodedata.normalize("NFD", text)).result() for text in texts] == expected
+        assert not thread.submit(quick.match, "x bb1c").result()

@@ -3,12 +3,17 @@ r"""Answers that are regular expressions, matched in bounded time.
 Python's engine tries all ways to match, which takes years for `(a+)+$` and a text of forty letters. RE2 needs time that
 is linear in the text. It has another syntax, and its classes such as `\d` know ASCII only. So a pattern is parsed by
 Python, whose meaning counts, and written for RE2 from its parts. What RE2 cannot express, and classes on other texts
-than ASCII, are matched by Python with a time limit. (The package `regex` has time limits too, but takes accents of
+than ASCII, are matched by Python with a time limit: at once in the main thread of a process, also of a worker of
+`answers --processes`; in any other thread, which cannot be interrupted, by a new process for each match, which takes
+some 20 ms more. (The package `regex` has time limits too, but takes accents of
 normal form D for letters.)
 """
 
+import json
 import re
 import signal
+import subprocess
+import sys
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -22,6 +27,13 @@ from tour_pyserini.errors import TourError
 SECONDS = 5.0
 """Time limit of a match by Python's engine, in seconds of processor time."""
 
+# SIGVTALRM ends a process that does not handle it.
+_PROGRAM = """
+import json, re, signal, sys
+pattern, flags, how, text, seconds = json.load(sys.stdin)
+signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+print(getattr(re.compile(pattern, flags), how)(text) is not None, end="")
+"""
 _FLAGS = re.IGNORECASE | re.MULTILINE
 _MOST_REPEATS = 1000  # RE2's limit
 _POSITIONS = {
@@ -74,6 +86,8 @@ class AnswerPattern:
             except UnicodeEncodeError:  # half a surrogate pair
                 pass
         try:
+            if threading.current_thread() is not threading.main_thread():
+                return _found_by_process(self._python, how, text)
             with _time_limit():
                 return getattr(self._python, how)(text) is not None
         except _OutOfTime:
@@ -89,10 +103,7 @@ class _OutOfTime(Exception):
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """End the block after `SECONDS`; only the main thread of a process can be interrupted, others have no limit."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """End the block after `SECONDS`; in the main thread of a process, which alone can be interrupted."""
 
     def stop(*_: object) -> None:
         raise _OutOfTime
@@ -104,6 +115,18 @@ def _time_limit() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+def _found_by_process(pattern: re.Pattern[str], how: str, text: str) -> bool:
+    """Match in a process of its own, which ends after `SECONDS`."""
+    match = json.dumps([pattern.pattern, pattern.flags, how, text, SECONDS])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _PROGRAM], input=match, text=True, capture_output=True, check=False
+    )
+    if done.returncode == -signal.SIGVTALRM:
+        raise _OutOfTime
+    done.check_returncode()
+    return done.stdout == "True"
 
 
 def _linear(parsed: Any) -> tuple[Any, bool]:

@@ -18,7 +18,7 @@ from tour_pyserini.evaluation.answer_matching import (
     matcher_for,
     warn_about_unusable_answers,
 )
-from tour_pyserini.support.processes import end_with_parent
+from tour_pyserini.support.processes import end_with_parent, kill_workers
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -181,6 +181,9 @@ def _match_in_processes(
             yield from waiting.popleft().result()
     except BrokenProcessPool as error:
         raise TourError("a worker process ended before its work was done; try again with one process.") from error
+    except BaseException:  # a signal, or a pattern that takes too long: what the others do is of no use
+        kill_workers(pool)
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

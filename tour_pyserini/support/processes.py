@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 
@@ -25,6 +26,12 @@ def end_with_parent() -> None:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def kill_workers(pool: ProcessPoolExecutor) -> None:
+    """End the workers of a pool at once; its `shutdown` would wait for what they are doing."""
+    for worker in list((pool._processes or {}).values()):  # from Python 3.14 on, this is `pool.kill_workers()`
+        worker.kill()
 
 
 def _end_after(sentinel: int) -> None:
