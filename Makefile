@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# Processes that run the tests; each uses one thread.
+TEST_PROCESSES ?= 2
 TORTURE_ARGS ?=
 # An index of torch packages without CUDA, several GB smaller: TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
@@ -22,7 +24,7 @@ demo: $(STAMP)  ## search the embedded collection with and without TouR, and eva
 	@$(BIN)/python -m tour_pyserini.demo
 
 test: lint  ## everything that has to pass: lint, types, tests (PYTEST_ARGS="tests/core -k loop" for some)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 check: lint  ## a quick look before a commit: lint, types, and the quick tests
 	$(BIN)/python -m pytest -q --durations=0 --durations-min=2 -m "not slow" $(QUICK_TESTS)
@@ -41,7 +43,7 @@ lint: $(STAMP)  ## ruff, mypy and the direction of imports
 
 docs: $(STAMP)  ## build the docs site into site/; open site/index.html
 	@$(PIP) install -qq -c constraints.txt -e ".[docs]"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:  ## remove the environment and what tools left behind
 	rm -rf $(VENV) build dist site *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

@@ -58,7 +58,7 @@ def save_transformer(folder, kind, *, length=64, **more):
     return folder
 
 
-def save_modules(folder, kind, *, pooling="mean", norm=True, dense=None, truncate_dim=None, prompts=None, default=None):
+def save_modules(folder, kind, *, pooling="mean", norm=True, dense=None, truncate_dim=None, prompts=None):
     """A model of sentence-transformers: a transformer, and what its files say."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -76,7 +76,6 @@ def save_modules(folder, kind, *, pooling="mean", norm=True, dense=None, truncat
         modules=[*parts, *([Normalize()] if norm else [])],
         device="cpu",
         prompts=prompts,
-        default_prompt_name=default,
         truncate_dim=truncate_dim,
     )
     model.save(str(folder))
@@ -108,4 +107,16 @@ def with_code(folder, file):
         "class PayloadConfig(BertConfig):\n    pass\n"
         "class PayloadModel(BertModel):\n    config_class = PayloadConfig\n"
     )
+    return folder
+
+
+def change_json(path, **values):
+    """Change values in a JSON file; None removes one."""
+    content = json.loads(path.read_text()) | values
+    path.write_text(json.dumps({name: value for name, value in content.items() if value is not None}))
+
+
+def with_prompts(folder, prompts, default=None):
+    """Write the prompts of a model exactly so; the library itself adds empty ones when it saves a model."""
+    change_json(folder / "config_sentence_transformers.json", prompts=prompts, default_prompt_name=default)
     return folder

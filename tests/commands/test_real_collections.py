@@ -48,7 +48,7 @@ def test_a_dense_run_is_pyserinis_own_run(shared, tmp_path):
 
     _, folder = scifact(shared, tmp_path, every=20)
     ours, theirs = tmp_path / "ours.trec", tmp_path / "theirs.trec"
-    search([*flags(folder), "--method", "dense", "--tag", "Faiss", "--output", str(ours)])
+    search([*flags(folder), "--method", "dense", "--encoder-backend", "torch", "--tag", "Faiss", "--output", str(ours)])
     code = (
         "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
         "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"

@@ -2,6 +2,8 @@
 
 import pytest
 from config_samples import (
+    NEWER,
+    NEWER_OWN,
     OWN,
     SHARED,
     VERSION_0_1,
@@ -23,7 +25,8 @@ def test_the_methods_of_version_0_1_have_the_settings_they_had():
 @pytest.mark.parametrize("values", [VERSION_0_1, VERSION_0_1_DEFAULTS], ids=["other values", "defaults"])
 @pytest.mark.parametrize("method", OWN)
 def test_complete_settings_of_version_0_1_have_the_same_values(method, values, tmp_path):
-    expected = {name: value for name, value in values.items() if name in SHARED | OWN[method]}
+    known = values | NEWER | NEWER_OWN
+    expected = {name: value for name, value in known.items() if name in SHARED | OWN[method]}
     settings = {"method": method, **values}
     assert len(settings) == 24
     path = tmp_path / "old.toml"

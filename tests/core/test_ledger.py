@@ -99,7 +99,7 @@ def test_what_is_labelled_comes_in_the_order_in_which_it_was_met():
     counted.label(ROWS, hits([5, 3], [3]))
     counted.ledger.enter(ROWS, hits([9], [2]))  # met, but not labelled
     counted.label(ROWS, hits([4, 5], [3]))
-    ids, labels, vectors = counted.ledger.labelled(0)
+    ids, labels, vectors, _ = counted.ledger.labelled(0)
     assert ids.tolist() == [5, 3, 4]
     assert labels.tolist() == [5.0, 3.0, 4.0]
     assert vectors.tolist() == [[5.0, 1.0], [3.0, 1.0], [4.0, 1.0]]

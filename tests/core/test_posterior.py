@@ -101,3 +101,15 @@ def test_candidates_that_are_all_alike_say_nothing_of_direction():
     )
     assert np.isfinite(fit.queries).all()
     assert fit.queries[0] == pytest.approx([1.0, 0.0], abs=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), slope=st.floats(0.5, 40), anchor=st.floats(0.05, 20))
+@settings(deadline=None, max_examples=30)
+def test_offsets_are_part_of_the_prior_mean(seed, slope, anchor):
+    """Labels s with offsets e say what labels s - a e say without."""
+    start, vectors, scores, mask = labelled_candidates(seed)
+    offsets = np.random.default_rng(seed + 1).normal(size=scores.shape)
+    got = posterior(start, vectors, scores, mask, slope=slope, anchor=anchor, offsets=offsets)
+    expected = posterior(start, vectors, scores - slope * offsets, mask, slope=slope, anchor=anchor)
+    for one, other in zip(got, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-6, abs=1e-8)

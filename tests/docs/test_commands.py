@@ -264,8 +264,11 @@ def test_a_wrong_flag_in_a_command_that_is_not_run_is_noticed():
         parse("tour_pyserini.search", ["--topics", "t", "--index", "i", "--method", "dense", "--tau", "1"])
 
 
-def test_no_line_of_the_readme_is_longer_than_120_columns():
-    assert [line for line in PAGES["README.md"].read_text(encoding="utf-8").splitlines() if len(line) > 120] == []
+@pytest.mark.parametrize(
+    "page", [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+)
+def test_no_line_of_a_page_is_longer_than_120_columns(page):
+    assert [line for line in page.read_text(encoding="utf-8").splitlines() if len(line) > 120] == []
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from tiny_models import save_modules, save_static, save_transformer
+from tiny_models import save_modules, save_static, save_transformer, with_prompts
 
 from tour_pyserini import index as index_command
 from tour_pyserini import search as search_command
@@ -13,7 +13,7 @@ from tour_pyserini.encoders.graph_runner import GraphRunner
 
 TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d", "b " * 100, "  C  a ", "zz not known"]
 INSTRUCTION = {"query": "find a passage: ", "document": ""}
-BOTH = {"query": "query: ", "passage": "passage: "}
+BOTH = {"query": "query: ", "document": "passage: "}
 
 # name -> (how its folder is made, whether the graph runs it)
 FAMILIES = {
@@ -34,13 +34,24 @@ FAMILIES = {
     ),
     "BERT, Dense": (lambda folder: save_modules(folder, "bert", dense=48), True),
     "Matryoshka": (lambda folder: save_modules(folder, "bert", truncate_dim=8), True),
-    "prompts of both": (lambda folder: save_modules(folder, "bert", prompts=BOTH), True),
-    "default prompt": (
-        lambda folder: save_modules(folder, "bert", prompts={"retrieval": "find "}, default="retrieval"),
+    "prompts of both": (lambda folder: with_prompts(save_modules(folder, "bert"), BOTH), True),
+    "prompt of queries alone": (lambda folder: with_prompts(save_modules(folder, "bert"), {"query": "find "}), True),
+    "default prompt, one for queries": (
+        lambda folder: with_prompts(save_modules(folder, "bert"), {"query": "query: ", "x": "find "}, "x"),
         True,
     ),
     "static": (save_static, False),
 }
+
+
+PROMPTED = {
+    "Qwen3, last token, instruction": ["query"],
+    "Gemma, Dense, prompts": ["query", "document"],
+    "prompts of both": ["query", "document"],
+    "prompt of queries alone": ["query"],
+    "default prompt, one for queries": ["query"],
+}
+"""Families with prompts, and for which texts they have one."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,7 +68,11 @@ def family(request, tmp_path_factory):
 
     make, graph = FAMILIES[request.param]
     folder = make(tmp_path_factory.mktemp("models") / "model")
-    return folder, graph, SentenceTransformer(str(folder), device="cpu")
+    model = SentenceTransformer(str(folder), device="cpu")
+    for role in PROMPTED.get(request.param, ()):  # otherwise the tests below would not notice a forgotten prompt
+        difference = getattr(model, f"encode_{role}")(TEXTS) - model.encode(TEXTS, prompt="")
+        assert np.abs(difference).max() > 0.1
+    return folder, graph, model
 
 
 def close(actual, expected):

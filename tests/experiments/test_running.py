@@ -13,6 +13,7 @@ from tour_pyserini import search
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import running
+from tour_pyserini.experiments.archive import read_records, write_packed
 from tour_pyserini.experiments.reading import read_experiment
 
 RUNS = [f"letters.tiny.{run}" for run in ("flat.dense", "flat.rerank-3", "flat.rerank-6", "flat.hard")] + [
@@ -202,3 +203,20 @@ def test_passages_are_judged_by_answers_if_there_are_no_qrels(small, capsys):
     assert small.command() == 0
     dense = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("dense"))
     assert dense.split()[1] == "0.5000"
+
+
+def test_packing_some_runs_does_not_lose_the_others_of_the_archive(small):
+    for condition in ("dense", "hard"):
+        write_packed(
+            b"q0 Q0 a 1 2.0 t\n", small.runs / f"letters.tiny.flat.{condition}.trec.gz", {"settings": condition}
+        )
+    small.command("--pack")
+    archive = small.runs / "letters.tiny.flat.runs.xz"
+    whole = archive.read_bytes()
+    (small.runs / "letters.tiny.flat.hard.trec.gz").unlink()
+    with pytest.raises(TourError, match="would lose 1 runs that are not files, such as hard; --unpack them first"):
+        small.command("--pack")
+    assert archive.read_bytes() == whole
+    small.command("--unpack")
+    small.command("--pack")
+    assert list(read_records(archive)) == ["dense", "hard"]

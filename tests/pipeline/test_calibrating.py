@@ -11,6 +11,7 @@ from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import CalibrateRequest, IndexRequest, SearchRequest, build_index, calibrate, search
 from tour_pyserini.stores.index_scales import find_scale, given_scale, read_scales, scales_path, write_scale
+from tour_pyserini.support.files import sha256
 
 REQUEST = {"no_cache": True, "queries": 8, "depth": 4}
 
@@ -86,7 +87,7 @@ def test_the_scale_of_other_query_vectors_is_not_used(index, tmp_path, options):
     assert found_scale(other) == "found for each query, from its own labels"
 
 
-@pytest.mark.parametrize("options", [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}])
+@pytest.mark.parametrize("options", [{"query_prefix": "a"}, {"pooling": "cls"}, {"l2_norm": False}])
 def test_the_scale_of_the_same_query_vectors_is_used(index, tmp_path, options):
     request = {"index": index.index, "corpus": index.corpus, "reranker": index.reranker, **options}
     done = calibrate(CalibrateRequest(**request, **REQUEST))
@@ -104,6 +105,9 @@ def test_a_compressed_index_is_calibrated_with_the_vectors_that_searches_have(in
     coarse.add(vectors)
     folder = shutil.copytree(flat.index, tmp_path / "coarse")
     faiss.write_index(coarse, str(folder / "index"))
+    record = json.loads((folder / "tour-index.json").read_text())
+    record["sha256"]["index"] = sha256(folder / "index")
+    (folder / "tour-index.json").write_text(json.dumps(record))
     request = {"corpus": index.corpus, "reranker": index.reranker, **REQUEST}
     exact = calibrate(CalibrateRequest(index=flat.index, **request)).found
     own = calibrate(CalibrateRequest(index=folder, **request)).found

@@ -81,11 +81,11 @@ def test_any_text_and_number_survives_the_command_line(
 
 def test_flags_have_only_what_differs_from_the_defaults():
     assert SearchRequest(topics="t").flags() == {"topics": "t", "method": "anchored"}
-    config = TourConfig("rerank", depth=30, early_stopping=False)
+    config = TourConfig("hard", depth=30, early_stopping=False)
     assert SearchRequest(topics="t", no_cache=True, config=config).flags() == {
         "topics": "t",
         "no-cache": True,
-        "method": "rerank",
+        "method": "hard",
         "depth": 30,
         "early-stopping": False,
     }

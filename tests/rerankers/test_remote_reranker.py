@@ -1,7 +1,6 @@
 """Re-rankers behind HTTP, against a real service on loopback: dialects, batches, faults and lies."""
 
 import logging
-import os
 import signal
 import time
 
@@ -301,7 +300,7 @@ def test_a_service_is_asked_again_by_the_next_run(service):
 def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):
     monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
     reranker = load_reranker(service.url("slow/vllm/score?scores=raw"), threads=1, batch_size=1)
-    reranker.on_progress = lambda _: os.kill(os.getpid(), signal.SIGINT)
+    reranker.on_progress = lambda _: signal.default_int_handler(signal.SIGINT, None)
     with pytest.raises(KeyboardInterrupt):
         reranker.predict(PAIRS)
     asked = service.counts()["/slow/vllm/score"]

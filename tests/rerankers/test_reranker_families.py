@@ -1,6 +1,5 @@
 """Each family of re-rankers gives the scores that transformers or sentence-transformers give it."""
 
-import fnmatch
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 pytest.importorskip("sentence_transformers")
 
+from model_hub import serve
 from reranker_families import FAMILIES, LENGTH, PAIRS
 
 from tour_pyserini.rerankers import load_reranker, load_reranker_later
@@ -73,22 +73,20 @@ def test_an_object_has_the_scores_of_its_folder(family, saved):
 def test_a_name_on_the_hub_has_the_scores_of_its_folder(family, saved, tmp_path, monkeypatch):
     """Only the files that are asked for are there after a download."""
     folder, snapshot = saved(family), tmp_path / "snapshot"
-
-    def download(name, *, allow_patterns, ignore_patterns=()):
-        assert name == f"somebody/{FAMILIES[family].name}"
-        for path in folder.rglob("*"):
-            relative = path.relative_to(folder).as_posix()
-            wanted = any(fnmatch.fnmatch(relative, pattern) for pattern in allow_patterns)
-            if path.is_file() and wanted and not any(fnmatch.fnmatch(relative, p) for p in ignore_patterns):
-                (snapshot / relative).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, snapshot / relative)
-        return str(snapshot)
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    downloads = serve(folder, snapshot, monkeypatch)
     named = load_reranker(f"somebody/{FAMILIES[family].name}", max_length=LENGTH)
     np.testing.assert_allclose(named.predict(PAIRS), FAMILIES[family].scores(folder, LENGTH), **CLOSE)
     assert named.fingerprint == load_reranker(folder, max_length=LENGTH).fingerprint or family == "LogitScore"
+    assert set(downloads) == {f"somebody/{FAMILIES[family].name}"}
     assert not (snapshot / "plain").exists()
+
+
+def test_a_name_on_the_hub_is_recognised_by_its_model_card(copied, tmp_path, monkeypatch):
+    folder = copied("qwen3-reranker")
+    (folder / "README.md").write_text("---\nbase_model: Qwen/Qwen3-Reranker-0.6B\n---\n")
+    serve(folder, tmp_path / "snapshot", monkeypatch)
+    named = load_reranker("somebody/mine", max_length=LENGTH)
+    np.testing.assert_allclose(named.predict(PAIRS), FAMILIES["qwen3-reranker"].scores(folder, LENGTH), **CLOSE)
 
 
 def swapped_answers(text):

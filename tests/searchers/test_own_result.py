@@ -78,3 +78,25 @@ def test_results_of_vectors_of_another_length_are_the_same_lists(collection, tmp
     ours, theirs = searcher(collection), searcher(larger)
     for query in collection.queries:
         assert [hit.docid for hit in ours.search(query, k=20)] == [hit.docid for hit in theirs.search(query, k=20)]
+
+
+def words(collection):
+    """A signal: documents in an order that depends on the query's text alone."""
+
+    def signal(queries, k):
+        found = [np.random.default_rng(len(query) + ord(query[-1])).permutation(300)[:150] for query in queries]
+        return [[collection.docids[i] for i in row[:k]] for row in found], [np.linspace(9, 1, 150)[:k]] * len(queries)
+
+    return signal
+
+
+@pytest.mark.parametrize("method", ["dense", "rerank", "anchored", "soft"])
+def test_with_a_further_signal_too(collection, method):
+    tour = searcher(collection, method, signals=[words(collection)])
+    expected = batches(tour, collection, range(QUERIES), QUERIES)
+    assert expected != batches(searcher(collection, method), collection, range(QUERIES), QUERIES)
+    shuffled = np.random.default_rng(1).permutation(QUERIES).tolist()
+    for order, size in ((shuffled, 5), (range(QUERIES), 1)):
+        assert batches(tour, collection, order, size) == expected
+    for query, hits in zip(collection.queries[:3], expected.values(), strict=False):
+        assert [(hit.docid, hit.score) for hit in tour.search(query, k=250)][:40] == hits

@@ -17,6 +17,7 @@ OTHER_VALUES = {
     "calibrate": "always",
     "final_list": "union",
     "aggregation": "softmax",
+    "belief": 2.0,
 }
 UNUSED = [(method, name) for method in METHODS for name in sorted(METHODS[method].unused_settings())]
 

@@ -35,6 +35,7 @@ class Candidates(NamedTuple):
         similarities: [n, k] scaled similarities z, minus infinity where there is no candidate.
         labels: [n, k] re-ranker scores s; minus infinity where there is no candidate, NaN where one has no label.
         scale: [n], or one number for all, the factor in z that puts similarities on the scale of labels.
+        offsets: [n, k], or one number for all, what further first-stage signals add to q c, before the factor.
     """
 
     ids: Ids
@@ -42,6 +43,7 @@ class Candidates(NamedTuple):
     similarities: Floats
     labels: Floats
     scale: Floats | float = 1.0
+    offsets: Floats | float = 0.0
 
     @property
     def mask(self) -> Flags:
@@ -53,6 +55,10 @@ class Candidates(NamedTuple):
         """[n, 1] the factor of each query."""
         return np.broadcast_to(np.asarray(self.scale, dtype=np.float64), len(self.ids))[:, None]
 
+    def similarities_to(self, queries: Floats) -> Floats:
+        """[n, k] the scaled similarities z of the candidates to other vectors [n, d] of their queries."""
+        return self.scales * (np.einsum("nkd,nd->nk", self.vectors, queries) + self.offsets)
+
     def only(self, rows: Flags) -> "Candidates":
         """The candidates of the queries that are true in `rows` [n]."""
         return Candidates(
@@ -61,4 +67,5 @@ class Candidates(NamedTuple):
             self.similarities[rows],
             self.labels[rows],
             self.scales[rows, 0],
+            np.broadcast_to(self.offsets, self.ids.shape)[rows],
         )

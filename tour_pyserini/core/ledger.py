@@ -11,6 +11,8 @@ Score = Callable[[Ids, Ids], Floats]
 """Re-ranker scores [m] of m pairs, given as query rows [m] and candidate ids [m]."""
 Vectors = Callable[[Ids], Floats]
 """Candidate vectors [m, d] for ids [m]."""
+Offsets = Callable[[Ids, Ids], Floats]
+"""What further signals add to the similarities of m pairs, [m], given as query rows [m] and candidate ids [m]."""
 
 
 class Labelled(NamedTuple):
@@ -20,11 +22,13 @@ class Labelled(NamedTuple):
         ids: [m] the candidates.
         labels: [m] their labels.
         vectors: [m, d] their vectors; None where no query is ever updated.
+        offsets: [m] what further signals add to their similarities.
     """
 
     ids: Ids
     labels: Floats
     vectors: Floats | None
+    offsets: Floats
 
 
 class Ledger:
@@ -35,12 +39,13 @@ class Ledger:
         requested: labels asked for so far; `requested - bought` were in the ledger already.
     """
 
-    def __init__(self, *, score: Score, vectors: Vectors | None) -> None:
-        """Start an empty ledger; `vectors` is None when no query is ever updated."""
+    def __init__(self, *, score: Score, vectors: Vectors | None, offsets: Offsets | None = None) -> None:
+        """Start an empty ledger; `vectors` is None when no query is ever updated, `offsets` with one signal."""
         self.bought = self.requested = 0
-        self._score, self._vectors = score, vectors
-        self._entries: dict[tuple[int, int], int] = {}  # (row, id) to its position in the two arrays below
+        self._score, self._vectors, self._offsets_of = score, vectors, offsets
+        self._entries: dict[tuple[int, int], int] = {}  # (row, id) to its position in the arrays below
         self._labels: Floats = np.empty(0)  # NaN: met, but not labelled
+        self._offsets: Floats = np.empty(0)
         self._stack: Floats | None = None
         self._met: dict[int, list[int]] = {}
         self._spent: dict[int, int] = {}
@@ -88,6 +93,8 @@ class Ledger:
             vectors = self._vectors(np.array([id_ for _, id_ in fresh], dtype=np.int64))
             self._stack = vectors if self._stack is None else np.concatenate([self._stack, vectors])
         self._labels = np.concatenate([self._labels, np.full(len(fresh), np.nan)])
+        offsets = self._offsets_of(*np.array(fresh, dtype=np.int64).T) if self._offsets_of else np.zeros(len(fresh))
+        self._offsets = np.concatenate([self._offsets, offsets])
         for row, id_ in fresh:
             self._entries[row, id_] = len(self._entries)
             self._met.setdefault(row, []).append(id_)
@@ -136,14 +143,15 @@ class Ledger:
         mask = entries >= 0  # hits that were not entered are left out
         ids[~mask] = -1
         labels = np.where(mask, self._labels[entries] if len(self._labels) else -np.inf, -np.inf)
+        offsets = np.where(mask, self._offsets[entries] if len(self._offsets) else 0, 0)
         if self._stack is not None:
             vectors = np.where(mask[..., None], self._stack[entries], 0)
-            similarities = np.einsum("nkd,nd->nk", vectors, queries)
+            similarities = np.einsum("nkd,nd->nk", vectors, queries) + offsets
         else:
             vectors = np.zeros((*ids.shape, queries.shape[1] if self._vectors else 0), dtype=queries.dtype)
             similarities = np.zeros(ids.shape) if hits is None else hits.similarities
         scaled = np.broadcast_to(np.asarray(scale), len(rows))[:, None] * similarities
-        return Candidates(ids, vectors, np.where(mask, scaled, -np.inf), labels, scale)
+        return Candidates(ids, vectors, np.where(mask, scaled, -np.inf), labels, scale, offsets)
 
     def labelled(self, row: int) -> Labelled:
         """Everything labelled for the query in `row`."""
@@ -154,6 +162,7 @@ class Ledger:
             np.array([id_ for id_, _ in met], dtype=np.int64),
             self._labels[entries],
             None if self._stack is None else self._stack[entries],
+            self._offsets[entries],
         )
 
 

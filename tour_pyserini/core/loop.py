@@ -9,10 +9,8 @@ import numpy as np
 from tour_pyserini.core.calibration import moments, scale_of_each
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.fusion import Fusion, Search
 from tour_pyserini.core.ledger import Ledger, Score, Vectors
-
-Search = Callable[[Ids, Floats], Hits]
-"""Hits [a, m] for the vectors [a, d] of the queries in rows [a]."""
 
 
 class StopReason(StrEnum):
@@ -59,6 +57,7 @@ class Outcome(NamedTuple):
         updates: [n] how often each was updated.
         ledger: all labels bought, with the candidates' vectors.
         scale: [n] the factor that puts similarities on the scale of labels.
+        fusion: the retrieval with further signals; None where the index is the only one.
     """
 
     start: Floats
@@ -67,6 +66,7 @@ class Outcome(NamedTuple):
     updates: Ids
     ledger: Ledger
     scale: Floats
+    fusion: Fusion | None = None
 
 
 def optimise(
@@ -76,6 +76,7 @@ def optimise(
     search: Search,
     vectors: Vectors,
     score: Score,
+    signals: Sequence[Hits] = (),
     scale: float | None = None,
     observe: Callable[[Round], None] | None = None,
 ) -> Outcome:
@@ -87,19 +88,22 @@ def optimise(
         search: hits [a, m] for the vectors [a, d] of the rows [a]; m >= depth where the index has as many.
         vectors: vectors [p, d] of the candidates [p].
         score: re-ranker scores [p] of p pairs: rows [p] and candidates [p].
+        signals: what each further first-stage signal found for the queries, [n, m] with scores of its own.
         scale: the calibrated factor of similarities, where the settings ask for one; None: each query finds its own,
             from its own labels.
         observe: called after each round, for traces and progress.
     """
     rounds = config.rounds
     method = config.new_method(queries)
-    ledger = Ledger(score=score, vectors=vectors if rounds else None)
+    fusion = Fusion(search, vectors, signals, weight=config.signal_weight) if signals else None
+    retrieve, offsets = (fusion.search, fusion.offsets) if fusion else (search, None)
+    ledger = Ledger(score=score, vectors=vectors if rounds else None, offsets=offsets)
     finds_scale = config.calibrates and scale is None
     scales = np.full(len(queries), scale if config.calibrates and scale is not None else config.similarity_scale)
     query, updates = queries.copy(), np.zeros(len(queries), dtype=np.int64)
 
     active = np.arange(len(query))
-    hits = search(active, query)
+    hits = retrieve(active, query)
     final = Hits(hits.ids.copy(), hits.similarities.copy())
     for t in range(rounds + 1):
         last, may_stop = t == rounds, config.early_stopping and t < rounds
@@ -142,9 +146,9 @@ def optimise(
         active, candidates, target = active[~stopped], candidates.only(~stopped), target[~stopped]
         query[active] = method.update(active, query[active], candidates, target, t)
         updates[active] += 1
-        hits = search(active, query[active])
+        hits = retrieve(active, query[active])
         final.ids[active], final.similarities[active] = hits
-    return Outcome(queries, query, final, updates, ledger, scales)
+    return Outcome(queries, query, final, updates, ledger, scales, fusion)
 
 
 def _reasons(enough: Flags, agrees: Flags, *, last: bool, empty: Flags, spent: Flags) -> list[StopReason | None]:

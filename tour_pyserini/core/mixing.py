@@ -1,4 +1,4 @@
-"""Labels and similarities on one scale, and their weighted sum."""
+"""Labels and similarities on one scale, their weighted sum, and the odds of labels."""
 
 import numpy as np
 
@@ -31,3 +31,23 @@ def mixed(labels: Floats, similarities: Floats, mask: Flags, weight: float) -> F
     """
     with np.errstate(invalid="ignore"):
         return weight * labels + (1 - weight) * (intercept(labels, similarities, mask) + similarities)
+
+
+# Beyond this many standard deviations a label stands out as far as it can.
+_FARTHEST = 6.0
+
+
+def odds(values: Floats, labels: Floats) -> Floats:
+    """How far values [k] stand out among a query's labels [m]: exp of their distance from the mean in deviations, [k].
+
+    It depends neither on the labels' unit nor on their zero. It is the softmax of the labels at a temperature of one
+    standard deviation, up to a factor: near zero for all but those that stand out.
+
+    Example:
+        >>> odds(np.array([5.0, 3.0]), np.array([1.0, 3.0, 5.0, 3.0])).round(3)
+        array([4.113, 1.   ])
+    """
+    spread = labels.std()
+    if not spread > 1e-9 * np.abs(labels).max(initial=0):
+        return np.ones(len(values))
+    return np.exp(np.clip((values - labels.mean()) / spread, -_FARTHEST, _FARTHEST))

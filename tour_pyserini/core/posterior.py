@@ -6,7 +6,7 @@ w ~ N(a q_0, v I), and a free intercept b. The posterior mean of w solves
     min_{w, b}  sum_i (s_i - b - w c_i)^2  +  kappa |w - a q_0|^2,        kappa = noise variance / v,
 
 in closed form in the span of the labelled candidates: w = a q_0 + C^T alpha / kappa, a system as large as there are
-labels.
+labels. Further first-stage signals add a e_i to each w c_i (`core/fusion.py`).
 """
 
 from typing import NamedTuple
@@ -33,7 +33,14 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    start: Floats, vectors: Floats, labels: Floats, mask: Flags, *, slope: Floats | float, anchor: float
+    start: Floats,
+    vectors: Floats,
+    labels: Floats,
+    mask: Flags,
+    *,
+    slope: Floats | float,
+    anchor: Floats | float,
+    offsets: Floats | float = 0.0,
 ) -> Posterior:
     """The anchored queries, for n queries at once.
 
@@ -44,14 +51,16 @@ def posterior(
         mask: [n, m] true where there is a candidate.
         slope: [n], or one number for all: a, what a unit of similarity is worth in label; 0 for a prior that knows
             nothing of the encoder.
-        anchor: kappa in units of the candidates' mean squared distance from their centre, so that it means the same
-            for any encoder. Infinity keeps the query where it is.
+        anchor: [n], or one number for all: kappa in units of the candidates' mean squared distance from their centre,
+            so that it means the same for any encoder. Infinity keeps the query where it is.
+        offsets: [n, m], or one number for all, what further signals add to the similarities: part of the prior mean.
     """
     slopes = np.broadcast_to(np.asarray(slope, dtype=np.float64), len(start))[:, None]
     count = mask.sum(axis=1)
     there = mask.astype(np.float64)
     vectors = np.where(mask[..., None], vectors, 0).astype(np.float64)
-    residuals = np.where(mask, np.where(mask, labels, 0) - slopes * np.einsum("nmd,nd->nm", vectors, start), 0)
+    prior = slopes * (np.einsum("nmd,nd->nm", vectors, start) + offsets)
+    residuals = np.where(mask, np.where(mask, labels, 0) - prior, 0)
     kappa = stiffness(vectors, mask, anchor)
     gram = np.einsum("nid,njd->nij", vectors, vectors) / kappa[:, None, None]
     # In units of the noise: (C C^T / kappa + I) x = r. Absent candidates have rows of the identity and stay apart.
@@ -70,7 +79,7 @@ def posterior(
     )
 
 
-def stiffness(vectors: Floats, mask: Flags, anchor: float) -> Floats:
+def stiffness(vectors: Floats, mask: Flags, anchor: Floats | float) -> Floats:
     """Kappa [n]: the anchor times the candidates' mean squared distance from their centre."""
     count = np.maximum(mask.sum(axis=1), 1)
     centre = vectors.sum(axis=1, keepdims=True, where=mask[..., None]) / count[:, None, None]

@@ -8,7 +8,7 @@ from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.distributions import softmax
 from tour_pyserini.core.loop import Outcome
-from tour_pyserini.core.mixing import intercept, mixed
+from tour_pyserini.core.mixing import intercept, mixed, odds
 from tour_pyserini.errors import TourError
 
 # The published code's divisor of similarities before its softmax.
@@ -54,27 +54,33 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
 
     A labelled document has lambda s + (1 - lambda) (b_0 + a c q_0): its label, and its similarity to the first query.
     An unlabelled document has the label that the optimised query predicts, b + a c q.
+
+    Where further signals say something of the query, a document has its similarity and the odds of its label, or of the
+    predicted one: what the re-ranker says counts as much as it stands out among what it says of the others.
     """
-    known, labels, vectors = outcome.ledger.labelled(row)
+    known, labels, vectors, offsets = outcome.ledger.labelled(row)
     if vectors is None or not len(known):
         return Ranking(ids[:hits], scaled[:hits])
-    first, now = (outcome.scale[row] * (vectors @ query)[None] for query in (outcome.start[row], outcome.queries[row]))
+    first, now = (
+        outcome.scale[row] * (vectors @ query + offsets)[None] for query in (outcome.start[row], outcome.queries[row])
+    )
     mask = np.ones(first.shape, dtype=bool)
     rest = ~np.isin(ids, known)
-    expected = np.concatenate(
-        [
-            mixed(labels[None], first, mask, config.score_weight)[0],
-            intercept(labels[None], now, mask)[0] + scaled[rest],
-        ]
-    )
+    predicted = intercept(labels[None], now, mask)[0] + scaled[rest]
+    if outcome.fusion is None or not offsets.any():  # a query of which no further signal says anything
+        expected = np.concatenate([mixed(labels[None], first, mask, config.score_weight)[0], predicted])
+    else:
+        weight = config.belief * outcome.scale[row] * outcome.fusion.unit(row)
+        both = np.concatenate([labels, predicted])
+        expected = np.concatenate([first[0], scaled[rest]]) + weight * odds(both, labels)
     order = np.argsort(-expected, kind="stable")[:hits]
     return Ranking(np.concatenate([known, ids[rest]])[order], expected[order])
 
 
 def _labelled(outcome: Outcome, row: int, ids: Ids, scaled: Floats, config: TourConfig) -> Ranking:
-    known, labels, vectors = outcome.ledger.labelled(row)
+    known, labels, vectors, offsets = outcome.ledger.labelled(row)
     if vectors is not None:
-        similarity = outcome.scale[row] * (vectors @ outcome.queries[row]).astype(np.float64)
+        similarity = outcome.scale[row] * (vectors @ outcome.queries[row] + offsets).astype(np.float64)
     else:
         # No query was ever updated: the labelled candidates are the head of the only retrieval.
         similarity = scaled[: len(known)]

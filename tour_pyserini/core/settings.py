@@ -71,6 +71,15 @@ class SharedSettings(Settings):
         rule=NOT_NEGATIVE,
     )
     score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
+    signal_weight: float = setting(
+        0.5, "weight of each further first-stage signal (--sparse) against the index", rule=NOT_NEGATIVE
+    )
+    belief: float = setting(
+        0.4,
+        "where there is a further signal: weight of the labels' odds in the final score of a method that keeps its "
+        "labels; score_weight is not used then",
+        rule=NOT_NEGATIVE,
+    )
     early_stopping: bool = setting(True, "stop a query once its first candidate agrees with the labels")
     similarity_scale: float = setting(
         20.0,

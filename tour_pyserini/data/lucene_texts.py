@@ -3,12 +3,28 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tour_pyserini.data.documents import Passage, UnknownDocument
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.pyserini_names import open_prebuilt
+
+
+def open_lucene(spec: str) -> Any:
+    """Pyserini's LuceneSearcher on the folder of an index, or on a prebuilt index, downloaded the first time."""
+    ensure_java()
+    from pyserini.search.lucene import LuceneSearcher
+
+    if Path(spec).exists():
+        try:
+            return LuceneSearcher(spec)
+        except Exception as error:  # Java raises errors of many types
+            raise TourError(f"cannot open the Lucene index {spec}: {first_line(error)}.") from error
+    searcher = open_prebuilt(spec, lambda: LuceneSearcher.from_prebuilt_index(spec))
+    if searcher is None:
+        raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")
+    return searcher
 
 
 class LuceneTexts(Mapping[str, str]):
@@ -22,30 +38,6 @@ class LuceneTexts(Mapping[str, str]):
     def __init__(self, searcher: Any, name: str) -> None:
         self._searcher = searcher
         self._name = name
-
-    @classmethod
-    def from_folder(cls, folder: Path) -> Self:
-        """Open an index in a folder."""
-        ensure_java()
-        from pyserini.search.lucene import LuceneSearcher
-
-        try:
-            return cls(LuceneSearcher(str(folder)), str(folder))
-        except Exception as error:  # Java raises errors of many types
-            raise TourError(f"cannot open the Lucene index {folder}: {first_line(error)}.") from error
-
-    @classmethod
-    def from_prebuilt(cls, name: str) -> Self:
-        """Open one of Pyserini's prebuilt indexes; it is downloaded the first time."""
-        ensure_java()
-        from pyserini.search.lucene import LuceneSearcher
-
-        searcher = open_prebuilt(name, lambda: LuceneSearcher.from_prebuilt_index(name))
-        if searcher is None:
-            raise TourError(
-                f"not found: {name!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes."
-            )
-        return cls(searcher, name)
 
     def __getitem__(self, docid: str) -> str:
         document = self._searcher.doc(docid) if isinstance(docid, str) else None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
-from tour_pyserini.data.lucene_texts import LuceneTexts
+from tour_pyserini.data.lucene_texts import LuceneTexts, open_lucene
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
@@ -32,13 +32,18 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     if file := corpus_file(path):
         return BeirTexts(file)
     if path.is_dir():
-        if not any(path.glob("segments_*")):
+        if not is_lucene_index(path):
             raise TourError(
                 f"{path} contains neither a corpus.jsonl nor a Lucene index; give the corpus file or another folder."
             )
-        return LuceneTexts.from_folder(path)
-    check_texts(spec)
-    return LuceneTexts.from_prebuilt(str(spec))
+    else:
+        check_texts(spec)
+    return LuceneTexts(open_lucene(os.fspath(spec)), os.fspath(spec))
+
+
+def is_lucene_index(folder: Path) -> bool:
+    """Whether a folder holds a Lucene index."""
+    return any(folder.glob("segments_*"))
 
 
 def check_texts(spec: str | os.PathLike[str]) -> None:

@@ -16,7 +16,7 @@ from tour_pyserini.encoders.pyserini_encoders import (
     load_pyserini_query_encoder,
     pyserini_class,
 )
-from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model
+from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model, unused_prompt
 from tour_pyserini.encoders.static_model import is_static, static_runner
 from tour_pyserini.encoders.text_encoders import TextDocumentEncoder, TextEncoder, TextQueryEncoder
 from tour_pyserini.encoders.text_runner import FunctionRunner, TextRunner, TorchRunner
@@ -91,7 +91,8 @@ def load_query_encoder(
     if kind := pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
         _refuse_engine(kind, backend, "fp32")
         return load_pyserini_query_encoder(spec, kind, options, max_length=max_length, prefix=query_prefix)
-    runner = _runner(spec, "query", options, encoder_class=encoder_class, backend=backend, threads=threads)
+    engine: dict[str, Any] = {"backend": backend, "threads": threads}
+    runner = _runner(spec, "query", options, encoder_class=encoder_class, prefix=query_prefix, **engine)
     return TextQueryEncoder(runner, prefix=query_prefix)
 
 
@@ -148,7 +149,8 @@ def load_document_encoder(
         _refuse_engine(kind, backend, precision)
         return load_pyserini_document_encoder(spec, kind, options, prefix=prefix)
     engine: dict[str, Any] = {"backend": backend, "precision": precision, "batch_size": batch_size, "threads": threads}
-    return TextDocumentEncoder(_runner(spec, "document", options, encoder_class=encoder_class, **engine), prefix=prefix)
+    runner = _runner(spec, "document", options, encoder_class=encoder_class, prefix=prefix, **engine)
+    return TextDocumentEncoder(runner, prefix=prefix)
 
 
 def query_encoder_with_cache(
@@ -233,6 +235,7 @@ def _runner(
     options: ModelOptions,
     *,
     encoder_class: str | None,
+    prefix: str | None,
     backend: str,
     precision: str = "fp32",
     batch_size: int | None = None,
@@ -244,6 +247,14 @@ def _runner(
     if is_static(folder):
         _refuse_engine("model2vec", backend, precision)
         return static_runner(folder, options)
+    if prefix is None and (name := unused_prompt(folder, role)):
+        log.warning(
+            "%s: its prompt %r is not used: sentence-transformers uses the one named %r alone; %s uses another",
+            spec,
+            name,
+            role,
+            "--query-prefix" if role == "query" else "--prefix",
+        )
     bare = not is_modular(folder)
     if bare and encoder_class in ("sentence", "sentence-transformers") and options.pooling is None:
         raise TourError(

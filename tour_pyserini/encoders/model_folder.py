@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.checkpoints import read_modules
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
 
 DEFAULT = "default"
 """The name of the default encoder."""
 
-MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model"}
+MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model", ".jinja", ".py"}
 _DOWNLOADED = ["*.json", "*.txt", "*.model", "*.safetensors", "*.jinja"]
 _OTHER_FORMATS = ["onnx/*", "openvino/*"]
+_WITHOUT_WEIGHTS = {"Pooling", "Normalize", "Dropout"}  # modules
 
 # The kinds of pooling that a phrase encoder can start from, by their names in sentence-transformers (new and old).
 POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
@@ -117,14 +119,24 @@ def _download(name: str, *, code: bool) -> Path:
     patterns = [*_DOWNLOADED, *(["*.py"] if code else [])]
     try:
         folder = Path(download(name, allow_patterns=patterns, ignore_patterns=_OTHER_FORMATS))
-        if not any(folder.rglob("*.safetensors")):
-            folder = Path(download(name, allow_patterns=[*patterns, "*.bin"], ignore_patterns=_OTHER_FORMATS))
+        if old := _old_weights(folder):
+            folder = Path(download(name, allow_patterns=[*patterns, *old], ignore_patterns=_OTHER_FORMATS))
+    except TourError:
+        raise
     except Exception as error:  # of the network, of the hub, of the disk
         raise TourError(
             f"the encoder {name!r} is not a local folder, and its download failed ({first_line(error)[:200]}); "
             'check the name and the connection, or use "default".'
         ) from error
     return folder
+
+
+def _old_weights(folder: Path) -> list[str]:
+    """Patterns of the weights in the old format, for each part of a model that has none in the new one."""
+    modules = read_modules(folder)
+    parts = {module["path"] for module in modules if module["type"].rpartition(".")[2] not in _WITHOUT_WEIGHTS}
+    missing = [part for part in sorted(parts if modules else {""}) if not any((folder / part).glob("*.safetensors"))]
+    return [f"{part}/*.bin" if part else "*.bin" for part in missing]
 
 
 def _module_paths(folder: Path) -> dict[str, Path]:

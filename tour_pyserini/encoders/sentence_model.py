@@ -12,14 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.encoders.model_folder import fingerprint
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
+from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING, read_json, read_modules
 from tour_pyserini.support.devices import on_device, pyserini_device
+from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.remembered import recall, remember
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
 BARE_LENGTH = 256
 """Tokens of a document that are read of a folder without `modules.json`; Pyserini's default."""
+_COMPLETE = "complete encoder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,12 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
             import torch
 
             model.to(torch.float32 if options.dtype == "auto" else getattr(torch, options.dtype))
+        _check_weights(folder, model)
+    if hasattr(model[0], "auto_model") and model.tokenizer.pad_token is None:
+        raise TourError(
+            f"the tokenizer of the encoder {folder} has no padding token, which sentence-transformers needs; "
+            "add pad_token to its tokenizer_config.json."
+        )
     _override(model, options)
     _limit_length(model)
     return on_device(model.eval().requires_grad_(False), options.device, name=folder)
@@ -94,8 +104,22 @@ def declared(model: Any) -> dict[str, Any]:
 def prompt_of(model: Any, role: str) -> str:
     """The prompt that `encode_query` or `encode_document` of the model puts before a text; "" if there is none."""
     names = ("query",) if role == "query" else ("document", "passage", "corpus")
-    name = next((name for name in names if model.prompts.get(name) is not None), model.default_prompt_name)
+    name = next((name for name in names if name in model.prompts), model.default_prompt_name)
     return (model.prompts.get(name) or "") if name is not None else ""
+
+
+def unused_prompt(folder: Path, role: str) -> str | None:
+    """The name of a prompt in a model's files that seems to be meant for a role, but that its library does not use.
+
+    `encode_query` and `encode_document` of sentence-transformers use the prompts named `query` and `document`. If there
+    is no such prompt, it is empty: neither the default prompt nor one named `passage` takes its place.
+    """
+    settings = read_json(folder / "config_sentence_transformers.json")
+    prompts, default = settings.get("prompts") or {}, settings.get("default_prompt_name")
+    if prompts.get(role):
+        return None
+    meant = ("passage", "corpus") if role == "document" else ()
+    return next((name for name in (*meant, default) if name != "query" and prompts.get(name)), None)
 
 
 def _bare_modules(folder: Path, options: ModelOptions, loading: dict[str, Any]) -> list[Any]:
@@ -119,6 +143,32 @@ def _is_causal(folder: Path) -> bool:
         kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         and kind not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     )
+
+
+def _check_weights(folder: Path, model: Any) -> None:
+    """Refuse a checkpoint that lacks weights, which the library replaces by random ones without an error.
+
+    The weights are read again for this, the first time; the result is remembered.
+    """
+    import torch
+
+    identity, state = fingerprint(folder), [version_of("transformers")]
+    if recall(_COMPLETE, identity, state):
+        return
+    pools = any(type(module).__name__ == "Pooling" for module in model)
+    paths = [folder / module["path"] for module in read_modules(folder)] or [folder]
+    for path, module in zip(paths, model, strict=False):  # a bare folder gets a pooling
+        if not hasattr(module, "auto_model"):
+            continue
+        kind, config = type(module.auto_model), module.auto_model.config
+        _, report = kind.from_pretrained(path, config=config, dtype=torch.bfloat16, output_loading_info=True)
+        # The head of a transformer that pools by itself is not used if a module pools.
+        if missing := sorted(name for name in report["missing_keys"] if not (pools and name.startswith("pooler."))):
+            raise TourError(
+                f"the encoder {folder} is incomplete: its checkpoint lacks {len(missing)} weights, such as "
+                f"{missing[0]}; download it again, or choose another encoder."
+            )
+    remember(_COMPLETE, identity, state, "yes")
 
 
 def _override(model: Any, options: ModelOptions) -> None:

@@ -14,6 +14,8 @@ from tour_pyserini.support.devices import torch_threads
 
 _LARGEST_GROUP = 16  # queries
 _TRIAL_GROUPS = ((6, 3), (9, _LARGEST_GROUP))  # (tokens per query, queries) of the groups that are tried
+_PADDED = ("far?", "who wrote hamlet", "the sea " * 8)  # texts of different lengths
+_TOLERANCE, _HALF_TOLERANCE = 1e-3, 0.1  # rounding errors, relative to the largest number
 _NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
 
 
@@ -47,7 +49,8 @@ class TorchRunner:
     A query is encoded as if it were alone: only queries with the same number of tokens share a batch, on one thread,
     because several threads split a matrix product in ways that depend on its size. If vectors still depend on the batch
     on this machine, each query is encoded separately. Documents share batches by their number of tokens, padding
-    included; if a GPU has too little memory for a batch, its halves are tried.
+    included, unless padding changes the model's vectors; then only documents with the same number of tokens share one.
+    If a GPU has too little memory for a batch, its halves are tried.
 
     Args:
         model: the `SentenceTransformer`.
@@ -108,6 +111,8 @@ class TorchRunner:
 
     def _batches(self, texts: list[str], prompt: str) -> list[list[int]]:
         lengths = self._lengths(texts, prompt)
+        if len(texts) > 1 and self._tokenizer is not None and not self.padding_is_harmless:
+            return _equal_groups(lengths, min(self._batch_size or _LARGEST_GROUP, _LARGEST_GROUP))
         batches = length_sorted_batches(lengths, budget=self._budget, largest=self._batch_size)
         return [batch.tolist() for batch in batches]
 
@@ -115,11 +120,7 @@ class TorchRunner:
         size = _LARGEST_GROUP if len(texts) > 1 and self._tokenizer is not None and self.groups_are_exact else 1
         if size == 1:
             return [[position] for position in range(len(texts))]
-        by_length: dict[int, list[int]] = {}
-        for position, length in enumerate(self._lengths(texts, prompt)):
-            by_length.setdefault(length, []).append(position)
-        groups = by_length.values()
-        return [group[start : start + size] for group in groups for start in range(0, len(group), size)]
+        return _equal_groups(self._lengths(texts, prompt), size)
 
     def _lengths(self, texts: list[str], prompt: str) -> list[int]:
         """Tokens of each text; of a model without a tokenizer of transformers, its characters."""
@@ -132,6 +133,17 @@ class TorchRunner:
     def _tokenizer(self) -> Any:
         """The tokenizer of transformers, if the model begins with a transformer."""
         return getattr(self.model, "tokenizer", None) if hasattr(self.model[0], "auto_model") else None
+
+    @cached_property
+    def padding_is_harmless(self) -> bool:
+        """Whether a text has the same vector, but for rounding, in a padded batch as on its own.
+
+        It does not in models that count positions from the left and are padded there, such as GPT-2.
+        """
+        together = self._encode(list(_PADDED), "")
+        alone = np.concatenate([self._encode([text], "") for text in _PADDED])
+        tolerance = _TOLERANCE if self.settings["dtype"] == "float32" else _HALF_TOLERANCE
+        return bool(np.abs(together - alone).max() <= tolerance * np.abs(alone).max())
 
     @cached_property
     def groups_are_exact(self) -> bool:
@@ -177,6 +189,14 @@ class FunctionRunner:
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise TourError(f"the encoder function gives {list(vectors.shape)} for {len(texts)} texts, not [n, d].")
         return vectors
+
+
+def _equal_groups(lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Positions in groups of equal lengths, with at most `size` positions."""
+    by_length: dict[int, list[int]] = {}
+    for position, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(position)
+    return [group[start : start + size] for group in by_length.values() for start in range(0, len(group), size)]
 
 
 def _cap(model: Any) -> int | None:

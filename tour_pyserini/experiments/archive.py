@@ -223,13 +223,25 @@ def _docids(run: Path) -> dict[str, list[str]]:
 
 
 def pack_setups(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Iterator[Path]:
-    """Write the existing runs of each setup into its archive, which is replaced."""
+    """Write the existing runs of each setup into its archive, which is replaced.
+
+    Raises:
+        TourError: an archive has runs of this experiment that are not files: it would lose them.
+    """
     for setup in chosen:
         runs = {name: locations.run(setup, name) for name in conditions_of(experiment, setup)}
         runs = {name: run for name, run in runs.items() if run.is_file()}
+        archive = locations.archive(setup)
         if runs:
-            write_archive(runs, locations.archive(setup))
-            yield locations.archive(setup)
+            lost = [
+                name for name in read_records(archive) if name in conditions_of(experiment, setup) and name not in runs
+            ]
+            if lost:
+                raise TourError(
+                    f"{archive} would lose {len(lost)} runs that are not files, such as {lost[0]}; --unpack them first."
+                )
+            write_archive(runs, archive)
+            yield archive
 
 
 def unpack_setups(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Iterator[Path]:

@@ -24,7 +24,7 @@ _PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encod
 # Flags of one kind of index only, with their defaults.
 _PASSAGES: dict[str, Any] = {
     **{"batch_size": None, "truncate_dim": None, "encoder_backend": "auto", "precision": "fp32"},
-    **{"M": 256, "efC": 256},
+    **{"M": 256, "efC": 256, "bm25": False},
 }
 _PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
 _PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
@@ -119,6 +119,10 @@ class IndexRequest(Request):
     efC: int | None = option(None, "HNSW: candidates considered for them (default: 256)", group=_KIND, count=True)
     pq_m: int = option(192, "PQ: parts of a vector", group=_KIND, count=True)
     pq_nbits: int = option(8, "PQ: bits of a part", group=_KIND, count=True)
+
+    bm25: bool | None = option(
+        None, "a BM25 index of the same fields beside the vectors, for search --sparse", group=_KIND
+    )
 
     phrases: bool = option(False, "index phrases", group=_PHRASE_FLAGS)
     kind: str | None = option(

@@ -13,10 +13,12 @@ import numpy as np
 
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.beir_texts import BeirTexts
-from tour_pyserini.data.documents import Document
+from tour_pyserini.data.documents import Document, Passage
 from tour_pyserini.data.records import PASSAGE_INDEX, version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
+from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
+from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_building import build_index as build_faiss_index
 from tour_pyserini.stores.faiss_building import check_fit
@@ -104,6 +106,8 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         threads=request.threads,
         trust_remote_code=request.trust_remote_code,
     )
+    if request.bm25:
+        check_bm25()
     settings = passage_settings(request, corpus, encoder)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
@@ -116,6 +120,8 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
             _copy(Path(request.vectors), corpus, settings, partial)
         with atomic_folder(folder, overwrite=request.overwrite) as new:
             _write(new, partial, settings, kind, threads=request.threads)
+            if request.bm25:
+                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER)
         partial.discard()
     return IndexSummary(folder, len(corpus), len(corpus), before, time.perf_counter() - started)
 
@@ -166,6 +172,13 @@ def _copy(folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: Pa
     for start in range(0, len(docids), CHUNK):
         part = docids[start : start + CHUNK]
         partial.append(part, vectors(np.arange(start, start + len(part))))
+
+
+def _passages(corpus: BeirTexts, fields: Sequence[str]) -> Iterator[str]:
+    """The passages of the documents, of the fields that are indexed."""
+    from tour_pyserini.encoders.document_vectors import only_fields
+
+    return (Passage(document.title, document.text) for document in (only_fields(fields, d) for d in corpus.records()))
 
 
 def _chunks(documents: Iterator[Document]) -> Iterator[list[Document]]:

@@ -24,8 +24,8 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
-    *("vectors", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "query_prefix", "max_length"),
-    *("encoder_backend", "truncate_dim"),
+    *("vectors", "sparse", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "truncate_dim"),
+    *("query_prefix", "max_length", "encoder_backend"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 
@@ -42,6 +42,8 @@ class SearchRequest(Request):
         topics: a file of topics, a Pyserini name, or `demo`.
         index: a folder of an index, or the name of a prebuilt one.
         corpus: the passages: a BEIR file, a Lucene index or a prebuilt name.
+        sparse: a further signal that finds candidates: an index with BM25, or a function
+            `(queries, k) -> docids, scores`.
         reranker: a cross-encoder's name, folder or object, the address of a service, or `default`.
         config: the method and its settings.
     """
@@ -62,6 +64,13 @@ class SearchRequest(Request):
     vectors: str | None = option(
         None,
         "exact vectors for a compressed index: an encoded corpus, NAME:... of a registered source, or `encode`",
+        group=_INPUT,
+        metavar="DIR",
+    )
+    sparse: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
+        None,
+        "find candidates by BM25 too: an index made with --bm25, a Lucene index folder or a prebuilt name; every "
+        "method then searches with both, and `dense` is hybrid search",
         group=_INPUT,
         metavar="DIR",
     )
@@ -213,6 +222,7 @@ class SearchRequest(Request):
         values = {name.replace("-", "_"): value for name, value in flags.items()}
         own = {"method", "preset", "config", "prf_depth", "prf_method", "rocchio_topk", *settings_by_name()}
         config = config_from_flags({name: value for name, value in values.items() if name in own})
+        _check_signal_settings(values, config)
         return super().from_flags({**{n: value for n, value in values.items() if n not in own}, "config": config})
 
     def flags(self) -> dict[str, Any]:
@@ -235,6 +245,15 @@ class SearchRequest(Request):
                 raise TourError(f"{flag_name(name)} cannot be used: {self.index} is {kind}.")
         if phrases and not self.corpus:
             raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")
+
+
+def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
+    """Refuse settings that change nothing with, or without, a further signal."""
+    for name in ("signal_weight", "signal_anchor", "belief"):
+        if name in flags and flags.get("sparse") is None:
+            raise TourError(f"{flag_name(name)} changes nothing without --sparse; leave it out.")
+    if "score_weight" in flags and flags.get("sparse") is not None and config.method_class.keeps_labels:
+        raise TourError(f"--score-weight changes nothing for the method {config.method} with --sparse; use --belief.")
 
 
 def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:

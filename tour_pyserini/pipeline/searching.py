@@ -41,6 +41,7 @@ from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
+from tour_pyserini.stores.signals import check_signal, open_signal, signal_files
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output, query_cache, score_cache
 
@@ -100,7 +101,13 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         request.output,
         command=["search", *words(request.flags())],
         config=request.config,
-        files={"topics": request.topics, "index": request.index, "corpus": request.corpus, "qrels": request.qrels},
+        files={
+            "topics": request.topics,
+            "index": request.index,
+            "corpus": request.corpus,
+            "qrels": request.qrels,
+            "sparse": signal_files(request.sparse),
+        },
         models={"reranker": getattr(reranker, "fingerprint", None)},
         found={"similarity_scale": _scale_record(request, scale), **_service_record(reranker)},
         costs=searcher.costs,
@@ -165,12 +172,16 @@ def _check_inputs(request: SearchRequest) -> None:
         check_index(request.index)
     if request.corpus:
         check_texts(request.corpus)
+    if isinstance(request.sparse, str):
+        check_signal(request.sparse)
 
 
 def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> IndexScale | None:
     """The calibrated scale of the request's index and models, if there is one and the method asks for it."""
     fingerprint = getattr(reranker, "fingerprint", None)
     if not request.config.calibrates or not fingerprint or request.index is None or request.encoded_queries:
+        return None
+    if request.sparse is not None:  # it is a scale of the index's similarities alone
         return None
     if not read_scales(request.index):  # most indexes have none, and a fingerprint takes time
         return None
@@ -236,6 +247,7 @@ def tour_engine(
         texts,
         request.config,
         vectors=_vectors(request, inner, texts, opener),
+        signals=() if request.sparse is None else (opener.open(open_signal, request.sparse),),
         remove_query=request.remove_query,
         scale=scale.scale if scale else None,
         observe=observe,

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.checkpoints import read_json
+from tour_pyserini.support.checkpoints import CARD, read_json
 
 QUERY, PASSAGE = "{query}", "{passage}"
 BOS = "{bos}"
@@ -178,7 +178,7 @@ def read_prompt(path: Path) -> Prompt:
 def _base_models(folder: Path) -> list[str]:
     """The models that this one was made from, as the head of its README says (the model card of the hub)."""
     try:
-        text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+        text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     head = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
@@ -48,6 +48,7 @@ class TourSearcher(TourEngine):
         config: TourConfig | None = None,
         *,
         docids: Iterable[str] | None = None,
+        signals: Sequence[Any] = (),
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
@@ -66,6 +67,7 @@ class TourSearcher(TourEngine):
                 anything that `load_reranker` takes, such as a CrossEncoder. None for methods that do not label.
             config: the method and its settings.
             docids: the name of each vector; without it, the keys of `texts`, or positions "0", "1", ... in a list.
+            signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first.
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
             observe: called after each round of a batch, with the query ids of the batch.
@@ -83,7 +85,14 @@ class TourSearcher(TourEngine):
             raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
         return TourSearcher(
-            index, as_reranker(score), passages, config, remove_query=remove_query, scale=scale, observe=observe
+            index,
+            as_reranker(score),
+            passages,
+            config,
+            signals=signals,
+            remove_query=remove_query,
+            scale=scale,
+            observe=observe,
         )
 
 

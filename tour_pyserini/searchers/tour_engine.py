@@ -9,6 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.fusion import POOL
 from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.core.loop import Outcome, Round, optimise
 from tour_pyserini.core.ranking import Ranking, rank
@@ -23,6 +24,8 @@ from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import RefinedIndex
+from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
+from tour_pyserini.stores.signals import found_by, open_signal
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.costs import Costs
@@ -60,6 +63,7 @@ class TourEngine:
         config: TourConfig | None = None,
         *,
         vectors: Any = None,
+        signals: Sequence[Any] = (),
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
@@ -73,6 +77,8 @@ class TourEngine:
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
+            signals: what finds candidates beside the index, each anything `open_signal` takes: an index with BM25, a
+                Lucene index, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
                 stored it beside; None: each query finds its own, from its own labels.
@@ -92,11 +98,16 @@ class TourEngine:
         self._reranker = load_reranker(reranker) if method.needs_labels else None
         self._scale = given_scale(scale, reranker=getattr(self._reranker, "fingerprint", None))
         self._store = as_store(searcher.index)
-        self._vectors = self._open_vectors(vectors) if self.config.rounds else None
+        if isinstance(signals, str) or callable(signals):
+            raise TourError("signals is a list of signals; put the one you have in brackets.")
+        self._signals = [open_signal(signal) for signal in signals]
+        self._vectors = self._open_vectors(vectors) if self.config.rounds or self._signals else None
         # Hits of a compressed index are put in exact order if exact vectors are stored; no passage is encoded for it.
-        refined = method.keeps_labels and isinstance(self._vectors, EncodedCorpus) and not self._store.exact
+        comparable = method.keeps_labels or self._signals
+        refined = comparable and isinstance(self._vectors, EncodedCorpus) and not self._store.exact
         self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
-        self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query else {}
+        self._remove_query = remove_query
+        self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
         self._observe = observe
 
     def __getattr__(self, name: str) -> Any:
@@ -107,7 +118,8 @@ class TourEngine:
     @property
     def _least_hits(self) -> int:
         """Hits that every search must return: a method that keeps its labels looks for candidates beyond those."""
-        return self.config.most_labels if self.config.method_class.keeps_labels else self.config.depth
+        labelled = self.config.most_labels if self.config.method_class.keeps_labels else self.config.depth
+        return max(labelled, POOL) if self._signals else labelled
 
     def search(
         self,
@@ -180,13 +192,15 @@ class TourEngine:
             config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
         with self.costs.stage("encode"):
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
-        own = np.array([self._positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
+        positions = self._positions if self._remove_query else {}
+        own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
         outcome = optimise(
             encoded,
             config,
             search=lambda rows, vectors: self._search(
                 _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
             ),
+            signals=self._found(texts, own) if texts else (),
             vectors=self._fetch,
             score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
             scale=self._scale,
@@ -214,13 +228,13 @@ class TourEngine:
         with self.costs.stage("search"):
             if not (own >= 0).any():
                 return self._retrieve(vectors, k, threads=threads)
-            hits = self._retrieve(vectors, k + 1, threads=threads)
-            # A stable sort on "is the query's own document" moves it to the end, where the extra column is cut off.
-            order = np.argsort(hits.ids == own[:, None], axis=1, kind="stable")
-            ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
-            similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
-            is_own = ids == own[:, None]
-            return Hits(np.where(is_own, -1, ids), np.where(is_own, -np.inf, similarities))
+            return _without(own, self._retrieve(vectors, k + 1, threads=threads), k)
+
+    def _found(self, texts: list[str], own: Ids) -> list[Hits]:
+        """What each signal finds for the queries, without each query's own document, if it has one."""
+        with self.costs.stage("search"):
+            found = [found_by(signal, texts, SIGNAL_HITS + 1, self._positions) for signal in self._signals]
+            return [_without(own, hits, SIGNAL_HITS) for hits in found]
 
     def _fetch(self, ids: Ids) -> Floats:
         assert self._vectors is not None
@@ -263,6 +277,16 @@ class TourEngine:
 
     def _docid(self, id_: int) -> str:
         return self.searcher.docids[id_]
+
+
+def _without(own: Ids, hits: Hits, k: int) -> Hits:
+    """The first k of the hits [n, k + 1] that are not the query's own document; `own` [n] is -1 where it has none."""
+    # A stable sort on "is the query's own document" moves it to the end, where the extra column is cut off.
+    order = np.argsort((hits.ids == own[:, None]) & (own[:, None] >= 0), axis=1, kind="stable")
+    ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
+    similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
+    is_own = ids == own[:, None]
+    return Hits(np.where(is_own, -1, ids), np.where(is_own, -np.inf, similarities))
 
 
 def _finite(vectors: Floats, q_ids: list[str]) -> Floats:

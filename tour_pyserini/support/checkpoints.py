@@ -16,6 +16,8 @@ from tour_pyserini.support.remembered import content_hash
 log = logging.getLogger(__name__)
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
+CARD = "README.md"
+"""The model card of the hub, which can say which model a model was made from."""
 CODE_FILES = ("*.py",)
 SAFE_WEIGHTS = ("*.safetensors",)
 OLD_WEIGHTS = ("pytorch_model*.bin",)
@@ -73,7 +75,7 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
         code: whether Python files are wanted too.
     """
     download = import_optional("huggingface_hub").snapshot_download
-    small = [*SMALL_FILES, *CODE_FILES * code]
+    small = [*SMALL_FILES, CARD, *CODE_FILES * code]
     try:
         folder = Path(download(name, allow_patterns=[*small, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
         if not _weights(folder):

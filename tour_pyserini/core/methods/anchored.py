@@ -29,6 +29,9 @@ class AnchoredSettings(Settings):
     anchor: float = setting(
         3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)", rule=POSITIVE, infinite=True
     )
+    signal_anchor: float = setting(
+        20.0, "the same for queries of which a further signal says something", rule=POSITIVE, infinite=True
+    )
     least_gain: float = setting(
         0.2,
         "anchored: stop when the next candidates are expected to hold less than this share of the relevance that "
@@ -73,7 +76,7 @@ class Anchored(Method):
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
-        similarities = candidates.scales * np.einsum("nkd,nd->nk", candidates.vectors, solved)
+        similarities = candidates.similarities_to(solved)
         self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
         self._spread[rows] = np.where(worse, fit.prior_spreads, fit.spreads)
@@ -87,8 +90,14 @@ class Anchored(Method):
             candidates.labels,
             candidates.mask,
             slope=candidates.scales[:, 0],
-            anchor=self.settings.anchor,
+            anchor=self._anchor(candidates),
+            offsets=candidates.offsets,
         )
+
+    def _anchor(self, candidates: Candidates) -> Floats:
+        """How firmly each query is held, [n]: signals that agree on a list are not to be overruled by a few labels."""
+        fused = (np.broadcast_to(candidates.offsets, candidates.ids.shape) != 0).any(axis=1)
+        return np.where(fused, self.settings.signal_anchor, self.settings.anchor)
 
 
 def _sigmoid(logits: Floats) -> Floats:

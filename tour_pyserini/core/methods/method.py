@@ -59,6 +59,8 @@ class Method(ABC):
             unused |= {"final_list", "aggregation"}
         if cls.keeps_labels:  # it ranks everything on the scale of labels
             unused |= {"final_list", "aggregation"}
+        else:
+            unused |= {"belief"}
         return unused | ({"depth"} if not (cls.updates_query or cls.needs_labels) else set())
 
     @abstractmethod

@@ -44,7 +44,7 @@ class Refit(Method):
         rate = RATE * np.linalg.norm(solved, axis=1, keepdims=True)
         mean, square = np.zeros_like(solved), np.zeros_like(solved)
         for step in range(1, STEPS + 1):
-            similarities = candidates.scales * np.einsum("nkd,nd->nk", candidates.vectors, solved)
+            similarities = candidates.similarities_to(solved)
             surplus = softmax(np.where(candidates.mask, similarities, -np.inf)) - target
             gradient = np.einsum("nk,nkd->nd", surplus, candidates.vectors)
             mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
@@ -66,7 +66,7 @@ class Regression(Anchored):
             candidates.labels,
             candidates.mask,
             slope=0.0,
-            anchor=self.settings.anchor,
+            anchor=self._anchor(candidates),
         )
         # There is no prior query to fall back to, so the spread around q_0 does not count.
         return fit._replace(queries=fit.queries / candidates.scales, prior_spreads=fit.spreads)

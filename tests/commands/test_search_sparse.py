@@ -1,0 +1,88 @@
+"""BM25 from the command line: index --bm25, then search --sparse."""
+
+import json
+
+import pytest
+from index_commands import flags, write_corpus
+
+from tour_pyserini import index
+from tour_pyserini.cli.command import run
+from tour_pyserini.data.records import record_path
+from tour_pyserini.errors import TourError
+from tour_pyserini.search import main
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sparse")
+    corpus = write_corpus(folder / "corpus.jsonl", 40)
+    with open(corpus, "a") as file:
+        file.write(json.dumps({"_id": "rare", "title": "", "text": f"{' '.join('hgfedh' * 3)} zyzzyva"}) + "\n")
+    (folder / "topics.tsv").write_text("q1\ta b zyzzyvas\nq2\tc d\n")
+    index.main(flags(tiny, corpus, folder / "index", "--bm25"))
+    index.main(flags(tiny, corpus, folder / "vectors-only"))
+    return folder
+
+
+def searched(folder, *more, name="index"):
+    output = folder / "run.trec"
+    arguments = ["--topics", folder / "topics.tsv", "--index", folder / name, "--output", output, "--hits", 10, *more]
+    main([str(argument) for argument in arguments])
+    rows = [line.split() for line in output.read_text().splitlines()]
+    return {q_id: [row[2] for row in rows if row[0] == q_id] for q_id in ("q1", "q2")}
+
+
+def test_dense_becomes_hybrid_search(folder):
+    dense = searched(folder, "--method", "dense")
+    hybrid = searched(folder, "--method", "dense", "--sparse", folder / "index")
+    assert hybrid["q1"][0] == "rare" and dense["q1"][0] != "rare"
+    assert hybrid["q2"] == dense["q2"]  # no word of this query counts: its two letters stand alone
+    record = json.loads(record_path(folder / "run.trec").read_text())
+    assert "tour-bm25.json" in record["files"]["sparse"]["files"]
+    assert record["command"][record["command"].index("--sparse") + 1] == str(folder / "index")
+    # The BM25 index of another folder, whose vectors are not used.
+    assert searched(folder, "--method", "dense", "--sparse", folder / "index", name="vectors-only") == hybrid
+
+
+def test_the_index_is_the_same_with_and_without_bm25(folder):
+    for name in ("index", "docid", "tour-index.json"):
+        assert (folder / "index" / name).read_bytes() == (folder / "vectors-only" / name).read_bytes()
+
+
+def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, capsys):
+    (folder / "run.trec").write_text("earlier")
+    topics, vectors = folder / "topics.tsv", folder / "vectors-only"
+    arguments = ["--topics", topics, "--index", vectors, "--sparse", vectors, "--method", "dense"]
+    with pytest.raises(SystemExit) as stopped:
+        run(lambda _: main([str(argument) for argument in [*arguments, "--output", folder / "run.trec"]]))
+    assert stopped.value.code == 2
+    assert "neither a BM25 index nor a Lucene index; build the first with" in capsys.readouterr().err
+    assert (folder / "run.trec").read_text() == "earlier"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--belief", "1"], "--belief changes nothing without --sparse"),
+        (["--signal-weight", "1"], "--signal-weight changes nothing without --sparse"),
+        (
+            ["--sparse", "x", "--score-weight", "1"],
+            "--score-weight changes nothing for .* with --sparse",
+        ),
+        (["--sparse", "x", "--belief", "1", "--method", "hard"], "--belief changes nothing for the method hard"),
+    ],
+)
+def test_settings_that_change_nothing_are_refused(more, message):
+    with pytest.raises(TourError, match=message):
+        main(["--topics", "t.tsv", "--index", "i", *more])
+
+
+def test_the_weight_of_the_signal_changes_the_list(folder):
+    hybrid = searched(folder, "--method", "dense", "--sparse", folder / "index")
+    without = searched(folder, "--method", "dense", "--sparse", folder / "index", "--signal-weight", 0)
+    assert without == searched(folder, "--method", "dense") != hybrid
+
+
+def test_phrases_have_no_bm25(folder, tiny):
+    with pytest.raises(TourError, match="--bm25 is not for --phrases"):
+        index.main(flags(tiny, folder / "corpus.jsonl", folder / "phrases", "--bm25", "--phrases"))

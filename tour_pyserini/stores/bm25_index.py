@@ -1,0 +1,116 @@
+"""A BM25 index beside the vectors of an index: it finds passages by their words. bm25s computes it, without Java."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Floats
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.optional import import_optional
+
+FOLDER = "bm25"
+"""The part of an index folder that holds the BM25 index."""
+_RECORD = "tour-bm25.json"
+_SETTINGS = {"k1": 0.9, "b": 0.4, "method": "lucene", "stemmer": "english", "stopwords": "english"}
+"""Pyserini's k1 and b, Lucene's formula and its English stop words, and Snowball's stemmer."""
+_WORD = re.compile(r"(?u)\b\w\w+\b")
+
+
+def write_bm25(passages: Iterable[str], folder: Path) -> None:
+    """Write the BM25 index of passages, in the order of the vectors, into a new folder.
+
+    Raises:
+        TourError: if no passage has a word.
+    """
+    bm25s = import_optional("bm25s", extra="bm25")
+    words = _Words()
+    # Words get their numbers in the order in which they are met: the same corpus gives the same files.
+    vocabulary: dict[str, int] = {}
+    ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(passage)] for passage in passages]
+    if not vocabulary:
+        raise TourError("BM25 finds passages by their words and no passage has any; leave out --bm25.")
+    model = bm25s.BM25(k1=_SETTINGS["k1"], b=_SETTINGS["b"], method=_SETTINGS["method"])
+    model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+    model.save(str(folder), show_progress=False)
+    record = {"settings": _SETTINGS, "documents": len(ids)}
+    (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def check_bm25() -> None:
+    """Refuse to go on where the packages of the extra `bm25` are missing: before a corpus is encoded, not after."""
+    import_optional("bm25s", extra="bm25")
+    import_optional("Stemmer", extra="bm25")
+
+
+def has_bm25(index: Path) -> bool:
+    """Whether an index folder holds a BM25 index."""
+    return (index / FOLDER / _RECORD).is_file()
+
+
+class Bm25Index:
+    """Finds documents by BM25; a signal, see `stores/signals.py`.
+
+    Example:
+        docids, scores = Bm25Index.open(Path("indexes/scifact"))(["do statins prevent stroke"], 10)
+    """
+
+    def __init__(self, model: Any, docids: Sequence[str]) -> None:
+        """Search a bm25s model of documents that have these docids."""
+        self._model, self._docids = model, docids
+
+    @classmethod
+    def open(cls, index: Path) -> Self:
+        """Open the BM25 index in an index folder.
+
+        Raises:
+            TourError: if there is none, or it does not fit the folder's documents.
+        """
+        if not has_bm25(index):
+            raise TourError(f"{index} has no BM25 index; build it with python -m tour_pyserini.index --bm25.")
+        bm25s = import_optional("bm25s", extra="bm25")
+        folder = index / FOLDER
+        try:
+            record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+            model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
+            docids = [line.rstrip() for line in (index / "docid").read_text(encoding="utf-8").split("\n") if line]
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise TourError(f"{folder} cannot be read as a BM25 index ({error}); build it again.") from error
+        if record.get("settings") != _SETTINGS:
+            raise TourError(f"{folder} was made by another version, with other settings; build it again.")
+        if record.get("documents") != len(docids):
+            raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")
+        return cls(model, docids)
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[Floats]]:
+        """At most k docids of each query that share a word with it, best first, and their scores."""
+        words = _Words()
+        found = [self._best(words(query), k) for query in queries]
+        return [[self._docids[i] for i in ids.tolist()] for ids, _ in found], [scores for _, scores in found]
+
+    def _best(self, query: list[str], k: int) -> tuple[np.ndarray, Floats]:
+        known = [word for word in query if word in self._model.vocab_dict]
+        if not known:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        scores = self._model.get_scores(known)
+        ids = np.flatnonzero(scores > 0)
+        if len(ids) > k:
+            # The k-th score and above; documents of equal scores stand in the order of the index.
+            ids = ids[scores[ids] >= np.partition(scores[ids], len(ids) - k)[len(ids) - k]]
+        best = ids[np.argsort(-scores[ids], kind="stable")][:k]
+        return best, scores[best].astype(np.float64)
+
+
+class _Words:
+    """The words of a text that count: lower case, without stop words, stemmed."""
+
+    def __init__(self) -> None:
+        # A stemmer must not be shared by threads.
+        self._stem = import_optional("Stemmer", extra="bm25").Stemmer(_SETTINGS["stemmer"]).stemWord
+        self._stopwords = frozenset(import_optional("bm25s.stopwords", extra="bm25").STOPWORDS_EN)
+
+    def __call__(self, text: str) -> list[str]:
+        return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]

@@ -1,0 +1,120 @@
+"""Further first-stage signals: what finds candidates beside the vectors of an index."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Hits
+from tour_pyserini.data.lucene_texts import open_lucene
+from tour_pyserini.data.texts import is_lucene_index
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, has_bm25
+from tour_pyserini.support.pyserini_names import may_be_prebuilt
+
+Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
+"""Finds documents for queries: for texts of queries and a number k, at most k docids of each query and their scores,
+best first. Scores have any unit; higher is better."""
+
+HITS = 1000
+"""Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
+
+
+def check_signal(spec: str) -> None:
+    """Refuse a signal that does not exist, without opening it and without importing Pyserini."""
+    path = Path(spec)
+    if path.exists():
+        if not has_bm25(path) and not is_lucene_index(path):
+            raise TourError(
+                f"{path} has neither a BM25 index nor a Lucene index; build the first with "
+                "python -m tour_pyserini.index --bm25."
+            )
+    elif path.is_absolute() or not may_be_prebuilt(spec):
+        raise TourError(f"--sparse {spec}: there is no such folder and no prebuilt index with this name.")
+
+
+def open_signal(spec: Any) -> Signal:
+    """Open a signal.
+
+    Args:
+        spec: an index folder with a BM25 index (`python -m tour_pyserini.index --bm25`); the folder of a Lucene index,
+            or the name of a prebuilt one, which Pyserini searches with its BM25; or a function
+            `(queries, k) -> docids, scores`, which is used as it is.
+
+    Raises:
+        TourError: if it cannot be opened.
+    """
+    if callable(spec):
+        return spec
+    if not isinstance(spec, str | os.PathLike):
+        raise TourError(
+            f"a signal is an index with BM25, a Lucene index or a function, not {type(spec).__name__}: "
+            "a function takes texts of queries and a number k, and returns docids and scores."
+        )
+    check_signal(os.fspath(spec))
+    return Bm25Index.open(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)))
+
+
+def signal_files(spec: Any) -> str | None:
+    """What identifies a signal in the record of a run: a folder or a prebuilt name; None for a function."""
+    if not isinstance(spec, str | os.PathLike):
+        return None
+    return str(Path(spec) / FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
+
+
+class LuceneSignal:
+    """Finds documents with a Lucene index of Pyserini's; a signal."""
+
+    def __init__(self, searcher: Any) -> None:
+        """Search with a LuceneSearcher, or anything with its `search`."""
+        self._searcher = searcher
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+        """At most k docids of each query and their scores, best first."""
+        found = [self._searcher.search(query, k=k) for query in queries]
+        return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
+
+
+def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> Hits:
+    """What a signal finds, [n, k], with everything checked that it returns.
+
+    Args:
+        signal: the signal.
+        queries: [n] texts.
+        k: most documents of a query.
+        positions: the position in the index of each docid.
+
+    Raises:
+        TourError: if it returns something else than docids of the index with finite scores.
+    """
+    docids, scores = signal(queries, k)
+    if not len(docids) == len(scores) == len(queries):
+        raise TourError(f"{_name(signal)} returned {len(docids)} lists of docids for {len(queries)} queries.")
+    ids = np.full((len(queries), k), -1, dtype=np.int64)
+    values = np.full(ids.shape, -np.inf)
+    for row, (names, numbers) in enumerate(zip(docids, scores, strict=True)):
+        if len(names) != len(numbers) or len(names) > k:
+            raise TourError(
+                f"{_name(signal)} returned {len(names)} docids and {len(numbers)} scores for the query "
+                f"{queries[row][:80]!r}; it must return as many of each, at most {k}."
+            )
+        if unknown := [name for name in names if name not in positions]:
+            raise TourError(
+                f"{_name(signal)} found the document {unknown[0]!r}, which the index does not have; "
+                "both must be built from the same corpus."
+            )
+        if len(set(names)) < len(names):
+            raise TourError(f"{_name(signal)} returned a document twice for the query {queries[row][:80]!r}.")
+        numbers = np.asarray(numbers, dtype=np.float64)
+        if not np.isfinite(numbers).all():
+            raise TourError(f"{_name(signal)} returned a score that is not a number for {queries[row][:80]!r}.")
+        order = np.argsort(-numbers, kind="stable")
+        ids[row, : len(names)] = np.array([positions[name] for name in names], dtype=np.int64)[order]
+        values[row, : len(names)] = numbers[order]
+    return Hits(ids, values)
+
+
+def _name(signal: Signal) -> str:
+    return f"the signal {getattr(signal, '__name__', type(signal).__name__)}"
