@@ -12,7 +12,7 @@ from tour_pyserini.rerankers.description import ENGINES, Description
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import POLICY, FastPairTokens
-from tour_pyserini.support.checkpoints import fingerprint
+from tour_pyserini.support.model_files import fingerprint
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, has_gpu_support
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.quantise import is_dynamically_quantised, quantisation_recipe, quantise

@@ -21,8 +21,8 @@ from tour_pyserini.rerankers.default_reranker import verify_default_reranker
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.remote import is_service_address, load_remote
 from tour_pyserini.rerankers.reranker import Reranker
-from tour_pyserini.support.checkpoints import download_checkpoint
 from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.support.model_files import download_checkpoint
 
 log = logging.getLogger(__name__)
 
