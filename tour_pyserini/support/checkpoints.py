@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 LARGE = 4_000_000_000
 """Bytes of weights in half precision above which they are not converted to float32 on a CPU (2 billion weights)."""
 _STORED = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}
+POSITIONS_AFTER_PADDING = {
+    *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "xmod"),
+    *("mpnet", "longformer", "data2vec-text", "ibert"),
+}
 """Model types whose first position is the padding id + 1: they take fewer tokens than they have positions."""
 
 

@@ -107,7 +107,9 @@ def open_graph(graph: Path, *, device: str = "cpu") -> Any:
     settings.intra_op_num_threads = 1
     settings.log_severity_level = 3
     try:
-        return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
+        number = device.partition(":")[2] or "0"
+        chosen = provider if device == "cpu" else (provider, {"device_id": number})
+        return ort.InferenceSession(str(graph), sess_options=settings, providers=[chosen])
     except Exception as error:
         raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
 
