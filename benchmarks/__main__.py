@@ -10,6 +10,7 @@ from benchmarks.benchmark_report import Report, check_document, draw_picture, fi
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
+from benchmarks.guards import measure_guards
 from benchmarks.labelling_speed import measure_labelling
 from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
@@ -29,6 +30,7 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "e": measure_growth,
     "f": measure_warm_cache,
     "g": measure_encoding,
+    "guards": measure_guards,
     "int8": measure_int8,
     "int8-index": measure_int8_index,
     "overlap": measure_overlap,

@@ -2,6 +2,7 @@
 
 _LONGEST = 600
 _BEGIN, _END = 340, 240
+_CONTROL = dict.fromkeys([*range(32), *range(127, 160)], "?")
 
 
 class TourError(ValueError):
@@ -9,11 +10,11 @@ class TourError(ValueError):
 
     The message is one sentence that names the file, line or id at fault and what to do about it. Commands
     print it and leave with exit code 2; nothing is written. A message that quotes too much of a file is
-    shortened in its middle, and is always one line.
+    shortened in its middle, and is always one line without control characters, which could command a terminal.
     """
 
     def __init__(self, message: object) -> None:
-        text = " ".join(str(message).splitlines())
+        text = " ".join(str(message).splitlines()).translate(_CONTROL)
         super().__init__(text if len(text) <= _LONGEST else f"{text[:_BEGIN]} ... {text[-_END:]}")
 
 

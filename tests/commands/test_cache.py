@@ -2,6 +2,7 @@ import contextlib
 import json
 import random
 import resource
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
 from tour_pyserini.rerankers.score_cache import pair_key
 from tour_pyserini.rerankers.score_file import connect
+from tour_pyserini.support.kept_file import Model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -305,3 +307,31 @@ def test_a_damaged_length_that_asks_for_too_much_memory_is_damage(path, monkeypa
     monkeypatch.setattr("tour_pyserini.support.kept_upkeep._model_uses", too_much)
     with pytest.raises(TourError, match=r"is damaged .*MemoryError"):
         main(["stats", "--cache", str(path)])
+
+
+@pytest.mark.parametrize(
+    ("change", "damages"),
+    [
+        ("UPDATE models SET name = x'ff00fe'", "stats prune"),
+        ("UPDATE models SET name = CAST(x'fffe41' AS TEXT)", "stats prune verify"),
+        ("UPDATE models SET last_used = 'yesterday'", "stats prune verify"),
+        ("UPDATE models SET last_used = x'ff'", "stats prune verify"),
+        ("UPDATE models SET last_used = 9223372036854775807", "stats verify"),
+        ("UPDATE models SET first_used = 1e300", "stats prune verify"),
+        ("UPDATE scores SET logit = x'ff'", "export verify"),
+        ("UPDATE scores SET logit = CAST(x'ff41' AS TEXT)", "export verify"),
+        ("DROP TABLE models", "stats prune export verify"),
+    ],
+)
+def test_values_of_other_types_are_damage(tmp_path, change, damages):
+    path = tmp_path / "s.sqlite"
+    flags = {"prune": ["--unused-for", "0"], "export": ["--output", str(tmp_path / "scores.jsonl")]}
+    for command in damages.split():
+        path.unlink(missing_ok=True)
+        with ScoreStore(path, Model("print", "name")) as store:
+            store.put({b"k" * 16: 1.5})
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute(change)
+            connection.commit()
+        with pytest.raises(TourError, match="is damaged"):
+            main([command, "--cache", str(path), *flags.get(command, [])])

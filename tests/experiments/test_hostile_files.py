@@ -105,3 +105,8 @@ def test_a_failed_download_is_not_an_unknown_name():
 def test_a_message_quotes_little_of_a_file():
     message = str(TourError("a.tsv, line 3 has " + "x" * 2_000_000 + "\n; correct it."))
     assert len(message) <= 600 and message.startswith("a.tsv, line 3") and message.endswith("; correct it.")
+
+
+def test_messages_do_not_command_a_terminal():
+    message = str(TourError("the topic \x1b[2J\x07 of a\x9bfile\nis\twrong"))
+    assert message == "the topic ?[2J? of a?file is?wrong"

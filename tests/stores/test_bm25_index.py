@@ -112,3 +112,25 @@ def test_the_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(TourError, match=r'pip install "tour_pyserini\[bm25\]"'):
         write_bm25(PASSAGES, tmp_path / "bm25")
+
+
+def test_damaged_files_are_refused_or_found_by_their_words(tmp_path):
+    """Each file with flipped bits, cut off or empty: an answer or one sentence, no other error."""
+    index, random = built(tmp_path / "index", PASSAGES * 4), np.random.default_rng(3)
+    refused = 0
+    for path in sorted((index / FOLDER).iterdir()):
+        raw = path.read_bytes()
+        flipped = [bytearray(raw) for _ in range(25)]
+        for content in flipped:
+            content[random.integers(len(content))] ^= 1 << random.integers(8)
+        for content in (raw[: len(raw) // 2], b"", *flipped):
+            path.unlink()  # it may be mapped into memory
+            path.write_bytes(content)
+            try:
+                Bm25Index.open(index)(["cat mat dogs"], 5)
+            except TourError as error:
+                refused += 1
+                assert "\n" not in str(error)
+        path.unlink()
+        path.write_bytes(raw)
+    assert refused > 40

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+from pathlib import Path
 
 import faiss
 import numpy as np
@@ -156,6 +158,14 @@ def test_one_flipped_bit_is_noticed_by_the_checksum(tmp_path):
     (folder / "index").write_bytes(raw)
     check_layout(folder / "index")
     with pytest.raises(TourError, match=r"does not have the checksum in tour-index\.json; build the index again"):
+        read_index_files(folder, PASSAGE_INDEX)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path.name)])
+def test_a_record_that_is_no_file_is_refused(tmp_path, make):
+    folder = built(tmp_path)
+    make(folder / PASSAGE_INDEX)
+    with pytest.raises(TourError, match=r"tour-index\.json is not a file that describes an index"):
         read_index_files(folder, PASSAGE_INDEX)
 
 

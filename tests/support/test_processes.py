@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tour_pyserini.evaluation.answer_qrels import CHUNK
+
 PARENT = """
 import os, sys, time
 from multiprocessing import get_context
@@ -80,13 +82,14 @@ def test_workers_end_with_their_parent(tmp_path, how):
 def test_workers_of_the_command_answers_end_with_it(tmp_path, how, code):
     """The workers match a pattern that takes five seconds, and the command ends long before that."""
     (tmp_path / "topics.tsv").write_text("who\t" + repr([r"(a+)+\b(?=c)$"]) + "\n")
-    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "text": "a" * 3000 + "b"}) + "\n")
+    passages = [json.dumps({"_id": f"d{number}", "text": "a" * 3000 + "b"}) + "\n" for number in range(2 * CHUNK)]
+    (tmp_path / "corpus.jsonl").write_text("".join(passages))
     names = {"topics": "topics.tsv", "corpus": "corpus.jsonl", "output": "out.qrels"}
     flags = [word for name, file in names.items() for word in (f"--{name}", tmp_path / file)]
     command = [sys.executable, "-m", "tour_pyserini.answers", *flags, "--regex", "on", "--processes", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
-        deadline = time.monotonic() + 60
-        while max(map(processor_seconds, children(parent.pid)), default=0) < 2 and time.monotonic() < deadline:
+        deadline = time.monotonic() + 30
+        while max(map(processor_seconds, children(parent.pid)), default=0) < 1.5 and time.monotonic() < deadline:
             time.sleep(0.05)  # until a worker has loaded its libraries and matches
         workers = children(parent.pid)
         assert len(workers) >= 2
@@ -94,8 +97,7 @@ def test_workers_of_the_command_answers_end_with_it(tmp_path, how, code):
         assert parent.wait(timeout=10) == code
         said = parent.stderr.read()
     assert all_end(workers)
-    assert "Traceback" not in said and said.count("\n") <= 1
-    assert sorted(path.name for path in tmp_path.iterdir() if how != signal.SIGKILL) in (
-        [],
-        ["corpus.jsonl", "topics.tsv"],
-    )
+    assert "Traceback" not in said
+    assert how == signal.SIGKILL or said.count("\n") == 1
+    left = ["corpus.jsonl", "topics.tsv"]
+    assert how == signal.SIGKILL or sorted(path.name for path in tmp_path.iterdir()) == left

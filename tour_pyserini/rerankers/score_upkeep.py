@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tour_pyserini.rerankers.score_file import KEY_BYTES, connect
 from tour_pyserini.support.files import atomic_write, check_output
-from tour_pyserini.support.kept_upkeep import KeptRows, open_existing
+from tour_pyserini.support.kept_upkeep import KeptRows, damaged, open_existing
 
 SCORES = KeptRows(
     noun="score cache",
@@ -33,6 +33,8 @@ def export(path: Path, output: str | os.PathLike[str]) -> int:
             "SELECT fingerprint, hex(key), logit FROM scores LEFT JOIN models ON id = model ORDER BY key"
         )
         for fingerprint, key, logit in rows:
+            if not isinstance(fingerprint, str | None) or not isinstance(logit, float):
+                raise damaged(SCORES, path, f"the score {key:.40} is not a number of a model")
             record = {"model": fingerprint or None, "key": key.lower(), "logit": logit}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += 1

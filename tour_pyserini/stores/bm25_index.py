@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.optional import import_optional
 
 FOLDER = "bm25"
@@ -76,12 +76,14 @@ class Bm25Index:
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
+            _check(model)
             docids = [line.rstrip() for line in (index / "docid").read_text(encoding="utf-8").split("\n") if line]
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            raise TourError(f"{folder} cannot be read as a BM25 index ({error}); build it again.") from error
-        if record.get("settings") != _SETTINGS:
+        except Exception as error:  # bm25s and NumPy raise errors of many types for damaged files
+            reason = first_line(error)
+            raise TourError(f"{folder} cannot be read as a BM25 index ({reason:.200}); build it again.") from error
+        if not isinstance(record, dict) or record.get("settings") != _SETTINGS:
             raise TourError(f"{folder} was made by another version, with other settings; build it again.")
-        if record.get("documents") != len(docids):
+        if not record.get("documents") == model.scores["num_docs"] == len(docids):
             raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")
         return cls(model, docids)
 
@@ -102,6 +104,26 @@ class Bm25Index:
             ids = ids[scores[ids] >= np.partition(scores[ids], len(ids) - k)[len(ids) - k]]
         best = ids[np.argsort(-scores[ids], kind="stable")][:k]
         return best, scores[best].astype(np.float64)
+
+
+def _check(model: Any) -> None:
+    """Check what bm25s takes on trust: where each word's scores begin, whose they are, and that they are numbers.
+
+    Raises:
+        ValueError: if they do not fit together.
+    """
+    np.dtype(model.dtype), np.dtype(model.int_dtype)
+    parts = model.scores
+    starts, ids, scores = parts["indptr"], parts["indices"], parts["data"]
+    words, documents = len(starts) - 1, parts["num_docs"]
+    if words < 1 or starts[0] != 0 or starts[-1] != len(ids) or len(ids) != len(scores) or (np.diff(starts) < 0).any():
+        raise ValueError("its parts have different lengths")
+    if len(ids) and not 0 <= ids.min() <= ids.max() < documents:
+        raise ValueError("it has numbers of documents that do not exist")
+    if not np.isfinite(scores).all():
+        raise ValueError("it has scores that are not numbers")
+    if any(not isinstance(number, int) or not 0 <= number < words for number in model.vocab_dict.values()):
+        raise ValueError("it has words that do not exist")
 
 
 class _Words:

@@ -1,6 +1,7 @@
 """Reading the files of an index folder, after a check that they are whole."""
 
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,10 @@ def check_checksums(folder: Path, record: str, names: Iterable[str]) -> None:
         TourError: if a file was changed since the index was built.
     """
     path = folder / record
-    if not path.is_file():
+    if not os.path.lexists(path):
         return
+    if not path.is_file():
+        raise TourError(f"{path} is not a file that describes an index; build the index again.")
     try:
         checksums = read_json_object(path).get("sha256", {})
     except (OSError, ValueError) as error:

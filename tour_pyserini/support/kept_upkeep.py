@@ -24,6 +24,7 @@ UNKNOWN = "unknown"
 """The name under which users choose rows whose model was not recorded."""
 
 _SECONDS_PER_DAY = 86_400
+_LAST_SECOND = 253_402_300_800  # of the year 9999
 
 
 class KeptRows(NamedTuple):
@@ -59,7 +60,7 @@ class ModelUse(NamedTuple):
 def rows_by_model(kind: KeptRows, path: Path) -> list[ModelUse]:
     """Count the rows of each model in a file, in order of first use."""
     with open_existing(kind, path) as connection:
-        return _model_uses(connection, kind)
+        return _model_uses(connection, kind, path)
 
 
 def verify(kind: KeptRows, path: Path) -> int:
@@ -76,11 +77,11 @@ def verify(kind: KeptRows, path: Path) -> int:
     with open_existing(kind, path) as connection:
         ((verdict,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
         if verdict != "ok":
-            raise _damaged(kind, path, verdict)
+            raise damaged(kind, path, verdict)
         for fault, condition in conditions.items():
             ((count,),) = connection.execute(f"SELECT count(*) FROM {condition}").fetchall()
             if count:
-                raise _damaged(kind, path, f"{count} {fault}")
+                raise damaged(kind, path, f"{count} {fault}")
         ((total,),) = connection.execute(f"SELECT count(*) FROM {kind.table}").fetchall()
         return total
 
@@ -111,7 +112,7 @@ def prune(
         )
     with open_existing(kind, path) as connection:
         with transaction(connection):
-            chosen = _chosen(_model_uses(connection, kind), models, unused_for, kind, path)
+            chosen = _chosen(_model_uses(connection, kind, path), models, unused_for, kind, path)
             if not dry_run:
                 numbers = [(use.number,) for use in chosen]
                 connection.executemany(f"DELETE FROM {kind.table} WHERE model = ?", numbers)
@@ -135,24 +136,35 @@ def open_existing(kind: KeptRows, path: Path) -> Iterator[sqlite3.Connection]:
             connection.close()
     except sqlite3.Error as error:
         if is_damage(error):
-            raise _damaged(kind, path, str(error)) from error
+            raise damaged(kind, path, str(error)) from error
         advice = "try again when no other process uses it" if is_busy(error) else "make room on its disk, or delete it"
         raise TourError(f"the {kind.noun} {path} cannot be used ({error}); {advice}.") from error
 
 
-def _damaged(kind: KeptRows, path: Path, what: str) -> TourError:
+def damaged(kind: KeptRows, path: Path, what: str) -> TourError:
+    """Make the error for a damaged file."""
     reason = what.splitlines()[-1]
     return TourError(f"the {kind.noun} {path} is damaged ({reason}); rename or delete it, then search again.")
 
 
-def _model_uses(connection: sqlite3.Connection, kind: KeptRows) -> list[ModelUse]:
+def _model_uses(connection: sqlite3.Connection, kind: KeptRows, path: Path) -> list[ModelUse]:
     """The models of a file in order of first use; the unknown model is left out if it has no rows."""
     found = connection.execute(
         f"SELECT {MODEL_COLUMNS}, ifnull(count, 0) FROM models LEFT JOIN "
         f"(SELECT model, count(*) AS count FROM {kind.table} GROUP BY model) ON model = id ORDER BY first_used, id"
     ).fetchall()
     uses = [ModelUse(*row) for row in found]
+    if not all(map(_is_possible, uses)):
+        raise damaged(kind, path, "a model has values that were never written")
     return [use for use in uses if use.number != UNKNOWN_MODEL or use.rows]
+
+
+def _is_possible(use: ModelUse) -> bool:
+    """Whether the columns of a model have their types, and its times are in a calendar: SQLite stores anything."""
+    texts, times = (use.fingerprint, use.name), (use.first_used, use.last_used)
+    return all(isinstance(text, str) for text in texts) and all(
+        isinstance(moment, int) and 0 <= moment < _LAST_SECOND for moment in times
+    )
 
 
 def _chosen(

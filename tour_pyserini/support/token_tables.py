@@ -26,7 +26,7 @@ def check_lookups(model: Any, name: object) -> Any:
 def _check(name: str, table: Any, inputs: tuple[Any, ...]) -> None:
     import torch
 
-    if torch.jit.is_tracing() or not inputs or not inputs[0].numel():
+    if torch.onnx.is_in_onnx_export() or not inputs or not inputs[0].numel():
         return
     largest = int(inputs[0].max())
     if largest >= table.num_embeddings:
