@@ -143,8 +143,12 @@ def test_a_tokenizer_without_padding_is_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("prompts", "default", "warned"),
     [
-        ({"query": "query: ", "passage": "passage: "}, None, ["'passage' is not used.*'document' alone; --prefix"]),
-        ({"x": "find "}, "x", ["'x' is not used.*'query' alone; --query-prefix", "'x' is not used.*--prefix"]),
+        (
+            {"query": "query: ", "passage": "passage: "},
+            None,
+            ["'passage' is not used.*'document'; give it with --prefix"],
+        ),
+        ({"x": "find "}, "x", ["'x' is not used.*'query'; give it with --query-prefix", "'x' is not used.*--prefix"]),
         ({"query": "query: "}, "query", []),
         ({"query": "query: ", "document": "passage: ", "x": "find "}, None, []),
     ],
@@ -175,3 +179,12 @@ def test_weights_in_the_old_format_are_downloaded_for_each_part_that_has_no_othe
     assert np.array_equal(named, load_document_encoder(folder, backend="torch").encode(TEXTS))
     assert downloads == ["somebody/model"] * 2
     assert not (snapshot / "pytorch_model.bin").exists()
+
+
+@pytest.mark.parametrize("kind", ["roberta", "camembert", "roberta-prelayernorm", "data2vec-text", "ibert"])
+def test_positions_that_begin_after_the_padding_are_counted(tmp_path, kind):
+    folder = save_transformer(tmp_path / "model", kind, max_position_embeddings=40)
+    change_json(folder / "tokenizer_config.json", model_max_length=10**30)
+    encoder = load_document_encoder(folder, backend="torch")
+    assert encoder.fitting_length(None) == 39
+    assert np.isfinite(encoder.encode(["b " * 100])).all()

@@ -47,7 +47,7 @@ def test_the_scale_is_stored_and_searches_read_it(index, tmp_path):
     assert done.found.scale > 0 and done.found.queries == 8 and done.found.labels == 32
     assert "passages" in done.found.source
     stored = find_scale(index.index, encoder=done.found.encoder, reranker=done.found.reranker)
-    assert stored._replace(made="") == done.found
+    assert stored == done.found
     assert found_scale(searched(index, tmp_path, "after.trec")) == stored._asdict()
     # A method that does not calibrate keeps the scale of its settings.
     plain = searched(index, tmp_path, "hard.trec", config=TourConfig("hard", similarity_scale=3.0))
@@ -92,7 +92,7 @@ def test_the_scale_of_the_same_query_vectors_is_used(index, tmp_path, options):
     request = {"index": index.index, "corpus": index.corpus, "reranker": index.reranker, **options}
     done = calibrate(CalibrateRequest(**request, **REQUEST))
     used = found_scale(searched(index, tmp_path, "same.trec", **options))
-    assert {**used, "made": ""} == done.found._asdict()
+    assert used == done.found._asdict()
 
 
 def test_a_compressed_index_is_calibrated_with_the_vectors_that_searches_have(index, encoder, tmp_path):

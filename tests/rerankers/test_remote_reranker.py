@@ -213,7 +213,9 @@ def test_what_cannot_be_used_is_one_sentence(service, path):
 def test_a_service_that_is_away_is_one_sentence():
     with running_service() as stopped:
         pass
-    with pytest.raises(TourError, match=r"gave no answer in 3 tries .*; start it or check the address"):
+    with pytest.raises(
+        TourError, match=r"gave no answer in 3 tries .*; start it or check .* Labels that are kept cannot"
+    ):
         load_reranker(stopped.url("tei/rerank"))
 
 

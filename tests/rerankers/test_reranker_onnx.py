@@ -1,4 +1,5 @@
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import default_reranker as default
 from tour_pyserini.rerankers import load_reranker, verify_default_reranker
 from tour_pyserini.rerankers.batched import CHUNK
+from tour_pyserini.support.onnx_graphs import open_graph
 from tour_pyserini.support.quantise import is_dynamically_quantised
 
 
@@ -162,3 +164,21 @@ def test_a_graph_that_cannot_be_quantised_is_refused_with_one_sentence(onnx_fold
         TourError, match=r"model\.onnx cannot be quantised \(no such operator\); use the precision fp32"
     ):
         load_reranker(onnx_folder(), precision="int8")
+
+
+@pytest.mark.parametrize(
+    ("device", "provider"),
+    [
+        ("cpu", "CPUExecutionProvider"),
+        ("cuda", ("CUDAExecutionProvider", {"device_id": "0"})),
+        ("cuda:1", ("CUDAExecutionProvider", {"device_id": "1"})),
+    ],
+)
+def test_a_graph_is_run_on_the_gpu_with_that_number(monkeypatch, device, provider):
+    import onnxruntime
+
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, providers, **__: providers)
+    assert open_graph(Path("model.onnx"), device=device) == [provider]

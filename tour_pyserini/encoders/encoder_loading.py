@@ -249,7 +249,7 @@ def _runner(
         return static_runner(folder, options)
     if prefix is None and (name := unused_prompt(folder, role)):
         log.warning(
-            "%s: its prompt %r is not used: sentence-transformers uses the one named %r alone; %s uses another",
+            "%s: its prompt %r is not used, because sentence-transformers uses only the one named %r; give it with %s",
             spec,
             name,
             role,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.checkpoints import read_modules
+from tour_pyserini.support.model_files import read_modules
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
 

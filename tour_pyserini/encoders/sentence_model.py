@@ -14,8 +14,9 @@ from typing import Any
 
 from tour_pyserini.encoders.model_folder import fingerprint
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING, read_json, read_modules
+from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
 from tour_pyserini.support.devices import on_device, pyserini_device
+from tour_pyserini.support.model_files import read_json, read_modules
 from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import recall, remember
 

@@ -91,7 +91,7 @@ class CalibrateRequest(Request):
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_MODELS)
     dtype: str = option(
         "auto",
-        "numbers that models compute with; auto: float32 on a CPU, what a model's files say on a GPU",
+        "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
         group=_MODELS,
         choices=DTYPES,
     )

@@ -131,7 +131,7 @@ class SearchRequest(Request):
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_WORK)
     dtype: str = option(
         "auto",
-        "numbers that models compute with; auto: float32 on a CPU, what a model's files say on a GPU",
+        "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
         group=_WORK,
         choices=DTYPES,
     )

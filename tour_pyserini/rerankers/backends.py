@@ -13,8 +13,9 @@ from tour_pyserini.rerankers.classifier import Classifier
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PROBES, PairTokens
-from tour_pyserini.support.checkpoints import checkpoint_files, fingerprint, read_model
+from tour_pyserini.support.checkpoints import read_model
 from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.model_files import checkpoint_files, fingerprint
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 from tour_pyserini.support.quantise import quantisation_recipe, quantise
 

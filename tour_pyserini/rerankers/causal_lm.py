@@ -10,17 +10,8 @@ from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import PROBES
 from tour_pyserini.rerankers.prompt_tokens import PromptTokens
 from tour_pyserini.rerankers.prompts import FAMILIES, PAIR, check_answers, choose_prompt
-from tour_pyserini.support.checkpoints import (
-    checkpoint_files,
-    chosen_dtype,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_json,
-    read_model,
-    read_tokenizer,
-    usable_length,
-)
+from tour_pyserini.support.checkpoints import chosen_dtype, read_config, read_model, read_tokenizer, usable_length
+from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint, read_json
 
 BACKENDS: tuple[str, ...] = ("torch",)
 TAKES_PROMPT = True

@@ -7,18 +7,20 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.cross_encoder import CrossEncoderReranker
 from tour_pyserini.rerankers.options import SHORTEST_INPUT, Options
 from tour_pyserini.support.checkpoints import (
-    check_code,
-    checkpoint_files,
     chosen_dtype,
-    fingerprint,
-    module_files,
     quiet_reading,
     read_config,
-    read_json,
     read_model,
-    read_modules,
     read_tokenizer,
     usable_length,
+)
+from tour_pyserini.support.model_files import (
+    check_code,
+    checkpoint_files,
+    fingerprint,
+    module_files,
+    read_json,
+    read_modules,
 )
 from tour_pyserini.support.optional import import_optional, version_of
 from tour_pyserini.support.remembered import content_hash, recall, remember

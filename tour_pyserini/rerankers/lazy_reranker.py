@@ -11,8 +11,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Part, Reranker, checked_parts
 from tour_pyserini.rerankers.reranker_loading import has_registered_kinds, load_reranker, model_folder
-from tour_pyserini.support.checkpoints import module_files
 from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.model_files import module_files
 from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import content_hash, recall, remember
 

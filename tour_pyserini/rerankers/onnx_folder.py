@@ -1,5 +1,7 @@
 """Load a re-ranker from a folder with an ONNX graph and a tokenizer."""
 
+import logging
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ from tour_pyserini.rerankers.description import ENGINES, Description
 from tour_pyserini.rerankers.onnx_classifier import OnnxClassifier
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.pair_tokens import POLICY, FastPairTokens
-from tour_pyserini.support.checkpoints import fingerprint
-from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
+from tour_pyserini.support.model_files import fingerprint
+from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, has_gpu_support
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.quantise import is_dynamically_quantised, quantisation_recipe, quantise
+
+log = logging.getLogger(__name__)
 
 BACKENDS: tuple[str, ...] = ("onnx",)
 DTYPES: tuple[str, ...] = ("auto", "float32")
@@ -28,7 +32,8 @@ def accepts(folder: Path) -> bool:
 def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     """Load the re-ranker in a folder with `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`.
 
-    The graph is run as it is, unless int8 is asked for and it is not quantised yet.
+    The graph is run as it is, unless int8 is asked for and it is not quantised yet. It is run on the CPU if it has
+    8-bit weights, or if ONNX Runtime has no support for GPUs here: the device of a search is that of its encoder too.
     """
     graph = _graph(folder)
     if graph is None:
@@ -37,6 +42,10 @@ def load(folder: Path, options: Options, *, name: str) -> ClassifierReranker:
     quantised = is_dynamically_quantised(graph)
     if quantised and options.precision == "fp32":
         raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
+    if options.device.startswith("cuda") and (quantised or not has_gpu_support()):
+        reason = "its graph has 8-bit weights" if quantised else "ONNX Runtime has no support for it here"
+        log.warning("the re-ranker %s runs on cpu, not on %s: %s", name, options.device, reason)
+        options = replace(options, device="cpu")
     settings: dict[str, Any] = {}
     files = [graph, *_external_data(graph), folder / "tokenizer.json"]
     if options.precision == "int8" and not quantised:

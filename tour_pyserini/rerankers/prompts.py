@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.checkpoints import CARD, read_json
+from tour_pyserini.support.model_files import CARD, read_json
 
 QUERY, PASSAGE = "{query}", "{passage}"
 BOS = "{bos}"

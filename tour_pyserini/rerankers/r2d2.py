@@ -13,15 +13,9 @@ from tour_pyserini.rerankers.description import Description
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Pair, Part
 from tour_pyserini.support.batching import Row
-from tour_pyserini.support.checkpoints import (
-    checkpoint_files,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_tokenizer,
-    usable_length,
-)
+from tour_pyserini.support.checkpoints import read_config, read_tokenizer, usable_length
 from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint
 from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("torch",)

@@ -1,5 +1,6 @@
 """Load a re-ranker from a name, a folder or an object, and register new kinds of re-ranker folders."""
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,8 +21,10 @@ from tour_pyserini.rerankers.default_reranker import verify_default_reranker
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.remote import is_service_address, load_remote
 from tour_pyserini.rerankers.reranker import Reranker
-from tour_pyserini.support.checkpoints import download_checkpoint
 from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.support.model_files import download_checkpoint
+
+log = logging.getLogger(__name__)
 
 
 class RerankerKind(Protocol):
@@ -31,8 +34,8 @@ class RerankerKind(Protocol):
 
     - `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind; empty if it needs none.
       `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
-    - `DTYPES: tuple[str, ...]`, the types of numbers that it can be run in; without it, `load` has to check
-      `options.dtype`.
+    - `DTYPES: tuple[str, ...]`, the types of numbers that it can be run in; `load_reranker` warns that another one does
+      not apply. Without it, `load` has to check `options.dtype`.
     - `TAKES_PROMPT: bool`, whether `load` uses `options.prompt`; without it, `load_reranker` refuses a prompt.
     - `FILES: str`, what such a folder holds, for the message about a folder of no kind.
     """
@@ -94,7 +97,8 @@ def load_reranker(
         precision: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for checkpoints;
             ONNX models are run as they are.
         dtype: the numbers that a checkpoint computes with: "float32", "bfloat16", "float16", or "auto": float32 on a
-            CPU (weights of more than 4 GB in half precision as they are stored), as stored on a GPU.
+            CPU (weights of more than 4 GB in half precision as they are stored), as stored on a GPU. An ONNX folder,
+            such as that of "default", and R2-D2 compute with their own numbers in any case; a warning says so.
         prompt: what a language model reads around query and passage, if its files and its name do not say it: a name
             in `rerankers.prompts.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
             classifier that reads the two texts alone.
@@ -187,7 +191,10 @@ def _check_options(kind: RerankerKind, options: Options, name: str) -> None:
         options.check_backends(backends, name)
     dtypes = getattr(kind, "DTYPES", DTYPES)
     if options.dtype not in dtypes:
-        raise TourError(f"{name} cannot be run in {options.dtype}, only in {' or '.join(dtypes)}.")
+        # In a search, the same option is for the encoder too, which may be able to use it.
+        log.warning(
+            "the dtype %s does not apply to the re-ranker %s, which has numbers of its own", options.dtype, name
+        )
     if options.prompt is not None and not getattr(kind, "TAKES_PROMPT", False):
         raise TourError(f"{name} takes no prompt (--reranker-prompt): its files say what it reads; leave it out.")
 

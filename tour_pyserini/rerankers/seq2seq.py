@@ -12,17 +12,9 @@ from tour_pyserini.rerankers.description import PRECISIONS, Description
 from tour_pyserini.rerankers.options import Options
 from tour_pyserini.rerankers.reranker import Pair, Part
 from tour_pyserini.support.batching import Row
-from tour_pyserini.support.checkpoints import (
-    checkpoint_files,
-    chosen_dtype,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_json,
-    read_model,
-    read_tokenizer,
-)
+from tour_pyserini.support.checkpoints import chosen_dtype, read_config, read_model, read_tokenizer
 from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint, read_json
 from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("torch",)

@@ -14,15 +14,8 @@ from tour_pyserini.rerankers.pair_tokens import POLICY, PairTokens, pair_tokens
 from tour_pyserini.rerankers.prompt_tokens import PromptTokens
 from tour_pyserini.rerankers.prompts import FAMILIES, PAIR, Prompt, choose_prompt
 from tour_pyserini.rerankers.reranker import Reranker
-from tour_pyserini.support.checkpoints import (
-    checkpoint_files,
-    chosen_dtype,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_tokenizer,
-    usable_length,
-)
+from tour_pyserini.support.checkpoints import chosen_dtype, read_config, read_tokenizer, usable_length
+from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint
 from tour_pyserini.support.optional import import_optional
 
 BACKENDS: tuple[str, ...] = ("onnx", "torch")

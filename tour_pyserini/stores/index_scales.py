@@ -3,7 +3,6 @@
 import json
 import math
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ class IndexScale(NamedTuple):
         queries: how many queries it was found on.
         labels: how many labels it was found on.
         source: where these queries came from.
-        made: when it was found.
     """
 
     scale: float
@@ -33,7 +31,6 @@ class IndexScale(NamedTuple):
     queries: int
     labels: int
     source: str
-    made: str = ""
 
 
 def scales_path(index: str | os.PathLike[str]) -> Path:
@@ -66,8 +63,7 @@ def write_scale(index: str | os.PathLike[str], scale: IndexScale) -> Path:
     """Store a scale beside its index, in place of an earlier one for the same models."""
     path = scales_path(index)
     kept = [old for old in read_scales(index) if (old.encoder, old.reranker) != (scale.encoder, scale.reranker)]
-    entries: list[dict[str, Any]] = [old._asdict() for old in kept]
-    entries.append(scale._replace(made=datetime.now(UTC).isoformat(timespec="seconds"))._asdict())
+    entries = [each._asdict() for each in (*kept, scale)]
     with atomic_write(path) as file:
         file.write(json.dumps({"scales": entries}, indent=1, ensure_ascii=False) + "\n")
     return path

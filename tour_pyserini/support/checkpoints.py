@@ -1,110 +1,26 @@
-"""Read Hugging Face checkpoints, and identify a model by its content (fingerprint)."""
+"""Read Hugging Face checkpoints: configuration, tokenizer and model, with weights of the right type."""
 
 import contextlib
-import hashlib
-import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.model_files import brief, check_code, weight_files
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.remembered import content_hash
 
 log = logging.getLogger(__name__)
 
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
-CARD = "README.md"
-"""The model card of the hub, which can say which model a model was made from."""
-CODE_FILES = ("*.py",)
-SAFE_WEIGHTS = ("*.safetensors",)
-OLD_WEIGHTS = ("pytorch_model*.bin",)
 LARGE = 4_000_000_000
 """Bytes of weights in half precision above which they are not converted to float32 on a CPU (2 billion weights)."""
 _STORED = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer"}
+POSITIONS_AFTER_PADDING = {
+    *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "xmod"),
+    *("mpnet", "longformer", "data2vec-text", "ibert"),
+}
 """Model types whose first position is the padding id + 1: they take fewer tokens than they have positions."""
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """Whether the folder contains a configuration and weights."""
-    return (folder / "config.json").is_file() and bool(_weights(folder))
-
-
-def checkpoint_files(folder: Path, *, code: bool = False) -> list[Path]:
-    """List the files that scores depend on: weights, tokenizer, configuration, and code if the model runs its own."""
-    return sorted({*_matching(folder, SMALL_FILES + CODE_FILES * code), *_weights(folder)})
-
-
-def module_files(folder: Path) -> list[Path]:
-    """List the files in the subfolders that a `modules.json` of sentence-transformers names."""
-    paths = [module["path"] for module in read_modules(folder) if module["path"]]
-    return sorted(path for name in paths for path in (folder / name).rglob("*") if path.is_file())
-
-
-def read_modules(folder: Path) -> list[dict[str, str]]:
-    """The modules of a sentence-transformers model, each with `type` and `path`; none without `modules.json`."""
-    modules = read_json(folder / "modules.json", list)
-    if not all(isinstance(module, dict) and isinstance(module.get("type"), str) for module in modules):
-        raise TourError(f"{folder / 'modules.json'} is not a list of modules; download the folder again.")
-    found = [{"type": module["type"], "path": str(module.get("path") or "")} for module in modules]
-    for path in (Path(module["path"]) for module in found):
-        if path.is_absolute() or ".." in path.parts:
-            raise TourError(f"{folder / 'modules.json'} names {path}, which is not in the folder; correct it.")
-    return found
-
-
-def read_json(path: Path, kind: type[Any] = dict) -> Any:
-    """The content of a JSON file, of that type; an empty one if there is no such file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
-    except (OSError, ValueError) as error:
-        raise TourError(f"{path} cannot be read ({_brief(error)}); download the folder again.") from error
-    if not isinstance(content, kind):
-        raise TourError(f"{path} does not hold a JSON {kind.__name__}; download the folder again.")
-    return content
-
-
-def download_checkpoint(name: str, *, code: bool = False) -> Path:
-    """Download a model from the Hugging Face hub, unless that was done before, and give its local folder.
-
-    Args:
-        name: the name on the hub.
-        code: whether Python files are wanted too.
-    """
-    download = import_optional("huggingface_hub").snapshot_download
-    small = [*SMALL_FILES, CARD, *CODE_FILES * code]
-    try:
-        folder = Path(download(name, allow_patterns=[*small, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
-        if not _weights(folder):
-            folder = Path(download(name, allow_patterns=[*small, *OLD_WEIGHTS], ignore_patterns=["*/*"]))
-        if modules := [f"{module['path']}/*" for module in read_modules(folder) if module["path"]]:
-            folder = Path(download(name, allow_patterns=modules))
-    except TourError:
-        raise
-    except Exception as error:
-        raise TourError(
-            f"the re-ranker {name!r} is not a local folder, and its download failed ({_brief(error)}); "
-            'check the name and the connection, or use "default".'
-        ) from error
-    return folder
-
-
-def check_code(folder: Path, *, trusted: bool) -> None:
-    """Refuse a model that brings Python code of its own, unless the user trusts it.
-
-    The code is never replaced by similar code of transformers, which may compute something else.
-    """
-    if trusted:
-        return
-    for name in ("config.json", "tokenizer_config.json"):
-        if read_json(folder / name).get("auto_map"):
-            raise _own_code(folder, f"auto_map in {name}")
-    for module in read_modules(folder):
-        if not module["type"].startswith("sentence_transformers."):
-            raise _own_code(folder, f"{module['type']} in modules.json")
 
 
 def read_config(folder: Path, *, trust_remote_code: bool = False) -> Any:
@@ -170,7 +86,7 @@ def chosen_dtype(folder: Path, wanted: str, device: str) -> str:
     """
     if wanted != "auto":
         return wanted
-    weights = _weights(folder)
+    weights = weight_files(folder)
     if device == "cpu" and sum(path.stat().st_size for path in weights) <= LARGE:
         return "float32"
     stored = {dtype for path in weights for dtype in _stored_dtypes(path)}
@@ -188,23 +104,6 @@ def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int, *, war
     return length
 
 
-def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
-    """Hash everything that a score depends on, except the pair itself.
-
-    Args:
-        kind: how the model is run, such as "onnx".
-        files: weights, tokenizer and configuration; their names and contents are hashed, not their folders.
-        settings: maximum length, input template and everything else that changes scores.
-
-    Example:
-        >>> fingerprint("onnx", [], max_length=256) == fingerprint("onnx", [], max_length=512)
-        False
-    """
-    contents = sorted((path.name, content_hash(path)) for path in files)
-    identity = json.dumps([kind, contents, settings], sort_keys=True, default=str)
-    return f"{kind}:{hashlib.sha256(identity.encode()).hexdigest()}"
-
-
 @contextlib.contextmanager
 def quiet_reading(folder: Path, what: str) -> Iterator[None]:
     """Turn any error of a damaged checkpoint into one sentence, and silence the library's own output."""
@@ -217,18 +116,11 @@ def quiet_reading(folder: Path, what: str) -> Iterator[None]:
     except TourError:
         raise
     except Exception as error:
-        raise TourError(f"{what} in {folder} cannot be read ({_brief(error)}); download the folder again.") from error
+        raise TourError(f"{what} in {folder} cannot be read ({brief(error)}); download the folder again.") from error
     finally:
         output.set_verbosity(verbosity)
         if bars:
             output.enable_progress_bar()
-
-
-def _own_code(folder: Path, where: str) -> TourError:
-    return TourError(
-        f"{folder} brings Python code of its own ({where}), which is run only on request: read that code, then add "
-        "--trust-remote-code (in Python: trust_remote_code=True)."
-    )
 
 
 def _stored_dtypes(path: Path) -> set[str]:
@@ -241,17 +133,3 @@ def _stored_dtypes(path: Path) -> set[str]:
     except Exception:  # a damaged file: loading it gives the error message
         return set()
     return {_STORED[dtype] for dtype in stored if dtype in _STORED}
-
-
-def _weights(folder: Path) -> list[Path]:
-    return _matching(folder, SAFE_WEIGHTS) or _matching(folder, OLD_WEIGHTS)
-
-
-def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
-    return [path for pattern in patterns for path in folder.glob(pattern) if path.is_file()]
-
-
-def _brief(error: Exception) -> str:
-    """The first line of an error message, at most 200 characters."""
-    line = first_line(error)
-    return line if len(line) <= 200 else line[:197] + "..."

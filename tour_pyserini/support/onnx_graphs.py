@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxruntime")
 
+_GPU_PROVIDER = "CUDAExecutionProvider"
+
 
 class GraphError(TourError):
     """A graph cannot be made or stored; the model itself may still be usable by another back end."""
@@ -90,17 +92,24 @@ def write_graph(module: Any, inputs: Mapping[str, np.ndarray], path: Path, *, ou
         )
 
 
+def has_gpu_support() -> bool:
+    """Whether the installed ONNX Runtime can use a GPU (the package onnxruntime-gpu)."""
+    return _GPU_PROVIDER in import_optional("onnxruntime").get_available_providers()
+
+
 def open_graph(graph: Path, *, device: str = "cpu") -> Any:
     """An ONNX Runtime session with one thread."""
     ort = import_optional("onnxruntime")
-    provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
+    provider = "CPUExecutionProvider" if device == "cpu" else _GPU_PROVIDER
     if (device != "cpu" and not device.startswith("cuda")) or provider not in ort.get_available_providers():
         raise TourError(f"ONNX Runtime cannot run on the device {device!r} here; use cpu.")
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = 1
     settings.log_severity_level = 3
     try:
-        return ort.InferenceSession(str(graph), sess_options=settings, providers=[provider])
+        number = device.partition(":")[2] or "0"
+        chosen = provider if device == "cpu" else (provider, {"device_id": number})
+        return ort.InferenceSession(str(graph), sess_options=settings, providers=[chosen])
     except Exception as error:
         raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
 

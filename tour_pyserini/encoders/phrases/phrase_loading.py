@@ -8,7 +8,8 @@ from tour_pyserini.encoders.phrases.phrase_encoder import PhraseEncoder
 from tour_pyserini.encoders.phrases.phrase_model import has_phrase_weights, read_phrase_model
 from tour_pyserini.encoders.phrases.phrase_settings import read_encoder_settings
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.checkpoints import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_FILES, read_tokenizer
+from tour_pyserini.support.checkpoints import read_tokenizer
+from tour_pyserini.support.model_files import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_FILES
 
 TOKENIZER = "SpanBERT/spanbert-base-cased"
 """The tokenizer of DensePhrases, for its published folders that contain none."""

@@ -13,7 +13,7 @@ from tour_pyserini.rerankers.remote.remote_reranker import RemoteReranker
 from tour_pyserini.rerankers.remote.rerank_endpoint import DIALECTS, RerankEndpoint, find_endpoint
 from tour_pyserini.rerankers.remote.service_address import ServiceAddress, parse_address
 from tour_pyserini.support.background_loop import run_in_background
-from tour_pyserini.support.json_service import JsonService
+from tour_pyserini.support.json_service import JsonService, ServiceAwayError
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,12 @@ def load_remote(spec: str, options: Options) -> RemoteReranker:
         patience=address.patience,
         connections=requests,
     )
-    endpoint = run_in_background(find_endpoint(service, address))
+    try:
+        endpoint = run_in_background(find_endpoint(service, address))
+    except ServiceAwayError as error:
+        raise TourError(
+            f"{error} Labels that are kept cannot be used without it: it tells which model they belong to."
+        ) from error
     _check(address, endpoint.served, options)
     raw = run_in_background(_gives_raw_scores(endpoint))
     if not raw:

@@ -14,8 +14,8 @@ from tour_pyserini.rerankers.remote.rerank_endpoint import RerankEndpoint
 from tour_pyserini.rerankers.reranker import Pair, Part, joined
 from tour_pyserini.support.background_loop import items_from_background
 from tour_pyserini.support.batching import encodable
-from tour_pyserini.support.checkpoints import fingerprint
 from tour_pyserini.support.json_service import RefusedError
+from tour_pyserini.support.model_files import fingerprint
 
 BATCH_SIZE = 32
 SMALLEST_PROBABILITY = 1e-7
