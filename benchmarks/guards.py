@@ -38,13 +38,13 @@ def measure_guards(setup: BenchmarkSetup) -> Report:
             timings = time_in_turns(functions, rounds=setup.rounds)
             without, with_, ratio = timings.best("without"), timings.best("with"), timings.ratio("with", "without")
             rate = f"{len(pairs) / with_:.1f}" if name.startswith("labels") else "-"
-            body.append([name, f"{without:.3f}", f"{with_:.3f}", f"{ratio:.3f}", rate])
+            body.append([name, f"{1000 * without:.1f}", f"{1000 * with_:.1f}", f"{ratio:.3f}", rate])
     note = (
         f"{len(pairs)} pairs; a search of {setup.topics(*NQ).count} questions with TouR, k = 10, T = 3, in one "
         f"process; {setup.rounds} rounds in turns. Without guards: labels are written once at the end and their rows "
         "are not checked, FAISS reads the index unchecked, and no checksum is compared."
     )
-    head = ["work", "without guards, s", "with, s", "times as long", "labels/s with"]
+    head = ["work", "without guards, ms", "with, ms", "times as long", "labels/s with"]
     return Report("guards", "What guards cost", Table([head, *body]), note)
 
 

@@ -104,6 +104,9 @@ def test_what_is_not_a_bm25_index_is_refused(tmp_path):
         Bm25Index.open(index)
     record.write_text(whole)
     (index / FOLDER / "data.csc.index.npy").write_bytes(b"")
+    with pytest.raises(TourError, match="does not have the checksum"):
+        Bm25Index.open(index)
+    record.write_text(json.dumps({**json.loads(whole), "sha256": {}}))
     with pytest.raises(TourError, match="cannot be read as a BM25 index"):
         Bm25Index.open(index)
 
@@ -114,9 +117,13 @@ def test_the_missing_package_is_named(tmp_path, monkeypatch):
         write_bm25(PASSAGES, tmp_path / "bm25")
 
 
-def test_damaged_files_are_refused_or_found_by_their_words(tmp_path):
+@pytest.mark.parametrize("checksums", [True, False])
+def test_damaged_files_are_refused_or_found_by_their_words(tmp_path, checksums):
     """Each file with flipped bits, cut off or empty: an answer or one sentence, no other error."""
     index, random = built(tmp_path / "index", PASSAGES * 4), np.random.default_rng(3)
+    if not checksums:
+        record = index / FOLDER / "tour-bm25.json"
+        record.write_text(json.dumps({**json.loads(record.read_text()), "sha256": {}}))
     refused = 0
     for path in sorted((index / FOLDER).iterdir()):
         raw = path.read_bytes()
@@ -133,4 +140,4 @@ def test_damaged_files_are_refused_or_found_by_their_words(tmp_path):
                 assert "\n" not in str(error)
         path.unlink()
         path.write_bytes(raw)
-    assert refused > 40
+    assert refused > (6 * 27 - 10 if checksums else 40)

@@ -10,6 +10,8 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.index_files import check_checksums
+from tour_pyserini.support.files import sha256
 from tour_pyserini.support.optional import import_optional
 
 FOLDER = "bm25"
@@ -36,7 +38,8 @@ def write_bm25(passages: Iterable[str], folder: Path) -> None:
     model = bm25s.BM25(k1=_SETTINGS["k1"], b=_SETTINGS["b"], method=_SETTINGS["method"])
     model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
     model.save(str(folder), show_progress=False)
-    record = {"settings": _SETTINGS, "documents": len(ids)}
+    checksums = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+    record = {"settings": _SETTINGS, "documents": len(ids), "sha256": checksums}
     (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
@@ -73,6 +76,7 @@ class Bm25Index:
             raise TourError(f"{index} has no BM25 index; build it with python -m tour_pyserini.index --bm25.")
         bm25s = import_optional("bm25s", extra="bm25")
         folder = index / FOLDER
+        check_checksums(folder, _RECORD, sorted(path.name for path in folder.iterdir()))
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
