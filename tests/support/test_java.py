@@ -195,7 +195,8 @@ def run(program: str, *arguments: str, **variables: str) -> str:
 def without_new_java_on_path() -> str:
     """PATH without the folders that contain a `java` program."""
     folders = os.environ["PATH"].split(os.pathsep)
-    kept = [folder for folder in folders if not any(Path(folder).glob("java*"))]
+    # A folder that this user cannot read has no Java for them.
+    kept = [folder for folder in folders if os.access(folder, os.R_OK) and not any(Path(folder).glob("java*"))]
     return os.pathsep.join(kept)
 
 

@@ -2,9 +2,15 @@
 
 import ast
 import json
+import re
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.lines import Location
+
+# A list of quoted texts and nothing inside it: what is nested deeply can overflow the stack of a parser.
+_STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_TEXT = rf"{_STRING}(?:\s*{_STRING})*+"  # Python joins strings that stand side by side
+_FLAT_LIST = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*,\s*)*+(?:{_TEXT}\s*)?+\]\s*", re.DOTALL)
 
 
 class Topic(NamedTuple):
@@ -34,7 +40,7 @@ def require_text(location: Location, topic: Topic) -> None:
 
 def parse_answers(location: Location, written: str) -> list[str]:
     """Parse a list of strings, written as JSON or as a Python literal. No code is evaluated."""
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (json.loads, ast.literal_eval) if _FLAT_LIST.fullmatch(written) else ():
         try:
             answers = parse(written)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
