@@ -1,9 +1,11 @@
 import gzip
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tour_pyserini.data import lines
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.errors import TourError
@@ -197,3 +199,13 @@ def test_queries_of_real_collections_are_read(shared):
     assert len(judged_only(topics, {qrel.query_id for qrel in read_qrels(scifact / "qrels" / "test.tsv")})) == 300
     squad = read_topics(shared / "collections" / "squad-slice" / "questions_answers.jsonl")
     assert squad.topics["sqq0"]["answers"] == ["Corpus Juris Canonici"]
+
+
+def test_json_that_is_nested_deeply_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
+    text = json.dumps({"_id": "1", "text": "[" * 1000, "more": [[]] * 1000})
+    (tmp_path / "q.jsonl").write_text(text)
+    assert [qid for qid, _ in read_topics(tmp_path / "q.jsonl")] == ["1"]
+    monkeypatch.setattr(lines.json, "loads", None)  # it would end the process where Java runs, with Python 3.13
+    (tmp_path / "q.jsonl").write_text("[" * 501 + "]" * 501)
+    with pytest.raises(TourError, match="line 1 is not JSON"):
+        read_topics(tmp_path / "q.jsonl")

@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from tour_pyserini.errors import TourError
 
+_DEEPEST = 500  # levels of lists and objects in JSON
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -60,6 +63,20 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
         raise TourError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
 
 
+def _parsed(text: str) -> Any:
+    """The JSON value; RecursionError if it is nested deeply.
+
+    Python does not always notice: where Java runs, the stack is smaller, and 3.13's parser ends the process.
+    """
+    if text.count("[") + text.count("{") > _DEEPEST:  # else it cannot be that deep
+        depth = 0
+        for bracket in _BRACKETS.finditer(text):
+            depth += (bracket[1] is not None) - (bracket[2] is not None)
+            if depth > _DEEPEST:
+                raise RecursionError("JSON is nested too deeply")
+    return json.loads(text)
+
+
 def load_json(path: str | os.PathLike[str]) -> Any:
     """Read the value in a UTF-8 JSON file (plain or `.gz`)."""
     path = Path(path)
@@ -69,7 +86,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:
     except (OSError, EOFError, zlib.error) as error:
         raise TourError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
     try:
-        return json.loads(raw.decode("utf-8-sig"))
+        return _parsed(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise TourError(f"{path}, line {line} is not UTF-8; convert the file.") from None
@@ -89,7 +106,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: if it is not a JSON object.
     """
     try:
-        record = json.loads(Path(path).read_bytes().decode("utf-8"))
+        record = _parsed(Path(path).read_bytes().decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(record, dict):
@@ -100,7 +117,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 def json_object(line: Line) -> dict[str, Any]:
     """Parse a line as a JSON object; any other line is refused."""
     try:
-        record = json.loads(line.text)
+        record = _parsed(line.text)
     except (ValueError, RecursionError):
         line.refuse("is not JSON")
     if not isinstance(record, dict):
