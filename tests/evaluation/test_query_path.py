@@ -83,3 +83,24 @@ def test_the_picture_has_the_words_of_passages_the_final_list_and_a_legend(tmp_p
     assert picture.count("apples apples apples apples apples") == 2 and "apples ..." in picture
     assert picture.count("brown bread") == 3 and picture.count("cold coffee") == 2
     assert "judged relevant" in picture and "5.0" in picture
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"qid": ["1"]},
+        {"docids": [["a"], "b"]},
+        {"docids": "ab"},
+        {"target": [0.5, {}]},
+        {"cosine": "1"},
+        {"stop": 3},
+        {"query": ["x"]},
+        {"labels": [1, []]},
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_its_line(tmp_path, change):
+    line = {"qid": "1", "docids": ["a", "b"], "labels": [1, 2], "target": [0.5, 0.5], "cosine": 1.0, "stop": None}
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text(json.dumps(line) + "\n" + json.dumps(line | change) + "\n")
+    with pytest.raises(TourError, match=r"trace\.jsonl.*2.*is not a line of a trace"):
+        read_paths(trace)

@@ -1,9 +1,12 @@
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tour_pyserini.errors import TourError
 from tour_pyserini.support import onnx_graphs
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 
@@ -95,3 +98,16 @@ def test_only_one_of_several_processes_makes_a_graph(tmp_path):
     processes = [subprocess.Popen(start, cwd=Path(__file__).parents[2]) for _ in range(3)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
     assert log.read_text() == "made\n"
+
+
+def test_a_full_disk_is_reported_and_no_failed_export():
+    def full(path):
+        try:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise GraphError("the model cannot be exported to ONNX") from error
+
+    with pytest.raises(TourError, match=r"cannot write .*key\.onnx: No space left") as found:
+        cached_graph("key", full)
+    assert not isinstance(found.value, GraphError)  # which would have another back end run the model
+    cached_graph("key", lambda path: path.write_bytes(b"graph"))

@@ -10,6 +10,8 @@ from tour_pyserini.data.lines import read_lines
 from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.errors import TourError
 
+_NUMBER = int | float
+
 
 class PathRound(NamedTuple):
     """One round on a query's path.
@@ -75,19 +77,35 @@ def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
     for line in read_lines(trace):
         try:
             record = _new_layout(json.loads(line.text))
-            labels = record["labels"] or [None] * len(record["docids"])
-            path_round = PathRound(
-                docids=record["docids"],
-                labels=[float("nan") if label is None else float(label) for label in labels],
-                target=record["target"],
-                cosine=record["cosine"],
-                stop_reason=record["stop"],
-                query=record.get("query"),
-            )
-            paths.setdefault(record["qid"], []).append(path_round)
+            qid, path_round = _round(record)
+            paths.setdefault(qid, []).append(path_round)
         except (ValueError, KeyError, TypeError):
             line.refuse("is not a line of a trace; make it with --trace")
     return paths
+
+
+def _round(record: Mapping[str, Any]) -> tuple[str, PathRound]:
+    """The query id and the round of a line.
+
+    Raises:
+        TypeError: if a value is not of its type.
+    """
+    labels = record["labels"] or [None] * len(record["docids"])
+    return _of(str, record["qid"]), PathRound(
+        docids=[_of(str, docid) for docid in _of(list, record["docids"])],
+        labels=[float("nan") if label is None else float(_of(_NUMBER, label)) for label in labels],
+        target=[_of(_NUMBER, share) for share in _of(list, record["target"])],
+        cosine=_of(_NUMBER | None, record["cosine"]),
+        stop_reason=_of(str | None, record["stop"]),
+        query=[_of(_NUMBER, value) for value in record["query"]] if record.get("query") is not None else None,
+    )
+
+
+def _of(kind: Any, value: Any) -> Any:
+    """The value, if it is of that kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not of the type {kind}")
+    return value
 
 
 def _new_layout(record: dict[str, Any]) -> dict[str, Any]:

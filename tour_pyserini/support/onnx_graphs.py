@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, sha256
+from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, is_full_disk, sha256, unwritable
 from tour_pyserini.support.optional import import_optional, version_of
 from tour_pyserini.support.remembered import content_hash, recall, remember
 
@@ -38,6 +38,7 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
     Raises:
         GraphError: when the cache folder cannot be written, or when `make` raises it, now or before; `make` may raise
             other errors.
+        TourError: when the disk is full.
     """
     versions = [f"{name} {version_of(name)}" for name in _LIBRARIES]
     if reason := recall("graph", key, versions):
@@ -59,7 +60,9 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
                 with atomic_replace(path) as partial:
                     make(partial)
             except GraphError as error:
-                if not isinstance(error.__cause__, OSError | MemoryError):  # a full disk may have room again
+                if is_full_disk(error):  # no reason to run the model in another way, with other rounding
+                    raise unwritable(path, error) from error
+                if not isinstance(error.__cause__, OSError | MemoryError):
                     remember("graph", key, versions, str(error))
                 raise
             with atomic_write(checksum_path) as file:
