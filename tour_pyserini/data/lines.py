@@ -4,16 +4,14 @@ import gzip
 import json
 import lzma
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.json_text import parse_json
 
-_DEEPEST = 500  # levels of lists and objects in JSON
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -63,20 +61,6 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
         raise TourError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _parsed(text: str) -> Any:
-    """The JSON value; RecursionError if it is nested deeply.
-
-    Python does not always notice: where Java runs, the stack is smaller, and 3.13's parser ends the process.
-    """
-    if text.count("[") + text.count("{") > _DEEPEST:  # else it cannot be that deep
-        depth = 0
-        for bracket in _BRACKETS.finditer(text):
-            depth += (bracket[1] is not None) - (bracket[2] is not None)
-            if depth > _DEEPEST:
-                raise RecursionError("JSON is nested too deeply")
-    return json.loads(text)
-
-
 def load_json(path: str | os.PathLike[str]) -> Any:
     """Read the value in a UTF-8 JSON file (plain or `.gz`)."""
     path = Path(path)
@@ -86,7 +70,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:
     except (OSError, EOFError, zlib.error) as error:
         raise TourError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
     try:
-        return _parsed(raw.decode("utf-8-sig"))
+        return parse_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise TourError(f"{path}, line {line} is not UTF-8; convert the file.") from None
@@ -106,7 +90,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: if it is not a JSON object.
     """
     try:
-        record = _parsed(Path(path).read_bytes().decode("utf-8"))
+        record = parse_json(Path(path).read_bytes().decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(record, dict):
@@ -117,7 +101,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 def json_object(line: Line) -> dict[str, Any]:
     """Parse a line as a JSON object; any other line is refused."""
     try:
-        record = _parsed(line.text)
+        record = parse_json(line.text)
     except (ValueError, RecursionError):
         line.refuse("is not JSON")
     if not isinstance(record, dict):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.json_text import parse_json
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +203,7 @@ def _said(answer: bytes) -> str:
     """What a service said about a failure, short enough for a sentence: ": text", or nothing."""
     text = answer[:2000].decode("utf-8", "replace")
     try:
-        value = json.loads(text)
+        value = parse_json(text)
         while isinstance(value, dict):
             value = next(value[name] for name in ("error", "message", "detail") if name in value)
         text = str(value)
@@ -214,6 +215,6 @@ def _said(answer: bytes) -> str:
 
 def _parsed(address: str, answer: bytes) -> Any:
     try:
-        return json.loads(answer)
+        return parse_json(answer.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise TourError(f"the answer of {address} is not JSON ({first_line(error)}); check the service.") from error
