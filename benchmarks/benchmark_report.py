@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from tour_pyserini.support.files import atomic_replace, atomic_write
 # Okabe and Ito's blue, vermilion, green and purple, distinct for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 COLUMNS = 2  # of panels in the picture
+PAGE_WIDTH = 120  # characters in a line of a document
 
 
 class Bars(NamedTuple):
@@ -65,7 +67,8 @@ def fill_document(path: str | os.PathLike[str], reports: Sequence[Report], *, ma
     text = _read(path)
     for report in reports:
         begin, end = _between_marks(report.name).search(text).span(1)  # type: ignore[union-attr]
-        text = f"{text[:begin]}{FORMATS['markdown'](report.table)}\n\n{report.note} {machine}\n{text[end:]}"
+        note = textwrap.fill(f"{report.note} {machine}", PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        text = f"{text[:begin]}{FORMATS['markdown'](report.table)}\n\n{note}\n{text[end:]}"
     with atomic_write(path) as file:
         file.write(text)
 
