@@ -17,6 +17,9 @@ from tour_pyserini.support.files import atomic_write
 
 DEFAULT_METHOD = "anchored"
 
+LIMIT = 3
+"""Most labels of a query where a run has a mean budget and no budget of a query, in multiples of the mean."""
+
 _SHARED = tuple(item.name for item in dataclasses.fields(SharedSettings))
 
 
@@ -56,6 +59,11 @@ class TourConfig:
         object.__setattr__(self, "method", str(method))
         object.__setattr__(self, "shared", SharedSettings(**shared))
         object.__setattr__(self, "own", chosen.Settings(**{name: settings[name] for name in own if name in settings}))
+        if self.shares_labels and self.shared.mean_budget < min(self.shared.depth, self._limit):
+            raise TourError(
+                f"mean_budget {self.shared.mean_budget} does not pay for the first {self.shared.depth} labels of each "
+                "query; raise it, or lower depth."
+            )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("shared", "own", "method"):  # an object being copied or unpickled
@@ -91,16 +99,25 @@ class TourConfig:
         """Most updates: the iterations or, for a method that keeps its labels, as many as the budget allows."""
         if not self.method_class.updates_query:
             return 0
-        shared = self.shared
-        if shared.budget and self.method_class.keeps_labels:
-            return -(-shared.budget // shared.depth)
-        return shared.iterations
+        if self._limit and self.method_class.keeps_labels:
+            return -(-self._limit // self.shared.depth)
+        return self.shared.iterations
 
     @property
     def most_labels(self) -> int:
         """Labels that a query may have in all."""
         shared = self.shared
-        return shared.budget or shared.depth * (shared.iterations + (not self.method_class.keeps_labels))
+        return self._limit or shared.depth * (shared.iterations + (not self.method_class.keeps_labels))
+
+    @property
+    def shares_labels(self) -> bool:
+        """Whether the queries of a run share their labels: `mean_budget`, of a method that can estimate gains."""
+        return self.shared.mean_budget > 0 and self.method_class.estimates_gain
+
+    @property
+    def _limit(self) -> int:
+        """Most labels of a query, where a budget says so; else 0."""
+        return self.shared.budget or (LIMIT * self.shared.mean_budget if self.shares_labels else 0)
 
     def new_method(self, queries: Floats) -> Method:
         """The method, ready for the encoder's vectors [n, d]."""

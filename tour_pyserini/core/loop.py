@@ -11,6 +11,8 @@ from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion, Search
 from tour_pyserini.core.ledger import Ledger, Score, Vectors
+from tour_pyserini.core.methods import Method
+from tour_pyserini.core.purse import Grant
 
 
 class StopReason(StrEnum):
@@ -78,6 +80,7 @@ def optimise(
     score: Score,
     signals: Sequence[Hits] = (),
     scale: float | None = None,
+    grant: Grant | None = None,
     observe: Callable[[Round], None] | None = None,
 ) -> Outcome:
     """Optimise the query vectors at test time.
@@ -91,6 +94,7 @@ def optimise(
         signals: what each further first-stage signal found for the queries, [n, m] with scores of its own.
         scale: the calibrated factor of similarities, where the settings ask for one; None: each query finds its own,
             from its own labels.
+        grant: asked before labels are bought, where queries share them; a query that is refused stops.
         observe: called after each round, for traces and progress.
     """
     rounds = config.rounds
@@ -117,7 +121,10 @@ def optimise(
         budget = config.most_labels if labels_round else None
         offered = ledger.choose(active, hits, config.depth, new_only=method.keeps_labels, budget=budget)
         enough = method.nothing_to_gain(active, offered) & may_stop
-        entered = offered.without(enough | (last and method.keeps_labels))
+        refused = np.zeros(len(active), dtype=bool)
+        if grant and labels_round:
+            refused = _refused(grant, method, ledger, active, offered, enough)
+        entered = offered.without(enough | refused | (last and method.keeps_labels))
         ledger.enter(active, entered)
         if labels_round:
             labels = ledger.buy(active, entered)
@@ -131,12 +138,12 @@ def optimise(
 
         # Stop?
         agrees = method.agrees(candidates) & may_stop
-        stopped = enough | agrees | last
+        stopped = enough | refused | agrees | last
         if observe:
             empty = offered.ids.max(axis=1) < 0
             # A method that keeps its labels has as many rounds as the budget allows; others may go on without labels.
             spent = (ledger.spent(active) >= config.budget) & (config.budget > 0) & (empty | method.keeps_labels)
-            stops = _reasons(enough, agrees, last=last, empty=empty, spent=spent)
+            stops = _reasons(enough | refused, agrees, last=last, empty=empty, spent=spent | refused)
             step_size = None if last else method.step_size(t)
             observe(Round(t, active, query[active], hits, candidates, target, step_size, stops))
         if stopped.all():
@@ -151,15 +158,25 @@ def optimise(
     return Outcome(queries, query, final, updates, ledger, scales, fusion)
 
 
+def _refused(grant: Grant, method: Method, ledger: Ledger, rows: Ids, offered: Hits, enough: Flags) -> Flags:
+    """[a] true for the queries that want labels of their offered candidates and do not get them."""
+    labels = (offered.ids >= 0).sum(axis=1)
+    wants = ~enough & (labels > 0)
+    gains = np.where(ledger.spent(rows) > 0, method.expected_gain(rows, offered) / np.maximum(labels, 1), np.inf)
+    refused = np.zeros(len(rows), dtype=bool)
+    refused[wants] = ~grant(rows[wants], gains[wants], labels[wants])
+    return refused
+
+
 def _reasons(enough: Flags, agrees: Flags, *, last: bool, empty: Flags, spent: Flags) -> list[StopReason | None]:
     """Why each query stops, [n]; None where it goes on.
 
     Args:
-        enough: [n] the method expects nothing from more labels.
+        enough: [n] the method expects nothing from more labels, or the query gets none.
         agrees: [n] the first candidate agrees with the labels.
         last: whether all rounds are over.
         empty: [n] there was no candidate to label.
-        spent: [n] the budget is spent, and that ended the rounds or left no candidate.
+        spent: [n] the budget is spent, and that ended the rounds or left no candidate; or no label was granted.
     """
     reasons: list[StopReason | None] = []
     for i in range(len(enough)):

@@ -70,6 +70,12 @@ class SharedSettings(Settings):
         "until it is spent",
         rule=NOT_NEGATIVE,
     )
+    mean_budget: int = setting(
+        0,
+        "labels of a run, as a mean over its queries: they go where they are expected to gain most; budget is then the "
+        "most of one query (0: three times the mean)",
+        rule=NOT_NEGATIVE,
+    )
     score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
     signal_weight: float = setting(
         0.5, "weight of each further first-stage signal (--sparse) against the index", rule=NOT_NEGATIVE

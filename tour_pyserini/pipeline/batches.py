@@ -35,12 +35,10 @@ def search_topics(
         pairs = list(topics)
     except KeyError as error:
         raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
+    ids, queries = [str(id_) for id_, _ in pairs], [query for _, query in pairs]
+    shared = searcher.share_labels(queries, ids, hits, threads, batch_size=batch_size)
     starts = range(0, len(pairs), batch_size)
     for start, end in itertools.pairwise([*starts, len(pairs)]):
-        ids, queries = zip(*pairs[start:end], strict=True)
-        yield _searched(searcher, ids, queries, hits, threads)
-
-
-def _searched(searcher: Any, ids: Sequence[Any], queries: Sequence[Any], hits: int, threads: int) -> Batch:
-    vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads)
-    return Batch(ids, queries, vectors, hits_by_id)
+        part = slice(start, end)
+        vectors, found = searcher.batch_run(queries[part], ids[part], k=hits, threads=threads, shared=shared)
+        yield Batch([id_ for id_, _ in pairs[part]], queries[part], vectors, found)

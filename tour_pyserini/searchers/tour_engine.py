@@ -12,6 +12,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import POOL
 from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.core.loop import Outcome, Round, optimise
+from tour_pyserini.core.purse import Grant, Purse
 from tour_pyserini.core.ranking import Ranking, rank
 from tour_pyserini.data.documents import UnknownDocument
 from tour_pyserini.data.texts import open_texts
@@ -21,6 +22,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import counted_scores
 from tour_pyserini.searchers.hits import Hit, VectorHit
+from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, share_labels
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import RefinedIndex
@@ -66,6 +68,7 @@ class TourEngine:
         signals: Sequence[Any] = (),
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
+        purse: Purse | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Set up the search.
@@ -82,6 +85,7 @@ class TourEngine:
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
                 stored it beside; None: each query finds its own, from its own labels.
+            purse: labels that queries share in the order in which they arrive; for a service.
             observe: called after each round of a batch, with the query ids of the batch.
         """
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
@@ -108,7 +112,9 @@ class TourEngine:
         self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
         self._remove_query = remove_query
         self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
-        self._observe = observe
+        if purse is not None:
+            _check_purse(purse, self.config)
+        self._purse, self._observe = purse, observe
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -158,9 +164,19 @@ class TourEngine:
         return (vectors, results) if return_vector else results
 
     def batch_run(
-        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
+        self,
+        queries: Any,
+        q_ids: list[str],
+        k: int = 10,
+        threads: int = 1,
+        *,
+        hit_vectors: bool = False,
+        shared: SharedLabels | None = None,
     ) -> tuple[Floats, dict[str, list[Any]]]:
-        """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
+        """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to.
+
+        With `mean_budget`, the queries share labels among themselves or, with `shared`, as `share_labels` decided.
+        """
         if len(queries) != len(q_ids):
             raise TourError(f"{len(queries)} queries came with {len(q_ids)} ids; give one id per query.")
         if len(set(q_ids)) != len(q_ids):
@@ -171,7 +187,7 @@ class TourEngine:
         if not len(queries):
             return np.empty((0, self.searcher.dimension), dtype=np.float32), {}
         with self.costs.stage("update"):
-            outcome = self._optimise(queries, q_ids, k, threads)
+            outcome = self._optimise(queries, q_ids, k, threads, shared)
         config = TourConfig.preset("dense") if isinstance(queries, np.ndarray) else self.config
         as_hits = self._with_vectors if hit_vectors else self._plain
         with self.costs.stage("rank"):
@@ -184,27 +200,35 @@ class TourEngine:
             return np.empty((0, self.searcher.dimension), dtype=np.float32)
         return self._optimise(queries, [str(row) for row in range(len(queries))], self.config.depth, threads).queries
 
-    def _optimise(self, queries: Any, q_ids: list[str], k: int, threads: int) -> Outcome:
-        if isinstance(queries, np.ndarray):
-            log.info("queries given as vectors carry no text to label and are searched as they are")
-            config, texts = TourConfig.preset("dense"), []
-        else:
-            config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
-        with self.costs.stage("encode"):
-            encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
-        positions = self._positions if self._remove_query else {}
-        own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
-        outcome = optimise(
-            encoded,
-            config,
-            search=lambda rows, vectors: self._search(
-                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
-            ),
-            signals=self._found(texts, own) if texts else (),
-            vectors=self._fetch,
-            score=lambda rows, ids: self._score([texts[row] for row in rows], ids),
-            scale=self._scale,
-            observe=(lambda round_: self._observe(round_, q_ids)) if self._observe else None,  # type: ignore[misc]
+    def share_labels(
+        self, queries: Sequence[Any], q_ids: Sequence[str], k: int = 10, threads: int = 1, *, batch_size: int = 64
+    ) -> SharedLabels | None:
+        """How the queries of a run share their labels, for `batch_run` with parts of it; None without `mean_budget`.
+
+        The labels are bought here, and `batch_run` uses them. The result does not depend on `batch_size`, the number of
+        queries that advance together.
+        """
+        if not self.config.shares_labels:
+            return None
+
+        def explore(some: list[Any], ids: list[str], grant: Grant, labels: Labels) -> None:
+            self._loop(some, ids, k, threads, grant=grant, labels=labels)
+
+        return share_labels(queries, q_ids, self.config, explore, batch_size=batch_size)
+
+    def _optimise(
+        self, queries: Any, q_ids: list[str], k: int, threads: int, shared: SharedLabels | None = None
+    ) -> Outcome:
+        grant: Grant | None = None
+        if self.config.shares_labels and not isinstance(queries, np.ndarray):
+            shared = shared or self.share_labels(queries, q_ids, k, threads)
+            assert shared is not None
+            grant = shared.ration(q_ids)
+        elif self._purse is not None and not isinstance(queries, np.ndarray):
+            self._purse.arrive(len(q_ids))
+            grant = self._purse.grant
+        outcome = self._loop(
+            queries, q_ids, k, threads, grant=grant, labels=shared.labels if shared else None, observe=self._observe
         )
         ledger = outcome.ledger
         self.costs.add(
@@ -214,6 +238,41 @@ class TourEngine:
             reused=ledger.requested - ledger.bought,
         )
         return outcome
+
+    def _loop(
+        self,
+        queries: Any,
+        q_ids: list[str],
+        k: int,
+        threads: int,
+        *,
+        grant: Grant | None,
+        labels: Labels | None,
+        observe: Observer | None = None,
+    ) -> Outcome:
+        """The loop for some queries; `labels` are those that are known already, and get the new ones."""
+        if isinstance(queries, np.ndarray):
+            log.info("queries given as vectors carry no text to label and are searched as they are")
+            config, texts = TourConfig.preset("dense"), []
+        else:
+            config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
+        with self.costs.stage("encode"):
+            encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
+        positions = self._positions if self._remove_query else {}
+        own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
+        return optimise(
+            encoded,
+            config,
+            search=lambda rows, vectors: self._search(
+                _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
+            ),
+            signals=self._found(texts, own) if texts else (),
+            vectors=self._fetch,
+            score=lambda rows, ids: self._score([texts[row] for row in rows], ids, labels),
+            scale=self._scale,
+            grant=grant,
+            observe=(lambda round_: observe(round_, q_ids)) if observe else None,
+        )
 
     def _open_vectors(self, spec: Any) -> Vectors:
         docids, store = self.searcher.docids, self._store
@@ -241,7 +300,15 @@ class TourEngine:
         with self.costs.stage("vectors"):
             return self._vectors(ids)
 
-    def _score(self, queries: list[str], ids: Ids) -> Floats:
+    def _score(self, queries: list[str], ids: Ids, known: Labels | None = None) -> Floats:
+        """The labels [m] of m pairs; those that are not `known` are computed, and known then."""
+        if known is not None:
+            pairs = list(zip(queries, ids.tolist(), strict=True))
+            fresh = [pair for pair in dict.fromkeys(pairs) if pair not in known]
+            if fresh:
+                scores = self._score([query for query, _ in fresh], np.array([id_ for _, id_ in fresh], dtype=np.int64))
+                known.update(zip(fresh, scores.tolist(), strict=True))
+            return np.array([known[pair] for pair in pairs])
         assert self._reranker is not None and self._texts is not None
         with self.costs.stage("texts"):
             pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
@@ -277,6 +344,17 @@ class TourEngine:
 
     def _docid(self, id_: int) -> str:
         return self.searcher.docids[id_]
+
+
+def _check_purse(purse: Any, config: TourConfig) -> None:
+    if not isinstance(purse, Purse):
+        raise TourError(f"purse is a Purse, not {type(purse).__name__}: Purse(20) has 20 labels per query.")
+    if not config.method_class.estimates_gain:
+        raise TourError(f"the method {config.method} cannot tell what labels gain: it has no use for a purse.")
+    if config.mean_budget:
+        raise TourError("mean_budget and purse are two ways to share labels; give one of them.")
+    if purse.mean < config.depth:
+        raise TourError(f"a purse of {purse.mean} labels per query does not pay for the first {config.depth} of each.")
 
 
 def _without(own: Ids, hits: Hits, k: int) -> Hits:

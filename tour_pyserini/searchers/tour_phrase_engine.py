@@ -11,6 +11,7 @@ from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.phrase_searcher import UNITS, PhraseHit, PhraseSearcher
+from tour_pyserini.searchers.shared_labels import SharedLabels
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 
@@ -68,20 +69,38 @@ class TourPhraseEngine(TourEngine):
         return vectors, {q_id: hits[:k] for q_id, hits in found.items()}
 
     def batch_run(
-        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
+        self,
+        queries: Any,
+        q_ids: list[str],
+        k: int = 10,
+        threads: int = 1,
+        *,
+        hit_vectors: bool = False,
+        shared: SharedLabels | None = None,
     ) -> tuple[Floats, dict[str, list[Any]]]:
         """The optimised vectors [n, 2 d] and the k best passages by query id."""
         if hit_vectors:
             raise TourError("passages found by their phrases have no vectors; ask for phrases.")
-        vectors, found = self._run(queries, q_ids, k, threads)
+        vectors, found = self._run(queries, q_ids, k, threads, shared)
         for q_id, hits in found.items():
             if self._predict:
                 self._predict(q_id, hits[:k])
         return vectors, {q_id: self._by_passage(hits)[:k] for q_id, hits in found.items()}
 
-    def _run(self, queries: Any, q_ids: list[str], k: int, threads: int) -> tuple[Floats, dict[str, list[PhraseHit]]]:
-        # Room for the k best phrases and as many passages below them.
-        vectors, found = super().batch_run(queries, q_ids, 2 * max(k, self._least_hits), threads)
+    def share_labels(
+        self, queries: Sequence[Any], q_ids: Sequence[str], k: int = 10, threads: int = 1, *, batch_size: int = 64
+    ) -> SharedLabels | None:
+        """How the queries of a run share their labels; see `TourEngine`."""
+        return super().share_labels(queries, q_ids, self._room(k), threads, batch_size=batch_size)
+
+    def _room(self, k: int) -> int:
+        """Hits for the k best phrases and as many passages below them."""
+        return 2 * max(k, self._least_hits)
+
+    def _run(
+        self, queries: Any, q_ids: list[str], k: int, threads: int, shared: SharedLabels | None = None
+    ) -> tuple[Floats, dict[str, list[PhraseHit]]]:
+        vectors, found = super().batch_run(queries, q_ids, self._room(k), threads, shared=shared)
         return vectors, {q_id: [self._hit(hit) for hit in hits] for q_id, hits in found.items()}
 
     def _hit(self, hit: Any) -> PhraseHit:

@@ -49,6 +49,7 @@ class Anchored(Method):
 
     Settings = AnchoredSettings
     keeps_labels = True
+    estimates_gain = True
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
         super().__init__(settings, queries, rounds=rounds)
@@ -65,10 +66,16 @@ class Anchored(Method):
         Labels are log-odds of relevance. A candidate whose predicted label is m, with the leave-one-out spread as its
         error, is relevant with probability E[sigmoid(N(m, spread^2))], about sigmoid(m / sqrt(1 + pi spread^2 / 8)).
         """
+        return self._expected_relevance(rows, offered) < self.settings.least_gain * self._relevance[rows]
+
+    def expected_gain(self, rows: Ids, offered: Hits) -> Floats:
+        """The relevance that the offered candidates are expected to hold, as a share of that of the best ten."""
+        return self._expected_relevance(rows, offered) / np.maximum(self._relevance[rows], np.finfo(np.float64).tiny)
+
+    def _expected_relevance(self, rows: Ids, offered: Hits) -> Floats:
         predicted = self._intercept[rows, None] + self._scale[rows, None] * offered.similarities
         damped = predicted / np.sqrt(1 + np.pi * self._spread[rows, None] ** 2 / 8)
-        expected = np.where(offered.ids >= 0, _sigmoid(damped), 0).sum(axis=1)
-        return expected < self.settings.least_gain * self._relevance[rows]
+        return np.where(offered.ids >= 0, _sigmoid(damped), 0).sum(axis=1)
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The posterior mean given all labels; q_0 where that predicts them clearly worse."""

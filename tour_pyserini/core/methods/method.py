@@ -27,6 +27,7 @@ class Method(ABC):
         updates_query: whether the query vector changes at all.
         keeps_labels: true: the rule learns from everything labelled so far, and labels are bought for new candidates
             only. False: it learns from the first k candidates of the last retrieval.
+        estimates_gain: whether it has `expected_gain`, by which the queries of a run share their labels.
     """
 
     version: ClassVar[int] = 1
@@ -35,6 +36,7 @@ class Method(ABC):
     needs_labels: ClassVar[bool] = True
     updates_query: ClassVar[bool] = True
     keeps_labels: ClassVar[bool] = False
+    estimates_gain: ClassVar[bool] = False
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
         """Begin with the encoder's vectors.
@@ -61,6 +63,8 @@ class Method(ABC):
             unused |= {"final_list", "aggregation"}
         else:
             unused |= {"belief"}
+        if not cls.estimates_gain:
+            unused |= {"mean_budget"}
         return unused | ({"depth"} if not (cls.updates_query or cls.needs_labels) else set())
 
     @abstractmethod
@@ -78,6 +82,10 @@ class Method(ABC):
     def nothing_to_gain(self, rows: Ids, offered: Hits) -> Flags:
         """[a] true where labels of the offered candidates are not expected to change the list."""
         return np.zeros(len(rows), dtype=bool)
+
+    def expected_gain(self, rows: Ids, offered: Hits) -> Floats:
+        """[a] what labels of the offered candidates are expected to gain, of any unit that queries share; from 0."""
+        raise NotImplementedError
 
     def agrees(self, candidates: Candidates) -> Flags:
         """[a] true where the first candidate already agrees with the labels, so that the query can stop."""

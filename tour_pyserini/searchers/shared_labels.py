@@ -1,0 +1,64 @@
+"""The labels of a run as one purse: how many each query gets, decided over the whole run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tour_pyserini.core.candidates import Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.purse import Grant, Ration, share_out
+
+Labels = dict[tuple[str, int], float]
+"""Labels by a query's text and the position of a passage in the index."""
+
+Explore = Callable[[list[Any], list[str], Grant, Labels], None]
+"""Runs the loop for some queries and their ids, with labels as they are granted; new labels are added to the others."""
+
+
+class SharedLabels(NamedTuple):
+    """What each query of a run gets.
+
+    Attributes:
+        budgets: most labels of each query, by its id.
+        labels: all labels that were bought to find that out; no other is needed.
+    """
+
+    budgets: Mapping[str, int]
+    labels: Labels
+
+    def ration(self, q_ids: Sequence[str]) -> Ration:
+        """Grants these queries what they get."""
+        return Ration(np.array([self.budgets[q_id] for q_id in q_ids], dtype=np.int64))
+
+
+def share_labels(
+    queries: Sequence[Any], q_ids: Sequence[str], config: TourConfig, explore: Explore, *, batch_size: int
+) -> SharedLabels:
+    """Share `mean_budget` labels per query among the n queries of a run; see `share_out`.
+
+    A query's loop with b labels begins as its loop with fewer does, and does not depend on other queries. So budgets
+    are found by running the loop with small ones first and then, for some queries, with larger ones: labels that were
+    bought are kept, and only searches are repeated.
+
+    Args:
+        queries: n texts or dicts.
+        q_ids: their ids.
+        config: the method and its settings.
+        explore: runs the loop.
+        batch_size: queries that advance together.
+    """
+    labels: Labels = {}
+
+    def explored(rows: Ids, budgets: Ids) -> Ration:
+        whole = Ration(budgets)
+        for start in range(0, len(rows), batch_size):
+            part = slice(start, start + batch_size)
+            ration = Ration(budgets[part])
+            some = rows[part].tolist()
+            explore([queries[row] for row in some], [q_ids[row] for row in some], ration, labels)
+            whole.spent[part], whole.next_gain[part] = ration.spent, ration.next_gain
+        return whole
+
+    budgets = share_out(len(queries), mean=config.mean_budget, depth=config.depth, explore=explored)
+    return SharedLabels(dict(zip(q_ids, budgets.tolist(), strict=True)), labels)
