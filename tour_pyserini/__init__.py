@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.core.methods import Method, register_method
+    from tour_pyserini.core.purse import Purse
     from tour_pyserini.data.run_formats import register_run_format
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tour_pyserini.searchers.searcher import TourSearcher
     from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
+    from tour_pyserini.stores.signals import QuerySignal
     from tour_pyserini.stores.vectors import register_vector_source
     from tour_pyserini.support.costs import Costs
 
@@ -34,6 +36,8 @@ _MODULES = {
     "FaissSearcher": "searchers.faiss_searcher",
     "Method": "core.methods",
     "PhraseSearcher": "searchers.phrase_searcher",
+    "Purse": "core.purse",
+    "QuerySignal": "stores.signals",
     "Reranker": "rerankers",
     "TourConfig": "core.config",
     "TourError": "errors",
@@ -59,6 +63,8 @@ __all__ = [
     "FaissSearcher",
     "Method",
     "PhraseSearcher",
+    "Purse",
+    "QuerySignal",
     "Reranker",
     "TourConfig",
     "TourError",

@@ -77,7 +77,7 @@ OWN = {
     "graph": set(),
 }
 # Settings that version 0.1 did not have, with their defaults.
-NEWER = {"signal_weight": 0.5, "belief": 0.4}
+NEWER = {"mean_budget": 0, "signal_weight": 0.5, "belief": 0.4}
 NEWER_OWN = {"signal_anchor": 20.0}
 SHARED = {
     *("depth", "iterations", "budget", "score_weight", "early_stopping", "similarity_scale"),

@@ -18,6 +18,7 @@ OTHER_VALUES = {
     "final_list": "union",
     "aggregation": "softmax",
     "belief": 2.0,
+    "mean_budget": 12,
 }
 UNUSED = [(method, name) for method in METHODS for name in sorted(METHODS[method].unused_settings())]
 

@@ -58,7 +58,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """The options of `add_argument` for the flag of a field."""
     required = field.default is dataclasses.MISSING
     text = field.metadata["help"]
-    if not required and field.default not in (None, False) and "default" not in text:
+    if not required and field.default not in (None, False, ()) and "default" not in text:
         text = f"{text} (default: {field.default})"
     options: dict[str, Any] = {"help": text, "required": required, "default": argparse.SUPPRESS}
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
@@ -74,7 +74,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     elif field.metadata["metavar"]:
         options["metavar"] = field.metadata["metavar"]
     if any(typing.get_origin(kind) is tuple for kind in kinds):
-        options["nargs"] = "+"
+        options |= {"nargs": "+", "action": "extend"}
     return options
 
 

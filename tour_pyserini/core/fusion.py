@@ -74,29 +74,48 @@ class Fusion:
             products = self._vectors(proposed).astype(np.float64) * query.astype(np.float64)
             similarities = np.concatenate([similarities, products.sum(axis=1)])
         if row not in self._offsets:  # the first retrieval: similarities to q_0
-            self._offsets[row] = self._standardised(row, ids, similarities)
+            signals = [signal[row] for signal in self._signals]
+            self._offsets[row], self._units[row] = _standardised(signals, ids, similarities, self._weight)
         fused = similarities + self._offsets[row](ids)
         best = np.argsort(-fused, kind="stable")[:width]
         left = width - len(best)
         return np.pad(ids[best], (0, left), constant_values=-1), np.pad(fused[best], (0, left), constant_values=-np.inf)
 
-    def _standardised(self, row: int, ids: Ids, similarities: Floats) -> Callable[[Ids], Floats]:
-        """The offsets of a query's documents, as a function."""
-        signals = [signal[row] for signal in self._signals]
-        first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
-        sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
-        unit = float(similarities[sample].std()) if sample.any() else 0.0
-        self._units[row] = unit
-        terms = []
-        for signal in signals:
-            scores = signal.scores_of(ids[sample])
-            spread = scores.std() if len(scores) else 0.0
-            # A signal that says the same of all candidates says nothing.
-            factor = self._weight * unit / spread if spread > 1e-9 * np.abs(scores).max(initial=0) else 0.0
-            terms.append((signal, factor, scores.mean() if len(scores) else 0.0))
-        return lambda some: sum(
-            (factor * (signal.scores_of(some) - mean) for signal, factor, mean in terms), start=np.zeros(len(some))
-        )
+
+def offsets_among(ids: Ids, similarities: Floats, found: Sequence[Hits], *, weight: float) -> Floats:
+    """The offsets e [m] of the candidates of one query, where no other document can be looked at.
+
+    Args:
+        ids: [m] the candidates.
+        similarities: [m] their inner products q c.
+        found: for each further signal, its documents [1, p] and their scores, best first.
+        weight: w, of each further signal.
+    """
+    signals = [_Signal(hits.ids[0], hits.similarities[0]) for hits in found]
+    offsets, _ = _standardised(signals, ids, similarities, weight)
+    return offsets(ids)
+
+
+def _standardised(
+    signals: "Sequence[_Signal]", ids: Ids, similarities: Floats, weight: float
+) -> tuple[Callable[[Ids], Floats], float]:
+    """The offsets of a query's documents, as a function, and the spread sd_0 of its similarities."""
+    first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
+    sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
+    unit = float(similarities[sample].std()) if sample.any() else 0.0
+    terms = []
+    for signal in signals:
+        scores = signal.scores_of(ids[sample])
+        spread = scores.std() if len(scores) else 0.0
+        # A signal that says the same of all candidates says nothing.
+        factor = weight * unit / spread if spread > 1e-9 * np.abs(scores).max(initial=0) else 0.0
+        terms.append((signal, factor, scores.mean() if len(scores) else 0.0))
+
+    def offsets(some: Ids) -> Floats:
+        each = (factor * (signal.scores_of(some) - mean) for signal, factor, mean in terms)
+        return sum(each, start=np.zeros(len(some)))
+
+    return offsets, unit
 
 
 class _Signal:

@@ -209,4 +209,10 @@ def _model_files(models: Mapping[str, Any], locations: Locations) -> dict[str, P
 
 def _expanded(flags: Flags, locations: Locations) -> dict[str, Any]:
     """The flags with their ${VARIABLES} replaced."""
-    return {name: locations.expanded(value) if isinstance(value, str) else value for name, value in flags.items()}
+
+    def expanded(value: Any) -> Any:
+        if isinstance(value, list):
+            return [expanded(part) for part in value]
+        return locations.expanded(value) if isinstance(value, str) else value
+
+    return {name: expanded(value) for name, value in flags.items()}

@@ -23,7 +23,7 @@ def search_topics(
     """Search the topics in their order, `batch_size` at a time.
 
     Args:
-        searcher: a `TourSearcher`, or anything with its `config` and `batch_run`.
+        searcher: a `TourSearcher`, or anything with its `share_labels` and `batch_run`.
         topics: (id, query) pairs.
         hits: length of each result list.
         batch_size: topics per batch.

@@ -1,6 +1,7 @@
 """What a search is asked to do."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -24,8 +25,8 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
-    *("vectors", "sparse", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm", "truncate_dim"),
-    *("query_prefix", "max_length", "encoder_backend"),
+    *("vectors", "sparse", "index2", "encoder2", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm"),
+    *("truncate_dim", "query_prefix", "max_length", "encoder_backend"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 
@@ -42,8 +43,10 @@ class SearchRequest(Request):
         topics: a file of topics, a Pyserini name, or `demo`.
         index: a folder of an index, or the name of a prebuilt one.
         corpus: the passages: a BEIR file, a Lucene index or a prebuilt name.
-        sparse: a further signal that finds candidates: an index with BM25, or a function
-            `(queries, k) -> docids, scores`.
+        sparse: further signals that find candidates: indexes with BM25, Lucene indexes, or functions
+            `(queries, k) -> docids, scores`; one or several.
+        index2: further FAISS indexes of the same documents; one or several.
+        encoder2: their query encoders, one for each.
         reranker: a cross-encoder's name, folder or object, the address of a service, or `default`.
         config: the method and its settings.
     """
@@ -67,12 +70,24 @@ class SearchRequest(Request):
         group=_INPUT,
         metavar="DIR",
     )
-    sparse: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
-        None,
+    sparse: tuple[Any, ...] = option(
+        (),
         "find candidates by BM25 too: an index made with --bm25, a Lucene index folder or a prebuilt name; every "
         "method then searches with both, and `dense` is hybrid search",
         group=_INPUT,
         metavar="DIR",
+    )
+    index2: tuple[str, ...] = option(
+        (),
+        "find candidates with another encoder's index of the same corpus too: a folder or a prebuilt name",
+        group=_INPUT,
+        metavar="DIR",
+    )
+    encoder2: tuple[str, ...] = option(
+        (),
+        "query encoder of each --index2; if not given, the encoder that built it",
+        group=_INPUT,
+        metavar="NAME",
     )
     ef_search: int | None = option(None, "efSearch of an HNSW index", group=_INPUT, count=True)
     remove_query: bool = option(False, "never retrieve the document that is the query", group=_INPUT)
@@ -200,7 +215,17 @@ class SearchRequest(Request):
     config: TourConfig = field(default_factory=TourConfig)
 
     def __post_init__(self) -> None:
+        for name in ("sparse", "index2", "encoder2"):
+            object.__setattr__(self, name, _listed(getattr(self, name)))
         super().__post_init__()
+        for name in ("index2", "encoder2"):
+            if unfit := [spec for spec in getattr(self, name) if not isinstance(spec, str)]:
+                raise TourError(f"{flag_name(name)} must be text, not {unfit[0]!r}.")
+        if self.encoder2 and len(self.encoder2) != len(self.index2):
+            raise TourError(
+                f"--encoder2 names {len(self.encoder2)} and --index2 {len(self.index2)}; give one encoder for each "
+                "index, or none: then the encoders are those that built the indexes."
+            )
         if not isinstance(self.config, TourConfig):
             raise TourError(f"config is a TourConfig, not {type(self.config).__name__}: TourConfig.parse reads text.")
         if self.cache and self.no_cache:
@@ -215,6 +240,11 @@ class SearchRequest(Request):
             raise TourError("--output-format kilt adds to KILT's topics: give them with --topics-format kilt.")
         if self.context == "passage" and self.separator is not None:
             raise TourError("--separator cannot be used with --context passage, which reads passages as they are.")
+
+    @property
+    def has_signals(self) -> bool:
+        """Whether something finds candidates beside the index."""
+        return bool(self.sparse or self.index2)
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Self:
@@ -249,11 +279,19 @@ class SearchRequest(Request):
 
 def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
     """Refuse settings that change nothing with, or without, a further signal."""
+    signals = _listed(flags.get("sparse")) + _listed(flags.get("index2"))
     for name in ("signal_weight", "signal_anchor", "belief"):
-        if name in flags and flags.get("sparse") is None:
-            raise TourError(f"{flag_name(name)} changes nothing without --sparse; leave it out.")
-    if "score_weight" in flags and flags.get("sparse") is not None and config.method_class.keeps_labels:
-        raise TourError(f"--score-weight changes nothing for the method {config.method} with --sparse; use --belief.")
+        if name in flags and not signals:
+            raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
+    if "score_weight" in flags and signals and config.method_class.keeps_labels:
+        flag = "--sparse" if flags.get("sparse") else "--index2"
+        raise TourError(f"--score-weight changes nothing for the method {config.method} with {flag}; use --belief.")
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    """One value, several or None as a tuple; paths become text."""
+    values = () if value is None else value if isinstance(value, list | tuple) else (value,)
+    return tuple(os.fspath(each) if isinstance(each, os.PathLike) else each for each in values)
 
 
 def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:

@@ -1,6 +1,7 @@
 """Searching topics: from a request to a run file with its record."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from tour_pyserini.pipeline.request import words
 from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
 from tour_pyserini.rerankers.remote import RemoteReranker
+from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.searchers.trace import Trace
@@ -106,7 +108,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             "index": request.index,
             "corpus": request.corpus,
             "qrels": request.qrels,
-            "sparse": signal_files(request.sparse),
+            **_signal_files(request),
         },
         models={"reranker": getattr(reranker, "fingerprint", None)},
         found={"similarity_scale": _scale_record(request, scale), **_service_record(reranker)},
@@ -172,8 +174,11 @@ def _check_inputs(request: SearchRequest) -> None:
         check_index(request.index)
     if request.corpus:
         check_texts(request.corpus)
-    if isinstance(request.sparse, str):
-        check_signal(request.sparse)
+    for spec in request.sparse:
+        if isinstance(spec, str):
+            check_signal(spec)
+    for index in request.index2:
+        check_index(index)
 
 
 def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> IndexScale | None:
@@ -181,7 +186,7 @@ def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> Index
     fingerprint = getattr(reranker, "fingerprint", None)
     if not request.config.calibrates or not fingerprint or request.index is None or request.encoded_queries:
         return None
-    if request.sparse is not None:  # it is a scale of the index's similarities alone
+    if request.has_signals:  # it is a scale of the index's similarities alone
         return None
     if not read_scales(request.index):  # most indexes have none, and a fingerprint takes time
         return None
@@ -228,16 +233,9 @@ def tour_engine(
     opener: Opener,
 ) -> TourEngine:
     """TouR over a passage index, as the request describes it; rounds go to `trace`, or to `observe`."""
-    assert request.index is not None
-    if Path(request.index).exists():
-        # What is quick to open comes first: a mistake is reported before models are loaded.
-        texts = _texts(request, opener)
-        inner = opener.open(open_index, request.index, ef_search=request.ef_search)
-        inner = replace(inner, query_encoder=_query_encoder(request, opener))
-    else:
-        encoder = _query_encoder(request, opener)
-        inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
-        texts = _texts(request, opener)
+    # What is quick to open comes first: a mistake is reported before models are loaded.
+    texts = _texts(request, opener)
+    inner = _searched_index(request, opener)
     if trace:
         labelled = request.config.method_class.needs_labels
         observe = Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors)
@@ -247,11 +245,47 @@ def tour_engine(
         texts,
         request.config,
         vectors=_vectors(request, inner, texts, opener),
-        signals=() if request.sparse is None else (opener.open(open_signal, request.sparse),),
+        signals=_signals(request, opener),
         remove_query=request.remove_query,
         scale=scale.scale if scale else None,
         observe=observe,
     )
+
+
+def _searched_index(request: SearchRequest, opener: Opener) -> Any:
+    """The request's index with its query encoder."""
+    assert request.index is not None
+    if Path(request.index).exists():
+        inner = opener.open(open_index, request.index, ef_search=request.ef_search)
+        return replace(inner, query_encoder=_query_encoder(request, opener))
+    encoder = _query_encoder(request, opener)
+    return opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
+
+
+def _signals(request: SearchRequest, opener: Opener) -> list[Any]:
+    """What finds candidates beside the index."""
+    signals = [opener.open(open_signal, spec) for spec in request.sparse]
+    for index, encoder in itertools.zip_longest(request.index2, request.encoder2):
+        # Options of the first encoder say nothing of the second: its index tells how its passages were encoded.
+        second = SearchRequest(
+            topics=request.topics,
+            index=index,
+            encoder=encoder,
+            encoder_backend=request.encoder_backend,
+            device=request.device,
+            dtype=request.dtype,
+            trust_remote_code=request.trust_remote_code,
+            no_cache=request.no_cache,
+        )
+        signals.append(DenseSignal(_searched_index(second, opener), name=index))
+    return signals
+
+
+def _signal_files(request: SearchRequest) -> dict[str, str | None]:
+    """The files of further signals by role: `sparse`, `sparse 2`, ..., `index2`, ..."""
+    files = {f"sparse {number}": signal_files(spec) for number, spec in enumerate(request.sparse, 1)}
+    files |= {f"index2 {number}": index for number, index in enumerate(request.index2, 1)}
+    return {role.removesuffix(" 1"): path for role, path in files.items()}
 
 
 def _texts(request: SearchRequest, opener: Opener) -> Any:
@@ -311,7 +345,8 @@ def _batches(
     searcher: Any, topics: Any, request: SearchRequest, kept: list[Batch], *, reranker: Any, progress: bool
 ) -> Iterator[Batch]:
     """Search in batches with a bar; what --output-queries needs is kept."""
-    most_labels = request.config.most_labels
+    config = request.config
+    most_labels = config.mean_budget if config.shares_labels else config.most_labels
     done = 0
     with search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report:
         for batch in search_topics(

@@ -1,12 +1,13 @@
 """TouR behind QueryEncoder's interface."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.searchers.dense_signal import dense_part, listed, sparse_parts
 from tour_pyserini.searchers.faiss_searcher import FaissSearcher
 from tour_pyserini.searchers.opening import open_searcher
 from tour_pyserini.searchers.tour_engine import TourEngine
@@ -20,7 +21,8 @@ from pyserini.encode import QueryEncoder  # noqa: E402
 class TourQueryEncoder(QueryEncoder):
     """A query encoder that returns optimised vectors.
 
-    A stock FaissSearcher with it retrieves what TouR retrieves last.
+    A stock FaissSearcher with it retrieves what TouR retrieves last. Further signals take part in finding its
+    vectors; to search with them as well, put that FaissSearcher into a HybridSearcher.
 
     Example:
         encoder = TourQueryEncoder(AutoQueryEncoder(name), "indexes/scifact", "default", "scifact/corpus.jsonl")
@@ -36,6 +38,7 @@ class TourQueryEncoder(QueryEncoder):
         config: TourConfig | None = None,
         *,
         vectors: Any = None,
+        signals: Sequence[Any] = (),
         scale: float | str | os.PathLike[str] | None = None,
         threads: int = 1,
     ) -> None:
@@ -43,11 +46,13 @@ class TourQueryEncoder(QueryEncoder):
 
         Args:
             encoder: what gives the first vector of a query.
-            searcher: the index searched on the way: a FaissSearcher, whose own encoder is not used, or a folder.
+            searcher: the index searched on the way: a FaissSearcher, whose own encoder is not used, or a folder; or a
+                HybridSearcher, whose second searcher is a signal.
             reranker: where labels come from: anything `load_reranker` takes.
             texts: the candidates' passages: anything `open_texts` takes.
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index.
+            signals: what finds candidates beside the index, as `TourSearcher` takes it.
             scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
                 stored it beside; None: each query finds its own, from its own labels.
             threads: FAISS's threads.
@@ -56,7 +61,9 @@ class TourQueryEncoder(QueryEncoder):
         self.has_model = True
         self.encoder = encoder
         searcher = open_searcher(searcher, encoder) if isinstance(searcher, str | os.PathLike) else searcher
-        self._tour = TourEngine(_With(searcher, encoder), reranker, texts, config, vectors=vectors, scale=scale)
+        signals = [*sparse_parts(searcher), *listed(signals)]
+        index = _With(dense_part(searcher), encoder)
+        self._tour = TourEngine(index, reranker, texts, config, vectors=vectors, signals=signals, scale=scale)
         self._threads = threads
 
     def encode(self, query: str, **_: Any) -> np.ndarray:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.purse import Purse
 from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.dense_signal import dense_part
 from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 
@@ -15,7 +17,8 @@ class TourSearcher(TourEngine):
     """A searcher whose queries are optimised at test time.
 
     Made from a FaissSearcher of Pyserini's, it is a FaissSearcher itself: it has its methods, signatures and results,
-    so it can be used wherever one can. A query given as a vector has no text to label and is searched as it is.
+    so it can be used wherever one can. Made from a HybridSearcher, it is one too, and searches with both parts of it. A
+    query given as a vector has no text to label and is searched as it is.
     `TourSearcher.from_vectors` needs neither Pyserini nor files.
 
     Attributes:
@@ -32,7 +35,7 @@ class TourSearcher(TourEngine):
         """As `pathlib.Path` does, choose the class that fits: a FaissSearcher gives a FaissSearcher."""
         # Whoever has a FaissSearcher has imported this module already, so that nothing is imported for the others.
         pyserini = sys.modules.get("pyserini.search.faiss")
-        if cls is TourSearcher and pyserini is not None and isinstance(searcher, pyserini.FaissSearcher):
+        if cls is TourSearcher and pyserini is not None and isinstance(dense_part(searcher), pyserini.FaissSearcher):
             from tour_pyserini.searchers.faiss_searcher import TourFaissSearcher
 
             return super().__new__(TourFaissSearcher)
@@ -51,6 +54,7 @@ class TourSearcher(TourEngine):
         signals: Sequence[Any] = (),
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
+        purse: Purse | None = None,
         observe: Observer | None = None,
         **settings: Any,
     ) -> "TourSearcher":
@@ -67,9 +71,11 @@ class TourSearcher(TourEngine):
                 anything that `load_reranker` takes, such as a CrossEncoder. None for methods that do not label.
             config: the method and its settings.
             docids: the name of each vector; without it, the keys of `texts`, or positions "0", "1", ... in a list.
-            signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first.
+            signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first,
+                or anything else that `as_signal` takes.
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
+            purse: labels that queries share in the order in which they arrive; for a service.
             observe: called after each round of a batch, with the query ids of the batch.
             settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
 
@@ -92,6 +98,7 @@ class TourSearcher(TourEngine):
             signals=signals,
             remove_query=remove_query,
             scale=scale,
+            purse=purse,
             observe=observe,
         )
 

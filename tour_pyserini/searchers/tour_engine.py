@@ -21,13 +21,14 @@ from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import counted_scores
+from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, share_labels
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import RefinedIndex
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
-from tour_pyserini.stores.signals import found_by, open_signal
+from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.costs import Costs
@@ -74,20 +75,22 @@ class TourEngine:
         """Set up the search.
 
         Args:
-            searcher: where candidates come from: a `SearchedIndex`, or a FaissSearcher of Pyserini's.
+            searcher: where candidates come from: a `SearchedIndex`, or a FaissSearcher of Pyserini's; or a
+                HybridSearcher, whose second searcher is a signal.
             reranker: where labels come from: anything `load_reranker` takes; not used by methods that do not label.
             texts: the candidates' passages: anything `open_texts` takes.
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
-            signals: what finds candidates beside the index, each anything `open_signal` takes: an index with BM25, a
-                Lucene index, or a function `(queries, k) -> docids, scores`.
+            signals: what finds candidates beside the index, each anything `as_signal` takes: an index with BM25, a
+                Lucene index, another searcher of Pyserini's, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
                 stored it beside; None: each query finds its own, from its own labels.
             purse: labels that queries share in the order in which they arrive; for a service.
             observe: called after each round of a batch, with the query ids of the batch.
         """
+        searcher, signals = dense_part(searcher), [*sparse_parts(searcher), *listed(signals)]
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
             raise TourError(f"TouR searches with a FaissSearcher, not {type(searcher).__name__}.")
         if not isinstance(config, TourConfig | None):
@@ -102,9 +105,7 @@ class TourEngine:
         self._reranker = load_reranker(reranker) if method.needs_labels else None
         self._scale = given_scale(scale, reranker=getattr(self._reranker, "fingerprint", None))
         self._store = as_store(searcher.index)
-        if isinstance(signals, str) or callable(signals):
-            raise TourError("signals is a list of signals; put the one you have in brackets.")
-        self._signals = [open_signal(signal) for signal in signals]
+        self._signals = [as_signal(signal) for signal in signals]
         self._vectors = self._open_vectors(vectors) if self.config.rounds or self._signals else None
         # Hits of a compressed index are put in exact order if exact vectors are stored; no passage is encoded for it.
         comparable = method.keeps_labels or self._signals
@@ -112,6 +113,8 @@ class TourEngine:
         self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
         self._remove_query = remove_query
         self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
+        for signal in self._signals:
+            check_documents(signal, self._positions)
         if purse is not None:
             _check_purse(purse, self.config)
         self._purse, self._observe = purse, observe

@@ -57,13 +57,16 @@ def has_bm25(index: Path) -> bool:
 class Bm25Index:
     """Finds documents by BM25; a signal, see `stores/signals.py`.
 
+    Attributes:
+        docids: the docid of each document.
+
     Example:
         docids, scores = Bm25Index.open(Path("indexes/scifact"))(["do statins prevent stroke"], 10)
     """
 
     def __init__(self, model: Any, docids: Sequence[str]) -> None:
         """Search a bm25s model of documents that have these docids."""
-        self._model, self._docids = model, docids
+        self._model, self.docids = model, docids
 
     @classmethod
     def open(cls, index: Path) -> Self:
@@ -95,7 +98,7 @@ class Bm25Index:
         """At most k docids of each query that share a word with it, best first, and their scores."""
         words = _Words()
         found = [self._best(words(query), k) for query in queries]
-        return [[self._docids[i] for i in ids.tolist()] for ids, _ in found], [scores for _, scores in found]
+        return [[self.docids[i] for i in ids.tolist()] for ids, _ in found], [scores for _, scores in found]
 
     def _best(self, query: list[str], k: int) -> tuple[np.ndarray, Floats]:
         known = [word for word in query if word in self._model.vocab_dict]

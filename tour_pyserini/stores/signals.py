@@ -77,6 +77,55 @@ class LuceneSignal:
         return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
 
 
+class QuerySignal:
+    """A function of one query as a signal.
+
+    Example:
+        def find(query, k):
+            hits = my_search(query, k)
+            return [hit.name for hit in hits], [hit.score for hit in hits]
+
+        searcher = TourSearcher(faiss_searcher, "default", "corpus.jsonl", signals=[QuerySignal(find)])
+    """
+
+    def __init__(self, function: Callable[[str, int], tuple[Sequence[str], Any]]) -> None:
+        """Ask the function for at most k docids of a query and their scores."""
+        if not callable(function):
+            raise TourError(f"a signal of one query is a function of its text and k, not {type(function).__name__}.")
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self._function = function
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[Sequence[str]], list[Any]]:
+        """What the function finds for each query."""
+        found = [self._function(query, k) for query in queries]
+        return [docids for docids, _ in found], [scores for _, scores in found]
+
+
+def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
+    """Refuse a signal that tells its `docids`, if they are not those of the index; their order does not matter.
+
+    Args:
+        signal: the signal.
+        positions: the position in the index of each docid.
+    """
+    own = getattr(signal, "docids", None)
+    if own is None:
+        return
+    for docid in own:
+        if docid not in positions:
+            raise TourError(
+                f"{_name(signal)} has the document {docid!r}, which the index does not have; "
+                "both must be built from the same corpus."
+            )
+    if len(own) < len(positions):
+        known = set(own)
+        missing = next(docid for docid in positions if docid not in known)
+        raise TourError(
+            f"{_name(signal)} lacks the document {missing!r}, which the index has; "
+            "both must be built from the same corpus."
+        )
+
+
 def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> Hits:
     """What a signal finds, [n, k], with everything checked that it returns.
 
