@@ -3,12 +3,12 @@
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
 
-def save_encoder(folder):
+def save_encoder(folder, *, seed=7):
     """Save the encoder as Hugging Face saves one; returns its folder."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     BertModel(BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))

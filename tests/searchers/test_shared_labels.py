@@ -32,7 +32,7 @@ def test_each_query_has_the_list_of_its_own_budget(collection, method):
     shared = tour.share_labels(collection.queries, collection.q_ids, 40)
     found = lists(tour.batch_run(collection.queries, collection.q_ids, 40, shared=shared)[1])
     budgets = set(shared.budgets.values())
-    assert len(budgets) > 1 and max(budgets) <= config.most_labels == 33
+    assert len(budgets) > 1 and max(budgets) <= config.most_labels == 22
     for query, q_id in zip(collection.queries, collection.q_ids, strict=True):
         alone = searcher(collection, config.replace(mean_budget=0, budget=shared.budgets[q_id]))
         assert [(hit.docid, hit.score) for hit in alone.search(query, k=40)] == found[q_id]
@@ -121,5 +121,5 @@ def test_a_purse_that_does_not_fit_is_refused(collection, config, purse, message
 def test_a_mean_below_the_first_round_is_refused():
     with pytest.raises(TourError, match="mean_budget 9 does not pay for the first 10 labels of each query"):
         TourConfig(mean_budget=9)
-    assert TourConfig(mean_budget=9, depth=9).most_labels == 27
+    assert TourConfig(mean_budget=9, depth=9).most_labels == 18
     assert TourConfig(mean_budget=20, budget=25).most_labels == 25

@@ -17,7 +17,7 @@ from tour_pyserini.support.files import atomic_write
 
 DEFAULT_METHOD = "anchored"
 
-LIMIT = 3
+LIMIT = 2
 """Most labels of a query where a run has a mean budget and no budget of a query, in multiples of the mean."""
 
 _SHARED = tuple(item.name for item in dataclasses.fields(SharedSettings))

@@ -73,7 +73,7 @@ class SharedSettings(Settings):
     mean_budget: int = setting(
         0,
         "labels of a run, as a mean over its queries: they go where they are expected to gain most; budget is then the "
-        "most of one query (0: three times the mean)",
+        "most of one query (0: twice the mean)",
         rule=NOT_NEGATIVE,
     )
     score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)

@@ -61,4 +61,5 @@ def share_labels(
         return whole
 
     budgets = share_out(len(queries), mean=config.mean_budget, depth=config.depth, explore=explored)
+    budgets = np.minimum(budgets, config.most_labels)
     return SharedLabels(dict(zip(q_ids, budgets.tolist(), strict=True)), labels)

@@ -70,7 +70,7 @@ class Anchored(Method):
 
     def expected_gain(self, rows: Ids, offered: Hits) -> Floats:
         """The relevance that the offered candidates are expected to hold, as a share of that of the best ten."""
-        return self._expected_relevance(rows, offered) / np.maximum(self._relevance[rows], np.finfo(np.float64).tiny)
+        return self._expected_relevance(rows, offered) / np.maximum(self._relevance[rows], 1e-100)
 
     def _expected_relevance(self, rows: Ids, offered: Hits) -> Floats:
         predicted = self._intercept[rows, None] + self._scale[rows, None] * offered.similarities

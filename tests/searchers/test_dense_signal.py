@@ -1,0 +1,225 @@
+"""Searchers as signals: a second index with its own encoder, and Pyserini's hybrid search in parts."""
+
+import json
+import subprocess
+import sys
+
+import faiss
+import numpy as np
+import pytest
+from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection, unit
+
+from tour_pyserini import QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
+from tour_pyserini.searchers.dense_signal import DenseSignal, as_signal
+from tour_pyserini.searchers.opening import SearchedIndex
+from tour_pyserini.stores.matrix_index import MatrixIndex
+
+SECOND = 5  # dimension of the second index
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    return ToyCollection(tmp_path_factory.mktemp("signals"), documents=80)
+
+
+def second(collection, order=None, *, docids=None):
+    """Another encoder's index of the same documents, in another order."""
+    random = np.random.default_rng(5)
+    vectors, queries = unit(random, 80, SECOND), unit(random, len(collection.queries), SECOND)
+    order = np.arange(80) if order is None else order
+    names = docids or [collection.docids[i] for i in order]
+    encoder = TableEncoder(dict(zip(collection.queries, queries, strict=True)))
+    return SearchedIndex(MatrixIndex(vectors[order[: len(names)]]), names, encoder)
+
+
+def lists(searcher, collection, k=30):
+    found = searcher.batch_search(collection.queries, collection.q_ids, k=k)
+    return {q_id: [(hit.docid, hit.score) for hit in hits] for q_id, hits in found.items()}
+
+
+def tour(collection, method="anchored", **options):
+    index = SearchedIndex(faiss.read_index(str(collection.folder / "index")), collection.docids, collection.encoder)
+    return TourSearcher(index, HashReranker(), collection.texts, TourConfig(method), **options)
+
+
+def test_a_second_index_finds_its_nearest_documents_by_docid(collection):
+    order = np.random.default_rng(1).permutation(80)
+    index = second(collection, order)
+    docids, scores = DenseSignal(index)(collection.queries[:2], 100)
+    query = index.query_encoder.encode(collection.queries[1])
+    products = {index.docids[i]: float(vector @ query) for i, vector in enumerate(index.index.fetch(np.arange(80)))}
+    assert docids[1] == sorted(products, key=products.get, reverse=True)
+    assert scores[1] == pytest.approx([products[docid] for docid in docids[1]], abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["dense", "rerank", "anchored"])
+def test_the_order_of_its_documents_does_not_matter(collection, method):
+    straight = lists(tour(collection, method, signals=[second(collection)]), collection)
+    shuffled = np.random.default_rng(2).permutation(80)
+    assert lists(tour(collection, method, signals=[second(collection, shuffled)]), collection) == straight
+    assert lists(tour(collection, method), collection) != straight
+
+
+def test_several_signals_together(collection):
+    def words(query, k):
+        found = np.random.default_rng(ord(query[-1])).permutation(80)[:20]
+        return [collection.docids[i] for i in found], np.linspace(9, 1, 20)
+
+    both = lists(tour(collection, signals=[second(collection), QuerySignal(words)]), collection)
+    assert both == lists(tour(collection, signals=[QuerySignal(words), second(collection)]), collection)
+    assert both != lists(tour(collection, signals=[second(collection)]), collection)
+    assert both != lists(tour(collection, signals=[QuerySignal(words)]), collection)
+
+
+@pytest.mark.parametrize(
+    ("docids", "message"),
+    [
+        ([f"d{i}" for i in range(79)] + ["other"], "has the document 'other', which the index does not have"),
+        ([f"d{i}" for i in range(79)], "lacks the document 'd79', which the index has"),
+    ],
+)
+def test_other_documents_are_refused(collection, docids, message):
+    with pytest.raises(TourError, match=f"^the signal SearchedIndex {message}; both must be built from the same cor"):
+        tour(collection, signals=[second(collection, docids=docids)])
+
+
+def test_what_is_no_signal_is_refused(collection):
+    with pytest.raises(TourError, match="with the query encoder that built it"):
+        as_signal(SearchedIndex(MatrixIndex(np.eye(2, dtype=np.float32)), ["a", "b"]))
+    with pytest.raises(TourError, match="not int"):
+        as_signal(3)
+    with pytest.raises(TourError, match="not str"):
+        QuerySignal("words")
+    for one in (second(collection), "folder", print):
+        with pytest.raises(TourError, match="put the one you have in brackets"):
+            tour(collection, signals=one)
+
+
+def test_the_query_encoder_uses_signals(collection):
+    def encoder(*signals):
+        return TourQueryEncoder(
+            collection.encoder, collection.searcher(), HashReranker(), collection.texts, signals=signals
+        )
+
+    index = second(collection)
+    vectors, _ = tour(collection, signals=[index]).batch_search(
+        collection.queries, collection.q_ids, return_vector=True
+    )
+    assert np.array_equal(encoder(index).encode_batch(collection.queries), vectors)
+    assert not np.array_equal(encoder().encode_batch(collection.queries), vectors)
+
+
+def prf(collection, *signals, method="anchored"):
+    topics = dict(zip(collection.q_ids, collection.queries, strict=True))
+    config = TourConfig(method, depth=10)
+    return TourPrf(HashReranker(), collection.texts, config, topics=topics, signals=signals)
+
+
+def candidates(collection, k=80):
+    return collection.searcher().batch_search(collection.queries, collection.q_ids, k=k, return_vector=True)
+
+
+def test_a_prf_rule_over_all_documents_updates_as_the_searcher_does(collection):
+    """With every document as a candidate, what signals say is compared among the same documents."""
+    index = second(collection)
+    vectors, hits = candidates(collection)
+    ours = prf(collection, index).get_batch_prf_q_emb(collection.q_ids, vectors, hits)
+    config = TourConfig(depth=80, iterations=1)
+    searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config, signals=[index])
+    expected, _ = searcher.batch_search(collection.queries, collection.q_ids, return_vector=True)
+    assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
+    assert ours != pytest.approx(prf(collection).get_batch_prf_q_emb(collection.q_ids, vectors, hits), abs=1e-3)
+
+
+def test_a_prf_rule_ignores_documents_it_was_not_given(collection):
+    def with_others(query, k):
+        return ["d1", "unknown", "d2"], [3.0, 2.0, 1.0]
+
+    vectors, hits = candidates(collection, 10)
+    rule = prf(collection, QuerySignal(with_others))
+    assert np.isfinite(rule.get_batch_prf_q_emb(collection.q_ids, vectors, hits)).all()
+    with pytest.raises(TourError, match="knows no text of the query 'q9'"):
+        rule.get_batch_prf_q_emb(["q9"], vectors[:1], {"q9": hits["q0"]})
+
+
+LETTERS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"]
+
+
+@pytest.fixture(scope="module")
+def lucene(tmp_path_factory):
+    """A Lucene index, and a FAISS index of the same documents: how often each word occurs."""
+    folder = tmp_path_factory.mktemp("lucene")
+    random = np.random.default_rng(0)
+    texts = {f"d{i}": " ".join(random.choice(LETTERS, size=4)) for i in range(40)}
+    texts |= {"d40": "zulu alpha", "d41": "alpha bravo"}
+    (folder / "in").mkdir()
+    lines = [json.dumps({"id": docid, "contents": text}) for docid, text in texts.items()]
+    (folder / "in" / "docs.jsonl").write_text("\n".join(lines) + "\n")
+    build = (
+        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+        "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
+    )
+    flags = ["--collection", "JsonCollection", "--input", folder / "in", "--index", folder / "lucene"]
+    flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1"]
+    subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
+    index = faiss.IndexFlatIP(DIMENSION)
+    noise = 0.01 * random.normal(size=(42, DIMENSION)).astype(np.float32)  # no two documents are equally similar
+    index.add(np.stack([counted(text) for text in texts.values()]) + noise)
+    (folder / "faiss").mkdir()
+    faiss.write_index(index, str(folder / "faiss" / "index"))
+    (folder / "faiss" / "docid").write_text("".join(f"{docid}\n" for docid in texts))
+    return folder, texts
+
+
+def counted(text):
+    vector = np.array([text.split().count(word) for word in LETTERS], dtype=np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+class Counting:
+    def encode(self, query, **_):
+        return counted(query)
+
+
+@pytest.mark.slow
+def test_pyserinis_hybrid_searcher_and_its_parts(lucene):
+    from pyserini.search.hybrid import HybridSearcher
+    from pyserini.search.lucene import LuceneSearcher
+
+    from tour_pyserini import FaissSearcher
+
+    folder, texts = lucene
+    dense, sparse = FaissSearcher(str(folder / "faiss"), Counting()), LuceneSearcher(str(folder / "lucene"))
+    hybrid = HybridSearcher(dense, sparse)
+    queries, ids = ["alpha bravo zulu", "echo golf"], ["q0", "q1"]
+
+    def found(searcher, **options):
+        hits = searcher.batch_search(queries, ids, k=20, **options)
+        return {q_id: [(hit.docid, hit.score) for hit in hits[q_id]] for q_id in ids}
+
+    for method in ("dense", "rerank", "anchored"):
+        config = TourConfig(method)
+        whole = TourSearcher(hybrid, HashReranker(), texts, config)
+        parts = TourSearcher(dense, HashReranker(), texts, config, signals=[sparse])
+        assert isinstance(whole, FaissSearcher)
+        assert found(whole) == found(parts)
+        assert found(whole) == found(
+            TourSearcher(dense, HashReranker(), texts, config, signals=[str(folder / "lucene")])
+        )
+
+    # Only BM25 knows the word zulu: hybrid search finds its document first, ours as Pyserini's.
+    searcher = TourSearcher(hybrid, config=TourConfig("dense"))
+    assert dense.search(queries[0], k=1)[0].docid == "d41"
+    theirs = hybrid.search(queries[0], k0=42, k=20, alpha=1.0, normalization=True)
+    assert searcher.search(queries[0], k=1)[0].docid == theirs[0].docid == "d40"
+    # Weight 0 is the dense searcher; so is Pyserini's alpha of 0.
+    without = TourSearcher(hybrid, config=TourConfig("dense", signal_weight=0))
+    for q_id, hits in found(dense).items():
+        assert [docid for docid, _ in found(without)[q_id]] == [docid for docid, _ in hits]
+
+    # The optimised vectors in Pyserini's own hybrid search.
+    encoder = TourQueryEncoder(Counting(), hybrid, HashReranker(), texts)
+    optimised = HybridSearcher(FaissSearcher(str(folder / "faiss"), encoder), sparse)
+    assert optimised.search(queries[0], k0=42, k=5, alpha=1.0, normalization=True)[0].docid in texts
+    vectors, _ = TourSearcher(hybrid, HashReranker(), texts).batch_search(queries, ids, return_vector=True)
+    assert np.array_equal(encoder.encode_batch(queries), vectors)
