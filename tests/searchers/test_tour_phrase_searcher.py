@@ -136,3 +136,13 @@ def test_what_does_not_fit_is_refused(inner):
         TourPhraseSearcher(inner, HashReranker(), unit="word")
     with pytest.raises(TourError, match="have no vectors"):
         TourPhraseSearcher(inner, HashReranker()).search("x", return_vector=True)
+
+
+def test_queries_share_their_labels(inner):
+    reranker = HashReranker()
+    searcher = TourPhraseSearcher(inner, reranker, TourConfig(depth=2, mean_budget=5, least_gain=0))
+    whole = searcher.batch_search(QUERIES, IDS, k=5)
+    assert len(reranker.asked) == searcher.costs.pairs == 14  # 15 labels pay for 7 rounds of two
+    shared = searcher.share_labels(QUERIES, IDS, 5)
+    for query, q_id in zip(QUERIES, IDS, strict=True):
+        assert searcher.batch_run([query], [q_id], 5, shared=shared)[1][q_id] == whole[q_id]

@@ -59,7 +59,7 @@ class TourConfig:
         object.__setattr__(self, "method", str(method))
         object.__setattr__(self, "shared", SharedSettings(**shared))
         object.__setattr__(self, "own", chosen.Settings(**{name: settings[name] for name in own if name in settings}))
-        if self.shares_labels and self.shared.mean_budget < min(self.shared.depth, self._limit):
+        if self.shares_labels and self.shared.mean_budget < min(self.shared.depth, self.query_budget):
             raise TourError(
                 f"mean_budget {self.shared.mean_budget} does not pay for the first {self.shared.depth} labels of each "
                 "query; raise it, or lower depth."
@@ -99,15 +99,15 @@ class TourConfig:
         """Most updates: the iterations or, for a method that keeps its labels, as many as the budget allows."""
         if not self.method_class.updates_query:
             return 0
-        if self._limit and self.method_class.keeps_labels:
-            return -(-self._limit // self.shared.depth)
+        if self.query_budget and self.method_class.keeps_labels:
+            return -(-self.query_budget // self.shared.depth)
         return self.shared.iterations
 
     @property
     def most_labels(self) -> int:
         """Labels that a query may have in all."""
         shared = self.shared
-        return self._limit or shared.depth * (shared.iterations + (not self.method_class.keeps_labels))
+        return self.query_budget or shared.depth * (shared.iterations + (not self.method_class.keeps_labels))
 
     @property
     def shares_labels(self) -> bool:
@@ -115,7 +115,7 @@ class TourConfig:
         return self.shared.mean_budget > 0 and self.method_class.estimates_gain
 
     @property
-    def _limit(self) -> int:
+    def query_budget(self) -> int:
         """Most labels of a query, where a budget says so; else 0."""
         return self.shared.budget or (LIMIT * self.shared.mean_budget if self.shares_labels else 0)
 

@@ -142,7 +142,8 @@ def optimise(
         if observe:
             empty = offered.ids.max(axis=1) < 0
             # A method that keeps its labels has as many rounds as the budget allows; others may go on without labels.
-            spent = (ledger.spent(active) >= config.budget) & (config.budget > 0) & (empty | method.keeps_labels)
+            most = config.query_budget
+            spent = (ledger.spent(active) >= most) & (most > 0) & (empty | method.keeps_labels)
             stops = _reasons(enough | refused, agrees, last=last, empty=empty, spent=spent | refused)
             step_size = None if last else method.step_size(t)
             observe(Round(t, active, query[active], hits, candidates, target, step_size, stops))

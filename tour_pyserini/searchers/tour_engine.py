@@ -211,21 +211,23 @@ class TourEngine:
         The labels are bought here, and `batch_run` uses them. The result does not depend on `batch_size`, the number of
         queries that advance together.
         """
-        if not self.config.shares_labels:
-            return None
+        return self._share_labels(queries, q_ids, k, threads, batch_size) if self.config.shares_labels else None
 
+    def _share_labels(
+        self, queries: Sequence[Any], q_ids: Sequence[str], k: int, threads: int, batch_size: int
+    ) -> SharedLabels:
         def explore(some: list[Any], ids: list[str], grant: Grant, labels: Labels) -> None:
             self._loop(some, ids, k, threads, grant=grant, labels=labels)
 
-        return share_labels(queries, q_ids, self.config, explore, batch_size=batch_size)
+        with self.costs.stage("update"):
+            return share_labels(queries, q_ids, self.config, explore, batch_size=batch_size)
 
     def _optimise(
         self, queries: Any, q_ids: list[str], k: int, threads: int, shared: SharedLabels | None = None
     ) -> Outcome:
         grant: Grant | None = None
         if self.config.shares_labels and not isinstance(queries, np.ndarray):
-            shared = shared or self.share_labels(queries, q_ids, k, threads)
-            assert shared is not None
+            shared = shared or self._share_labels(queries, q_ids, k, threads, len(q_ids))
             grant = shared.ration(q_ids)
         elif self._purse is not None and not isinstance(queries, np.ndarray):
             self._purse.arrive(len(q_ids))
