@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Ids
+from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.purse import Grant, Ration, share_out
+from tour_pyserini.core.purse import Grant, Purse, Ration, share_out
+from tour_pyserini.errors import TourError
 
 Labels = dict[tuple[str, int], float]
 """Labels by a query's text and the position of a passage in the index."""
@@ -63,3 +64,28 @@ def share_labels(
     budgets = share_out(len(queries), mean=config.mean_budget, depth=config.depth, explore=explored)
     budgets = np.minimum(budgets, config.most_labels)
     return SharedLabels(dict(zip(q_ids, budgets.tolist(), strict=True)), labels)
+
+
+def remembering(labels: Labels, score: Callable[[list[str], Ids], Floats]) -> Callable[[list[str], Ids], Floats]:
+    """A function that scores m pairs, texts of queries [m] and positions [m]; what is known is not scored again."""
+
+    def scored(queries: list[str], ids: Ids) -> Floats:
+        pairs = list(zip(queries, ids.tolist(), strict=True))
+        if fresh := [pair for pair in dict.fromkeys(pairs) if pair not in labels]:
+            scores = score([query for query, _ in fresh], np.array([id_ for _, id_ in fresh], dtype=np.int64))
+            labels.update(zip(fresh, scores.tolist(), strict=True))
+        return np.array([labels[pair] for pair in pairs])
+
+    return scored
+
+
+def check_purse(purse: Any, config: TourConfig) -> None:
+    """Refuse a purse that does not fit the settings."""
+    if not isinstance(purse, Purse):
+        raise TourError(f"purse is a Purse, not {type(purse).__name__}: Purse(20) has 20 labels per query.")
+    if not config.method_class.estimates_gain:
+        raise TourError(f"the method {config.method} cannot tell what labels gain: it has no use for a purse.")
+    if config.mean_budget:
+        raise TourError("mean_budget and purse are two ways to share labels; give one of them.")
+    if purse.mean < config.depth:
+        raise TourError(f"a purse of {purse.mean} labels per query does not pay for the first {config.depth} of each.")

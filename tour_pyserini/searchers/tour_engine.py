@@ -23,7 +23,7 @@ from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import counted_scores
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, VectorHit
-from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, share_labels
+from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import RefinedIndex
@@ -116,7 +116,7 @@ class TourEngine:
         for signal in self._signals:
             check_documents(signal, self._positions)
         if purse is not None:
-            _check_purse(purse, self.config)
+            check_purse(purse, self.config)
         self._purse, self._observe = purse, observe
 
     def __getattr__(self, name: str) -> Any:
@@ -265,6 +265,7 @@ class TourEngine:
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
         positions = self._positions if self._remove_query else {}
         own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
+        score = self._score if labels is None else remembering(labels, self._score)
         return optimise(
             encoded,
             config,
@@ -273,7 +274,7 @@ class TourEngine:
             ),
             signals=self._found(texts, own) if texts else (),
             vectors=self._fetch,
-            score=lambda rows, ids: self._score([texts[row] for row in rows], ids, labels),
+            score=lambda rows, ids: score([texts[row] for row in rows], ids),
             scale=self._scale,
             grant=grant,
             observe=(lambda round_: observe(round_, q_ids)) if observe else None,
@@ -305,15 +306,7 @@ class TourEngine:
         with self.costs.stage("vectors"):
             return self._vectors(ids)
 
-    def _score(self, queries: list[str], ids: Ids, known: Labels | None = None) -> Floats:
-        """The labels [m] of m pairs; those that are not `known` are computed, and known then."""
-        if known is not None:
-            pairs = list(zip(queries, ids.tolist(), strict=True))
-            fresh = [pair for pair in dict.fromkeys(pairs) if pair not in known]
-            if fresh:
-                scores = self._score([query for query, _ in fresh], np.array([id_ for _, id_ in fresh], dtype=np.int64))
-                known.update(zip(fresh, scores.tolist(), strict=True))
-            return np.array([known[pair] for pair in pairs])
+    def _score(self, queries: list[str], ids: Ids) -> Floats:
         assert self._reranker is not None and self._texts is not None
         with self.costs.stage("texts"):
             pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
@@ -349,17 +342,6 @@ class TourEngine:
 
     def _docid(self, id_: int) -> str:
         return self.searcher.docids[id_]
-
-
-def _check_purse(purse: Any, config: TourConfig) -> None:
-    if not isinstance(purse, Purse):
-        raise TourError(f"purse is a Purse, not {type(purse).__name__}: Purse(20) has 20 labels per query.")
-    if not config.method_class.estimates_gain:
-        raise TourError(f"the method {config.method} cannot tell what labels gain: it has no use for a purse.")
-    if config.mean_budget:
-        raise TourError("mean_budget and purse are two ways to share labels; give one of them.")
-    if purse.mean < config.depth:
-        raise TourError(f"a purse of {purse.mean} labels per query does not pay for the first {config.depth} of each.")
 
 
 def _without(own: Ids, hits: Hits, k: int) -> Hits:
