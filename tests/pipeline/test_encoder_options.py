@@ -71,6 +71,8 @@ def test_an_encoder_that_an_index_names_is_not_trusted(index):
     change(index, encoder="someone/qwen3", encoder_fingerprint="someone/qwen3")
     with pytest.raises(TourError, match=r"not a folder of this machine; if you trust it, say --encoder someone/qwen3"):
         encoder_options(index, None)
+    with pytest.raises(TourError, match="say --encoder2 someone/qwen3"):
+        encoder_options(index, None, flag="--encoder2")
     assert encoder_options(index, "someone/qwen3")["spec"] == "someone/qwen3"
     change(index, encoder="models/gte", encoder_fingerprint="of other files")
     with pytest.raises(TourError, match=r"its files have changed; say --encoder models/gte"):

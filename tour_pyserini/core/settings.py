@@ -72,13 +72,13 @@ class SharedSettings(Settings):
     )
     mean_budget: int = setting(
         0,
-        "labels of a run, as a mean over its queries: they go where they are expected to gain most; budget is then the "
-        "most of one query (0: twice the mean)",
+        "labels of a run, as a mean over its queries: they go where they are expected to gain most; 0: each query by "
+        "itself. budget is then the most of one query (0: twice the mean)",
         rule=NOT_NEGATIVE,
     )
     score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
     signal_weight: float = setting(
-        0.5, "weight of each further first-stage signal (--sparse) against the index", rule=NOT_NEGATIVE
+        0.5, "weight of each further first-stage signal (--sparse, --index2) against the index", rule=NOT_NEGATIVE
     )
     belief: float = setting(
         0.4,

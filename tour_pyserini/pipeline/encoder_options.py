@@ -23,12 +23,13 @@ def encoder_options(
     l2_norm: bool | None = None,
     truncate_dim: int | None = None,
     trust_remote_code: bool = False,
+    flag: str = "--encoder",
 ) -> dict[str, Any]:
     """The encoder of queries for an index, as `load_query_encoder` takes it: what was said, else what built the index.
 
     Forgetting the pooling that built an index gives vectors of the right size and the wrong meaning. An index may come
     from anyone: the encoder that it names is used without being asked for only if it is the default encoder, or a local
-    folder with the recorded content.
+    folder with the recorded content. Messages name `flag`, by which the encoder is said.
 
     Raises:
         TourError: if the index's own encoder may not be used, or if an option contradicts what built the index.
@@ -41,7 +42,7 @@ def encoder_options(
     if encoder is None and made.encoder != DEFAULT and not Path(made.encoder).is_dir():
         raise TourError(
             f"{index} was built with the encoder {made.encoder!r}, which is not a folder of this machine; "
-            f"if you trust it, say --encoder {made.encoder}."
+            f"if you trust it, say {flag} {made.encoder}."
         )
     spec = encoder or made.encoder
     found = encoder_fingerprint(spec, encoder_class, trust_remote_code=trust_remote_code)
@@ -50,7 +51,7 @@ def encoder_options(
     if not same and encoder is None and made.encoder != DEFAULT:
         raise TourError(
             f"the encoder {made.encoder} is not the one that {index} was built with: its files have changed; "
-            f"say --encoder {made.encoder} to use it all the same, or build the index again."
+            f"say {flag} {made.encoder} to use it all the same, or build the index again."
         )
     if not same:
         log.warning("%s was built with %s and is searched with %s: do they belong together?", index, made.encoder, spec)

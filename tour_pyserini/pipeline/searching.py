@@ -252,13 +252,13 @@ def tour_engine(
     )
 
 
-def _searched_index(request: SearchRequest, opener: Opener) -> Any:
-    """The request's index with its query encoder."""
+def _searched_index(request: SearchRequest, opener: Opener, *, flag: str = "--encoder") -> Any:
+    """The request's index with its query encoder, which `flag` says."""
     assert request.index is not None
     if Path(request.index).exists():
         inner = opener.open(open_index, request.index, ef_search=request.ef_search)
-        return replace(inner, query_encoder=_query_encoder(request, opener))
-    encoder = _query_encoder(request, opener)
+        return replace(inner, query_encoder=_query_encoder(request, opener, flag=flag))
+    encoder = _query_encoder(request, opener, flag=flag)
     return opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
 
 
@@ -277,7 +277,7 @@ def _signals(request: SearchRequest, opener: Opener) -> list[Any]:
             trust_remote_code=request.trust_remote_code,
             no_cache=request.no_cache,
         )
-        signals.append(DenseSignal(_searched_index(second, opener), name=index))
+        signals.append(DenseSignal(_searched_index(second, opener, flag="--encoder2"), name=index))
     return signals
 
 
@@ -292,11 +292,11 @@ def _texts(request: SearchRequest, opener: Opener) -> Any:
     return opener.open(open_texts, request.corpus) if request.corpus else None
 
 
-def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
+def _query_encoder(request: SearchRequest, opener: Opener, *, flag: str) -> Any:
     if request.encoded_queries:
         return opener.open(load_encoded_queries, request.encoded_queries)
     options = {
-        **_encoder_options(request, opener),
+        **_encoder_options(request, opener, flag=flag),
         "query_prefix": request.query_prefix,
         "max_length": request.max_length or QUERY_LENGTH,
         "tokenizer": request.tokenizer,
@@ -306,7 +306,7 @@ def _query_encoder(request: SearchRequest, opener: Opener) -> Any:
     return opener.open_encoder(query_encoder_with_cache, path=str(query_cache()), **options)
 
 
-def _encoder_options(request: SearchRequest, opener: Opener) -> dict[str, Any]:
+def _encoder_options(request: SearchRequest, opener: Opener, *, flag: str = "--encoder") -> dict[str, Any]:
     chosen = opener.open(
         encoder_options,
         request.index,
@@ -316,6 +316,7 @@ def _encoder_options(request: SearchRequest, opener: Opener) -> dict[str, Any]:
         l2_norm=request.l2_norm,
         truncate_dim=request.truncate_dim,
         trust_remote_code=request.trust_remote_code,
+        flag=flag,
     )
     running = {"device": request.device, "dtype": request.dtype, "trust_remote_code": request.trust_remote_code}
     return {**chosen, **running, "backend": request.encoder_backend}
