@@ -10,10 +10,11 @@ from memory_corpus import MemoryCorpus, MemoryCorpusWithoutHits
 from tour_pyserini.core.candidates import Candidates, Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.distributions import nucleus
+from tour_pyserini.core.methods import METHODS
 from tour_pyserini.core.posterior import stiffness
 from tour_pyserini.core.ranking import rank
 
-KEEPING = ["anchored", "anchored-soft", "anchored-hard", "refit", "regression", "graph"]
+KEEPING = [name for name, method in METHODS.items() if method.keeps_labels]
 
 
 def random_corpus(seed=0, size=60, n=4, d=6, hits=60):

@@ -63,7 +63,7 @@ def test_presets_print_save_and_come_back(name, tmp_path):
 
 def test_presets_named_after_a_method_are_that_method():
     named = [name for name in PRESETS if name in METHODS]
-    assert len(named) == 8
+    assert {"dense", "rerank", "refit", "graph", "ladr", "rgs", "ore"} < set(named)
     assert all(TourConfig.preset(name) == TourConfig(name) for name in named)
     assert TourConfig("rerank").score_weight == 1.0
 

@@ -33,9 +33,9 @@ def mean_gain(experiment, measure, index, baseline):
 @pytest.mark.parametrize(
     ("measure", "index", "baseline", "figure"),
     [
-        ("nDCG@10", "pq16", "mix-30", "0.084"),
-        ("R@100", "pq16", "mix-30", "0.092"),
-        ("nDCG@10", "pq16", "mix-60", "0.059"),
+        ("nDCG@10", "pq16", "mix-own-30", "0.084"),
+        ("R@100", "pq16", "mix-own-30", "0.092"),
+        ("nDCG@10", "pq16", "mix-own-60", "0.059"),
         ("nDCG@10", "flat", "rerank-30", "0.021"),
         ("R@100", "flat", "mix-30", "0.009"),
         ("nDCG@10", "flat", "mix-30", "0.0033"),

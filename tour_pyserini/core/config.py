@@ -119,6 +119,12 @@ class TourConfig:
         """Most labels of a query, where a budget says so; else 0."""
         return self.shared.budget or (LIMIT * self.shared.mean_budget if self.shares_labels else 0)
 
+    @property
+    def least_hits(self) -> int:
+        """Hits that every search must return: a method that keeps its labels looks for candidates beyond those."""
+        labelled = self.most_labels if self.method_class.keeps_labels else self.shared.depth
+        return max(labelled, self.method_class.least_hits(self.own))
+
     def new_method(self, queries: Floats) -> Method:
         """The method, ready for the encoder's vectors [n, d]."""
         return self.method_class(self.own, queries, rounds=self.rounds)
@@ -250,8 +256,24 @@ def _presets() -> Iterator[tuple[str, TourConfig]]:
     yield "paper-passages-dpr", paper.replace(learning_rate=0.2, iterations=1, depth=100, score_weight=1.0)
     # Where the published code departs from the paper's text.
     yield "official", odqa.replace(weight_decay=0.1, gradient_clip=1.0, aggregation="softmax", stopping="nucleus")
+    # The paper's method with a step for unit vectors, at 30 labels; docs/method.md says on what it was chosen.
+    tour = TourConfig("hard", depth=30, iterations=1, budget=30, tau=0.5, score_weight=0.3)
+    yield "tour-hard", tour.replace(learning_rate=0.5, p=0.8)
+    yield "tour-soft", tour.replace(method="soft", learning_rate=0.2)
     # Baselines and peers: the method with its own defaults.
-    for name in ("dense", "rerank", "rocchio", "average", "rocchio-rerank", "average-rerank", "refit", "graph"):
+    for name in (
+        "dense",
+        "rerank",
+        "rocchio",
+        "average",
+        "rocchio-rerank",
+        "average-rerank",
+        "refit",
+        "graph",
+        "ladr",
+        "rgs",
+        "ore",
+    ):
         yield name, TourConfig(name)
 
 

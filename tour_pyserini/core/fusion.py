@@ -61,6 +61,10 @@ class Fusion:
             result[of_row] = self._offsets[row](ids[of_row])
         return result
 
+    def scores(self, row: int, ids: Ids) -> Floats:
+        """[m, s] what each of the s signals gives the documents [m], in its own unit."""
+        return np.stack([signal[row].scores_of(ids) for signal in self._signals], axis=1)
+
     def unit(self, row: int) -> float:
         """The spread sd_0 of the first similarities of a query that has been searched."""
         return self._units[row]

@@ -9,6 +9,7 @@ import numpy as np
 from tour_pyserini.core.calibration import moments, scale_of_each
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.corpus_view import CorpusView
 from tour_pyserini.core.fusion import Fusion, Search
 from tour_pyserini.core.ledger import Ledger, Score, Vectors
 from tour_pyserini.core.methods import Method
@@ -102,6 +103,9 @@ def optimise(
     fusion = Fusion(search, vectors, signals, weight=config.signal_weight) if signals else None
     retrieve, offsets = (fusion.search, fusion.offsets) if fusion else (search, None)
     ledger = Ledger(score=score, vectors=vectors if rounds else None, offsets=offsets)
+    view = CorpusView(
+        queries, wanted=config.depth, search=search, vectors=vectors, ledger=ledger, signals=signals, fusion=fusion
+    )
     finds_scale = config.calibrates and scale is None
     scales = np.full(len(queries), scale if config.calibrates and scale is not None else config.similarity_scale)
     query, updates = queries.copy(), np.zeros(len(queries), dtype=np.int64)
@@ -119,7 +123,8 @@ def optimise(
 
         # Label: the candidates of this round, but for queries that expect nothing from more labels.
         budget = config.most_labels if labels_round else None
-        offered = ledger.choose(active, hits, config.depth, new_only=method.keeps_labels, budget=budget)
+        proposed = method.propose(active, hits, view) if rounds else hits
+        offered = ledger.choose(active, proposed, config.depth, new_only=method.keeps_labels, budget=budget)
         enough = method.nothing_to_gain(active, offered) & may_stop
         refused = np.zeros(len(active), dtype=bool)
         if grant and labels_round:

@@ -17,6 +17,7 @@ class Rule(NamedTuple):
 
 
 AT_LEAST_1 = Rule("must be at least 1", lambda value: value >= 1)
+AT_LEAST_2 = Rule("must be at least 2", lambda value: value >= 2)
 NOT_NEGATIVE = Rule("must be 0 or more", lambda value: value >= 0)
 POSITIVE = Rule("must be above 0", lambda value: value > 0)
 SHARE = Rule("must lie in [0, 1]", lambda value: 0 <= value <= 1)

@@ -16,6 +16,9 @@ Scores = Mapping[str, Mapping[str, Mapping[str, float]]]
 PARTS = ("collections", "encoders", "indexes", "rerankers")
 """A setup has one of each."""
 
+COLLECTION = "${COLLECTION}"
+"""Stands for the name of a collection, in its own texts, in the name of a prebuilt index and in flags."""
+
 FIGURE_KINDS: Mapping[str, str] = MappingProxyType(
     {
         "labels": "quality against labels per query",
@@ -64,7 +67,8 @@ class Index(NamedTuple):
     Attributes:
         flags: flags of the index command.
         vectors: the kind of index, of the same encoder, that exact vectors are read from.
-        prebuilt: the name of an index that Pyserini downloads; None if it is built here.
+        prebuilt: the name of an index that Pyserini downloads, where ${COLLECTION} stands for the collection; None if
+            it is built here.
     """
 
     title: str
@@ -156,6 +160,11 @@ class Experiment(NamedTuple):
     expected: Scores
     paper: Scores
     tolerance: float = CLOSE
+
+
+def of_collection(flags: Flags, name: str) -> dict[str, Value]:
+    """The flags with the name of a collection in place of ${COLLECTION}."""
+    return {flag: value.replace(COLLECTION, name) if isinstance(value, str) else value for flag, value in flags.items()}
 
 
 class Setup(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import Condition, Experiment, Flags, Setup
+from tour_pyserini.experiments.definition import COLLECTION, Condition, Experiment, Flags, Setup, of_collection
 from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.pipeline.index_request import IndexRequest
 from tour_pyserini.pipeline.request import Request, flag_name, words
@@ -116,7 +116,7 @@ def plan_search(
     """
     collection, index = experiment.collections[setup.collection], experiment.indexes[setup.index_kind]
     index_flags = _index_flags(experiment, setup, setup.index_kind)
-    flags = {
+    given: dict[str, Any] = {
         "topics": collection.topics,
         "corpus": collection.corpus,
         **collection.search_flags,
@@ -125,7 +125,8 @@ def plan_search(
         **condition.flags,
         "hits": experiment.hits,
     }
-    paths: dict[str, Any] = {"index": index.prebuilt or str(locations.index_folder(experiment, setup))}
+    flags = of_collection(given, setup.collection)
+    paths: dict[str, Any] = {"index": _prebuilt(experiment, setup) or str(locations.index_folder(experiment, setup))}
     if index.vectors and not index_flags.get("phrases"):  # a phrase index has exact vectors of its own
         paths["vectors"] = str(locations.index_folder(experiment, setup, index.vectors))
     if qrels:
@@ -157,11 +158,17 @@ def _index_flags(experiment: Experiment, setup: Setup, kind: str) -> dict[str, A
     return {**experiment.encoders[setup.encoder].index_flags, **experiment.indexes[kind].flags}
 
 
+def _prebuilt(experiment: Experiment, setup: Setup) -> str | None:
+    """The name of the setup's prebuilt index; None if it is built here."""
+    name = experiment.indexes[setup.index_kind].prebuilt
+    return name and name.replace(COLLECTION, setup.collection)
+
+
 def _index_settings(experiment: Experiment, setup: Setup) -> list[str]:
     """How the setup's index is made, or its name if it is prebuilt, as words of a command line."""
     index = experiment.indexes[setup.index_kind]
-    if index.prebuilt:
-        return ["--index", index.prebuilt]
+    if prebuilt := _prebuilt(experiment, setup):
+        return ["--index", prebuilt]
     vectors = {"vectors": index.vectors} if index.vectors else {}
     return words({**_index_flags(experiment, setup, setup.index_kind), **vectors})
 

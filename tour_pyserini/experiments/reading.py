@@ -8,6 +8,7 @@ from typing import Any
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import (
     CLOSE,
+    COLLECTION,
     FIGURE_KINDS,
     PARTS,
     Collection,
@@ -20,6 +21,7 @@ from tour_pyserini.experiments.definition import (
     Scores,
     Sweep,
     TableDefinition,
+    of_collection,
 )
 from tour_pyserini.experiments.yaml_file import read_yaml
 from tour_pyserini.experiments.yaml_sections import Section
@@ -72,16 +74,7 @@ def _experiment(name: str, top: Section) -> Experiment:
         hits=top.number("hits", 100) or 100,
         tolerance=top.share("tolerance", CLOSE),
         collections={
-            key: Collection(
-                corpus=section.text("corpus"),
-                topics=section.text("topics"),
-                qrels=section.optional_text("qrels"),
-                splits=section.optional_text("splits"),
-                stem=_file_name(section, "index", key),
-                limit=section.number("limit", None),
-                search_flags=section.flags("search"),
-            )
-            for key, section in _sections(top, "collections", _COLLECTION_KEYS)
+            key: _collection(key, section) for key, section in _sections(top, "collections", _COLLECTION_KEYS)
         },
         encoders={
             key: Encoder(section.text("name", key), section.flags("index"), section.flags("search"))
@@ -123,6 +116,19 @@ def _experiment(name: str, top: Section) -> Experiment:
         },
         expected=_scores(top, "expected"),
         paper=_scores(top, "paper"),
+    )
+
+
+def _collection(key: str, section: Section) -> Collection:
+    qrels, splits = section.optional_text("qrels"), section.optional_text("splits")
+    return Collection(
+        corpus=section.text("corpus").replace(COLLECTION, key),
+        topics=section.text("topics").replace(COLLECTION, key),
+        qrels=qrels and qrels.replace(COLLECTION, key),
+        splits=splits and splits.replace(COLLECTION, key),
+        stem=_file_name(section, "index", key),
+        limit=section.number("limit", None),
+        search_flags=of_collection(section.flags("search"), key),
     )
 
 

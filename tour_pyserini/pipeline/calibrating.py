@@ -165,7 +165,7 @@ def _search_request(request: CalibrateRequest) -> SearchRequest:
     """A search that labels the first candidates and leaves similarities as they are."""
     flags = {name: value for name, value in request.flags().items() if name not in ("topics", "queries", "depth")}
     config = TourConfig("rerank", depth=request.depth, similarity_scale=1.0, calibrate="never")
-    if request.vectors:  # re-ranking takes a compressed index's own list, anchored methods order it by exact vectors
+    if request.vectors:  # re-ranking knows similarities of hits, anchored methods those of exact vectors
         config = config.replace(method="anchored", budget=request.depth, early_stopping=False)
     named = {name.replace("-", "_"): value for name, value in flags.items()}
     return SearchRequest(**named, topics=request.topics or "", config=config, remove_query=request.topics is None)

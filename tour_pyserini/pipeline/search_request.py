@@ -14,6 +14,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
+from tour_pyserini.stores.refined_index import ORDERS
 from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256
@@ -25,8 +26,8 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
-    *("vectors", "sparse", "index2", "encoder2", "ef_search", "remove_query", "encoder_class", "pooling", "l2_norm"),
-    *("truncate_dim", "query_prefix", "max_length", "encoder_backend"),
+    *("vectors", "order", "sparse", "index2", "encoder2", "ef_search", "remove_query", "encoder_class", "pooling"),
+    *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
 
@@ -69,6 +70,13 @@ class SearchRequest(Request):
         "exact vectors for a compressed index: an encoded corpus, NAME:... of a registered source, or `encode`",
         group=_INPUT,
         metavar="DIR",
+    )
+    order: str | None = option(
+        None,
+        "order of a compressed index's hits: exact, by --vectors, or the index's own (default: exact for every method "
+        "where --vectors is an encoded corpus)",
+        group=_INPUT,
+        choices=ORDERS,
     )
     sparse: tuple[Any, ...] = option(
         (),

@@ -111,7 +111,11 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             **_signal_files(request),
         },
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={"similarity_scale": _scale_record(request, scale), **_service_record(reranker)},
+        found={
+            "similarity_scale": _scale_record(request, scale),
+            **({} if phrases else {"order": searcher.order}),
+            **_service_record(reranker),
+        },
         costs=searcher.costs,
     )
     return RunSummary(Path(request.output), request.config, searcher.costs)
@@ -198,7 +202,8 @@ def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
     options = _encoder_options(request, opener)
     changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
     changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
-    if request.vectors not in (None, "encode") and request.config.method_class.keeps_labels:
+    order = request.order or ("index" if request.vectors == "encode" else "exact")
+    if request.vectors is not None and order == "exact":
         changes["vectors"] = "exact"  # a compressed index's hits then have other similarities
     given = [f"{name}={value!r}" for name, value in changes.items() if value is not None]
     identity = opener.open(
@@ -245,6 +250,7 @@ def tour_engine(
         texts,
         request.config,
         vectors=_vectors(request, inner, texts, opener),
+        order=request.order,
         signals=_signals(request, opener),
         remove_query=request.remove_query,
         scale=scale.scale if scale else None,

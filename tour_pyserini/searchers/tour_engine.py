@@ -24,9 +24,8 @@ from tour_pyserini.rerankers.reranker import counted_scores
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
-from tour_pyserini.stores.refined_index import RefinedIndex
+from tour_pyserini.stores.refined_index import in_order
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
@@ -49,6 +48,7 @@ class TourEngine:
         searcher: where candidates come from.
         config: what it computes.
         costs: what it has cost so far.
+        order: the order of hits: `exact`, or that of a compressed `index`.
 
     Example:
         engine = TourEngine(open_index("indexes/scifact", encoder), "default", "scifact/corpus.jsonl")
@@ -66,6 +66,7 @@ class TourEngine:
         config: TourConfig | None = None,
         *,
         vectors: Any = None,
+        order: str | None = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
@@ -82,6 +83,8 @@ class TourEngine:
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
+            order: the order of a compressed index's hits: `exact`, by these vectors, or the `index`'s own. None: exact
+                for every method where the vectors are those of an encoded corpus.
             signals: what finds candidates beside the index, each anything `as_signal` takes: an index with BM25, a
                 Lucene index, another searcher of Pyserini's, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
@@ -106,11 +109,12 @@ class TourEngine:
         self._scale = given_scale(scale, reranker=getattr(self._reranker, "fingerprint", None))
         self._store = as_store(searcher.index)
         self._signals = [as_signal(signal) for signal in signals]
-        self._vectors = self._open_vectors(vectors) if self.config.rounds or self._signals else None
-        # Hits of a compressed index are put in exact order if exact vectors are stored; no passage is encoded for it.
-        comparable = method.keeps_labels or self._signals
-        refined = comparable and isinstance(self._vectors, EncodedCorpus) and not self._store.exact
-        self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
+        stored = order != "index" and isinstance(vectors, str | os.PathLike)
+        reads = self.config.rounds or self._signals or stored or (order == "exact" and vectors is not None)
+        self._vectors = self._open_vectors(vectors) if reads else None
+        searched = in_order(self._store, None if vectors is None else self._vectors, order)
+        self._retrieve = searched.search
+        self.order = "exact" if self._store.exact or searched is not self._store else "index"
         self._remove_query = remove_query
         self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
         for signal in self._signals:
@@ -126,9 +130,8 @@ class TourEngine:
 
     @property
     def _least_hits(self) -> int:
-        """Hits that every search must return: a method that keeps its labels looks for candidates beyond those."""
-        labelled = self.config.most_labels if self.config.method_class.keeps_labels else self.config.depth
-        return max(labelled, POOL) if self._signals else labelled
+        """Hits that every search must return."""
+        return max(self.config.least_hits, POOL) if self._signals else self.config.least_hits
 
     def search(
         self,

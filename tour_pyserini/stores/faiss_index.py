@@ -9,7 +9,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.flat_search import FlatSearch
-from tour_pyserini.stores.index_vectors import IndexVectors
+from tour_pyserini.stores.index_vectors import IndexVectors, stores_exactly
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class FaissIndex:
     @property
     def exact(self) -> bool:
         """Whether `fetch` gives the vectors as they were added, not compressed ones."""
-        return self.vectors.exact
+        return stores_exactly(self._index)
 
     @cached_property
     def vectors(self) -> IndexVectors:

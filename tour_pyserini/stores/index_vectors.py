@@ -15,6 +15,13 @@ VectorLookup = Callable[[Ids], Floats]
 _EXACT = {"IndexFlat", "IndexFlatIP", "IndexFlatL2", "IndexHNSWFlat", "IndexIVFFlat"}
 
 
+def stores_exactly(index: Any) -> bool:
+    """Whether a FAISS index keeps its vectors as they were added, not compressed."""
+    import faiss
+
+    return type(faiss.downcast_index(index)).__name__ in _EXACT
+
+
 class IndexVectors:
     """Looks up the vectors [m, d] at positions [m] of a FAISS index.
 
@@ -30,7 +37,7 @@ class IndexVectors:
         # `downcast_index` returns a view, so the original index must be kept alive.
         self._owner, self._index = index, faiss.downcast_index(index)
         self.kind = type(self._index).__name__
-        self.exact = self.kind in _EXACT
+        self.exact = stores_exactly(index)
         inverted = faiss.try_extract_index_ivf(self._index)
         if inverted is not None:
             # An inverted file needs this map to find a vector by its position.

@@ -1,10 +1,15 @@
-"""A compressed index whose hits are re-ordered by exact similarities."""
+"""A compressed index whose hits are re-ordered by exact similarities, and when that is done."""
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_vectors import VectorLookup
 from tour_pyserini.stores.store import Store
+
+ORDERS = ("exact", "index")
+"""The order of hits: by the vectors as they were encoded, or by what a compressed index computes."""
 
 REORDERED = 1000
 """Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
@@ -28,3 +33,26 @@ class RefinedIndex:
         order = np.argsort(-similarities, axis=1, kind="stable")
         ids = np.take_along_axis(hits.ids, order, axis=1)
         return Hits(ids[:, :k], np.take_along_axis(similarities, order, axis=1)[:, :k])
+
+
+def in_order(store: Store, vectors: VectorLookup | None, order: str | None) -> Store | RefinedIndex:
+    """What is searched so that hits have the order that was asked for, whatever the method.
+
+    Args:
+        store: the index.
+        vectors: exact vectors from elsewhere; None if there are none.
+        order: one of `ORDERS`. None: exact where the index is exact or the vectors are stored; no passage is encoded,
+            and no function of a user called, for the sake of the order.
+
+    Raises:
+        TourError: if the exact order cannot be had.
+    """
+    if order not in (None, *ORDERS):
+        raise TourError(f"there is no order {order!r} of hits; choose one of {', '.join(ORDERS)}.")
+    if order == "index" or store.exact or not (order or isinstance(vectors, EncodedCorpus)):
+        return store
+    if vectors is None:
+        raise TourError(
+            "the index is compressed, so hits cannot be put in exact order; give exact vectors too (--vectors FOLDER)."
+        )
+    return RefinedIndex(store, vectors)

@@ -8,9 +8,12 @@ from tour_pyserini.core.methods.anchored import Anchored
 from tour_pyserini.core.methods.anchored_losses import AnchoredHard, AnchoredSoft
 from tour_pyserini.core.methods.baselines import Dense, Rerank
 from tour_pyserini.core.methods.feedback import Average, AverageRerank, Rocchio, RocchioRerank
+from tour_pyserini.core.methods.ladr import Ladr
 from tour_pyserini.core.methods.method import Method
+from tour_pyserini.core.methods.ore import Ore
 from tour_pyserini.core.methods.paper import Hard, Interpolation, Soft, Top
 from tour_pyserini.core.methods.peers import Graph, Refit, Regression
+from tour_pyserini.core.methods.rgs import Rgs
 from tour_pyserini.core.settings import Settings, SharedSettings
 from tour_pyserini.errors import TourError
 
@@ -33,6 +36,9 @@ _METHODS: dict[str, type[Method]] = {
     "refit": Refit,
     "regression": Regression,
     "graph": Graph,
+    "ladr": Ladr,
+    "rgs": Rgs,
+    "ore": Ore,
 }
 METHODS: Mapping[str, type[Method]] = MappingProxyType(_METHODS)
 

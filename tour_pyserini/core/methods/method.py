@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.settings import Settings
+
+if TYPE_CHECKING:
+    from tour_pyserini.core.corpus_view import CorpusView
 
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
@@ -74,6 +77,15 @@ class Method(ABC):
     @abstractmethod
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
         """The next vectors [a, d] of the queries in `rows` [a], whose vectors are `query` [a, d]."""
+
+    @classmethod
+    def least_hits(cls, settings: Any) -> int:
+        """How many hits each retrieval must have for the rule, whatever a run asks for; 0 if it does not matter."""
+        return 0
+
+    def propose(self, rows: Ids, hits: Hits, view: "CorpusView") -> Hits:
+        """What is offered for labels, best first, to the queries in `rows` [a]: by default their hits [a, m]."""
+        return hits
 
     def labels_round(self, *, last: bool) -> bool:
         """Whether this round's candidates are labelled. Labels of the last round come too late for a new update."""
