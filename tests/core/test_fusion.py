@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_corpus import MemoryCorpus
 
-from tour_pyserini.core.candidates import Hits
+from tour_pyserini.core.candidates import Candidates, Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion
 from tour_pyserini.core.loop import optimise
@@ -196,7 +196,7 @@ def test_labels_of_another_unit_and_another_zero_give_the_same_order_of_what_is_
 
 def test_without_belief_the_list_is_that_of_the_signals():
     vectors, queries, words, labels = labelled_world(4)
-    _, rankings = ranked(vectors, queries, words, labels, belief=0, signal_anchor=float("inf"))
+    _, rankings = ranked(vectors, queries, words, labels, belief=0, signal_step=0)
     corpus = MemoryCorpus(vectors, labels, 120)
     hits = Fusion(corpus.search, corpus.vectors, [found(words, 100)], weight=0.5).search(np.arange(2), queries)
     for ranking, ids in zip(rankings, hits.ids, strict=True):
@@ -206,7 +206,7 @@ def test_without_belief_the_list_is_that_of_the_signals():
 def test_with_one_signal_neither_new_setting_changes_anything():
     vectors, queries, _, labels = labelled_world(5)
     _, plain = ranked(vectors, queries, None, labels)
-    _, other = ranked(vectors, queries, None, labels, belief=5, signal_weight=9, signal_anchor=1)
+    _, other = ranked(vectors, queries, None, labels, belief=5, signal_weight=9, signal_step=1)
     for one, two in zip(plain, other, strict=True):
         assert (one.ids == two.ids).all() and (one.scores == two.scores).all()
 
@@ -229,19 +229,35 @@ def test_a_query_of_which_the_signal_says_nothing_has_the_list_that_it_has_witho
 
 
 @pytest.mark.parametrize("method", ["anchored", "anchored-soft", "anchored-hard"])
-def test_each_query_has_the_anchor_of_its_own_signals(method):
+def test_each_query_moves_as_its_own_signals_say(method):
     """The signal finds nothing for the second query, which is held as one without further signals is."""
     vectors, queries, words, labels = labelled_world(6)
     signal = found(words, 100)
     signal.ids[1], signal.similarities[1] = -1, -np.inf
     moved = {}
-    for anchors in ({}, {"anchor": 0.5}, {"signal_anchor": 0.5}, {"signal_anchor": float("inf")}):
-        config = TourConfig(method, budget=20, least_gain=0, **anchors)
+    for changed in ({}, {"anchor": 0.5}, {"signal_step": 0.5}, {"signal_step": 0}):
+        config = TourConfig(method, budget=20, least_gain=0, **changed)
         corpus = MemoryCorpus(vectors, labels, 120)
         calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
         outcome = optimise(queries, config, **calls, signals=[signal])
-        moved[str(anchors)] = np.linalg.norm(outcome.queries - queries, axis=1)
-    first, other_anchor, other_signal_anchor, held = moved.values()
+        moved[str(changed)] = np.linalg.norm(outcome.queries - queries, axis=1)
+    first, other_anchor, other_step, held = moved.values()
     assert (first == other_anchor).tolist() == [True, False]
-    assert (first == other_signal_anchor).tolist() == [False, True]
+    assert (first == other_step).tolist() == [False, True]
     assert held[0] == 0 < held[1]
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1.0, 0.0), (0.01, 40.0), (300.0, -7.0)])
+def test_with_a_signal_the_query_takes_a_step_of_rocchio_by_the_odds_of_its_labels(factor, shift):
+    """By hand: labels -1, 0, 1 have the odds exp(-1.2247), 1, exp(1.2247); the step is 0.5."""
+    vectors, start = np.array([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]), np.array([[2.0, 0.0]])
+    labels = factor * np.array([[-1.0, 0.0, 1.0]]) + shift
+    config = TourConfig("anchored", signal_step=0.5)
+    offsets = np.array([[0.1, 0.0, 0.0]])
+    candidates = Candidates(np.array([[0, 1, 2]]), vectors, np.zeros((1, 3)), labels, offsets=offsets)
+    moved = config.new_method(start).update(np.array([0]), start, candidates, np.zeros((1, 3)), 0)
+    weights = np.exp([-np.sqrt(1.5), 0, np.sqrt(1.5)])
+    weights /= weights.sum()
+    assert moved[0] == pytest.approx(
+        [2 + 0.5 * (weights[0] + weights[2] - 2 / 3), 0.5 * (weights[1] + weights[2] - 2 / 3)]
+    )

@@ -72,7 +72,9 @@ def _by_expected_label(outcome: Outcome, row: int, ids: Ids, scaled: Floats, con
     else:
         weight = config.belief * outcome.scale[row] * outcome.fusion.unit(row)
         both = np.concatenate([labels, predicted])
-        expected = np.concatenate([first[0], scaled[rest]]) + weight * odds(both, labels)
+        # The optimised query may give all candidates higher similarities than the first one did.
+        level = first.mean() - now.mean()
+        expected = np.concatenate([first[0], scaled[rest] + level]) + weight * odds(both, labels)
     order = np.argsort(-expected, kind="stable")[:hits]
     return Ranking(np.concatenate([known, ids[rest]])[order], expected[order])
 

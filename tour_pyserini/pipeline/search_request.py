@@ -288,7 +288,7 @@ class SearchRequest(Request):
 def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
     """Refuse settings that change nothing with, or without, a further signal."""
     signals = _listed(flags.get("sparse")) + _listed(flags.get("index2"))
-    for name in ("signal_weight", "signal_anchor", "belief"):
+    for name in ("signal_weight", "signal_step", "belief"):
         if name in flags and not signals:
             raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
     if "score_weight" in flags and signals and config.method_class.keeps_labels:

@@ -8,7 +8,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.distributions import softmax
 from tour_pyserini.core.methods.method import Method
-from tour_pyserini.core.mixing import intercept
+from tour_pyserini.core.mixing import intercept, odds
 from tour_pyserini.core.posterior import Posterior, posterior
 from tour_pyserini.core.settings import NOT_NEGATIVE, POSITIVE, Settings, setting
 
@@ -29,8 +29,10 @@ class AnchoredSettings(Settings):
     anchor: float = setting(
         3.0, "anchored: how firmly the query is held to the encoder's vector (kappa)", rule=POSITIVE, infinite=True
     )
-    signal_anchor: float = setting(
-        20.0, "the same for queries of which a further signal says something", rule=POSITIVE, infinite=True
+    signal_step: float = setting(
+        0.7,
+        "anchored: how far labels move a query of which a further signal says something (a step of Rocchio)",
+        rule=NOT_NEGATIVE,
     )
     least_gain: float = setting(
         0.2,
@@ -45,10 +47,14 @@ class Anchored(Method):
 
     No step size and no momentum: each round solves for the query again, from q_0. A query goes back to q_0 if the new
     vector predicts its labels clearly worse than q_0 does, each label from the others.
+
+    A query of which a further signal says something takes a step of Rocchio from q_0 instead, with soft labels: towards
+    the mean of its candidates weighted by the odds of their labels, and away from their plain mean.
     """
 
     Settings = AnchoredSettings
     keeps_labels = True
+    version = 2
     estimates_gain = True
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
@@ -78,11 +84,14 @@ class Anchored(Method):
         return np.where(offered.ids >= 0, _sigmoid(damped), 0).sum(axis=1)
 
     def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
-        """The posterior mean given all labels; q_0 where that predicts them clearly worse."""
+        """The posterior mean given all labels; q_0 where that predicts them clearly worse; Rocchio's with signals."""
         start, labels, mask = self.start[rows], candidates.labels, candidates.mask
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
-        solved = np.where(worse[:, None], start, fit.queries).astype(query.dtype)
+        solved = np.where(worse[:, None], start, fit.queries)
+        solved = np.where(self._fused(candidates)[:, None], self._stepped(start, candidates), solved).astype(
+            query.dtype
+        )
         similarities = candidates.similarities_to(solved)
         self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
@@ -97,14 +106,23 @@ class Anchored(Method):
             candidates.labels,
             candidates.mask,
             slope=candidates.scales[:, 0],
-            anchor=self._anchor(candidates),
+            anchor=self.settings.anchor,
             offsets=candidates.offsets,
         )
 
-    def _anchor(self, candidates: Candidates) -> Floats:
-        """How firmly each query is held, [n]: signals that agree on a list are not to be overruled by a few labels."""
-        fused = (np.broadcast_to(candidates.offsets, candidates.ids.shape) != 0).any(axis=1)
-        return np.where(fused, self.settings.signal_anchor, self.settings.anchor)
+    def _fused(self, candidates: Candidates) -> Flags:
+        """Whether a further signal says something of each query, [n]."""
+        return (np.broadcast_to(candidates.offsets, candidates.ids.shape) != 0).any(axis=1)
+
+    def _stepped(self, start: Floats, candidates: Candidates) -> Floats:
+        """q_0 + step sum_i (w_i - 1 / m) c_i, [n, d], for m labels with the odds w, which sum to 1."""
+        mask, count = candidates.mask, np.maximum(candidates.mask.sum(axis=1, keepdims=True), 1)
+        weights = np.zeros(mask.shape)
+        for row, there in enumerate(mask):
+            weights[row, there] = odds(candidates.labels[row, there], candidates.labels[row, there])
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        vectors = np.where(mask[..., None], candidates.vectors, 0)
+        return start + self.settings.signal_step * np.einsum("nm,nmd->nd", weights - mask / count, vectors)
 
 
 def _sigmoid(logits: Floats) -> Floats:

@@ -52,17 +52,16 @@ class AnchoredLoss(Anchored):
 
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
         fit, mask, tau = super()._fit(start, candidates), candidates.mask, self.settings.tau
-        anchor = self._anchor(candidates)
-        if np.isinf(anchor).all():
+        if np.isinf(self.settings.anchor):
             return fit
         vectors = np.where(mask[..., None], candidates.vectors, 0).astype(np.float64)
         labels = np.where(mask, candidates.labels, -np.inf) / tau
         first = np.where(mask, candidates.similarities_to(start.astype(np.float64)) / tau, -np.inf)
         gram = np.einsum("nid,njd->nij", vectors, vectors) / tau
-        hold = stiffness(vectors, mask, np.minimum(anchor, 1e12)) / (np.maximum(mask.sum(axis=1), 1) * tau)
+        hold = stiffness(vectors, mask, self.settings.anchor) / (np.maximum(mask.sum(axis=1), 1) * tau)
         beta = self._solved(labels, first, gram, hold, mask)
         queries = start + np.einsum("nmd,nm->nd", vectors, beta) / candidates.scales
-        return fit._replace(queries=np.where(np.isinf(anchor)[:, None], fit.queries, queries))
+        return fit._replace(queries=queries)
 
     def _solved(self, labels: Floats, first: Floats, gram: Floats, hold: Floats, mask: Flags) -> Floats:
         """The beta [n, m] at which the gradient vanishes."""

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Candidates, Floats, Ids
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Ids
 from tour_pyserini.core.distributions import softmax
 from tour_pyserini.core.methods.anchored import Anchored
 from tour_pyserini.core.methods.method import Method, uniform
@@ -66,10 +66,14 @@ class Regression(Anchored):
             candidates.labels,
             candidates.mask,
             slope=0.0,
-            anchor=self._anchor(candidates),
+            anchor=self.settings.anchor,
         )
         # There is no prior query to fall back to, so the spread around q_0 does not count.
         return fit._replace(queries=fit.queries / candidates.scales, prior_spreads=fit.spreads)
+
+    def _fused(self, candidates: Candidates) -> Flags:
+        # Signals change its candidates, not how it solves for the query.
+        return np.zeros(len(candidates.ids), dtype=bool)
 
 
 class Graph(Method):
