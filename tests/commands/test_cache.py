@@ -227,7 +227,7 @@ def test_query_vectors_are_shown_verified_and_pruned_too(kept, path, capsys, tmp
         main(["prune", "--model", "neither"])
     assert f"{kept}: 3 vectors removed" in output_of(capsys, "prune", "--model", "letters")
     assert "0 vectors" in output_of(capsys, "stats", "--cache", kept)
-    with pytest.raises(TourError, match="only scores can be exported"):
+    with pytest.raises(TourError, match="holds query vectors, not scores"):
         main(["export", "--cache", str(kept), "--output", str(tmp_path / "out.jsonl")])
 
 

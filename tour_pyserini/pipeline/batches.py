@@ -29,6 +29,14 @@ def search_topics(
         batch_size: topics per batch.
         threads: threads of the index search.
     """
+    for ids, queries in topic_batches(topics, batch_size):
+        yield searched(searcher, ids, queries, hits=hits, threads=threads)
+
+
+def topic_batches(
+    topics: Iterable[tuple[Any, Any]], batch_size: int
+) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """The ids and queries of each batch of topics, in their order."""
     if batch_size < 1:
         raise TourError(f"--batch-size must be at least 1, not {batch_size}.")
     try:
@@ -38,9 +46,10 @@ def search_topics(
     starts = range(0, len(pairs), batch_size)
     for start, end in itertools.pairwise([*starts, len(pairs)]):
         ids, queries = zip(*pairs[start:end], strict=True)
-        yield _searched(searcher, ids, queries, hits, threads)
+        yield ids, queries
 
 
-def _searched(searcher: Any, ids: Sequence[Any], queries: Sequence[Any], hits: int, threads: int) -> Batch:
+def searched(searcher: Any, ids: Sequence[Any], queries: Sequence[Any], *, hits: int, threads: int) -> Batch:
+    """Search one batch; the arguments are those of `search_topics`."""
     vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads)
     return Batch(ids, queries, vectors, hits_by_id)
