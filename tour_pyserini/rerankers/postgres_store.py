@@ -1,7 +1,7 @@
 """Scores in a PostgreSQL database, for processes on several machines; no two of them score the same pair.
 
 A process claims the keys that it is going to score. Others wait for their scores. A claim counts as long as its client
-says every few seconds that it lives; the claims of a killed process are free after `LEASE_SECONDS`.
+says every few seconds that it lives; the claims of a killed process are free when its lease has run out.
 """
 
 import logging
@@ -20,9 +20,6 @@ from tour_pyserini.support.kept_file import UNKNOWN_MODEL, Model
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
-_EXPIRES = f"now() + interval '{LEASE_SECONDS} seconds'"
-# While the server was down, no client could say that it lives: all get time to do so.
-_LIVING = f"(expires > now() OR pg_postmaster_start_time() > now() - interval '{LEASE_SECONDS} seconds')"
 _KEYS = 10_000  # per statement
 
 
@@ -37,9 +34,15 @@ class PostgresStore:
         ...     store.put({b"key": 1.5})
     """
 
-    def __init__(self, address: str, model: Model | None = None) -> None:
-        """Connect for the scores of one model; missing tables are created."""
-        self._model = model
+    def __init__(self, address: str, model: Model | None = None, *, lease: float = LEASE_SECONDS) -> None:
+        """Connect for the scores of one model; missing tables are created.
+
+        Args:
+            address: `postgresql://USER@HOST:PORT/DATABASE`.
+            model: whose scores they are.
+            lease: seconds after which the claims of a client that was killed are free.
+        """
+        self._model, self._lease = model, lease
         self._connection = PostgresConnection(address)
         self.name = self._connection.name
         self._lock = threading.Lock()
@@ -140,7 +143,8 @@ class PostgresStore:
             cursor.execute("UPDATE tour_models SET last_used = %s WHERE id = %s", (now, number))
         cursor.execute("DELETE FROM tour_clients WHERE expires < now() - interval '1 day'")
         cursor.execute("DELETE FROM tour_claims WHERE client NOT IN (SELECT id FROM tour_clients)")
-        return cursor.execute(f"INSERT INTO tour_clients (expires) VALUES ({_EXPIRES}) RETURNING id").fetchone()[0]
+        enter = "INSERT INTO tour_clients (expires) VALUES (now() + make_interval(secs => %s)) RETURNING id"
+        return cursor.execute(enter, (self._lease,)).fetchone()[0]
 
     def _leave(self, cursor: Any) -> None:
         cursor.execute("DELETE FROM tour_claims WHERE client = %s", (self._client,))
@@ -150,10 +154,10 @@ class PostgresStore:
         self._live(cursor)
         # Sorted: two clients that want the same keys take them in the same order, and never wait for each other.
         rows = cursor.execute(
-            "INSERT INTO tour_claims SELECT key, %s FROM unnest(%s::bytea[]) AS wanted (key) ORDER BY key "
-            "ON CONFLICT (key) DO UPDATE SET client = excluded.client WHERE tour_claims.client = excluded.client OR "
+            "INSERT INTO tour_claims SELECT key, %(client)s FROM unnest(%(keys)s::bytea[]) AS wanted (key) ORDER BY key"
+            " ON CONFLICT (key) DO UPDATE SET client = excluded.client WHERE tour_claims.client = excluded.client OR "
             f"NOT EXISTS (SELECT FROM tour_clients WHERE id = tour_claims.client AND {_LIVING}) RETURNING key",
-            (self._client, list(keys)),
+            {"client": self._client, "keys": list(keys), "lease": self._lease},
         ).fetchall()
         claimed = {bytes(key) for (key,) in rows}
         # This statement sees what others have stored until now: a claim that was just given up has its score there.
@@ -165,13 +169,14 @@ class PostgresStore:
     def _live(self, cursor: Any) -> None:
         """Say that this client lives."""
         cursor.execute(
-            f"INSERT INTO tour_clients VALUES (%s, {_EXPIRES}) ON CONFLICT (id) DO UPDATE SET expires = {_EXPIRES}",
-            (self._client,),
+            "INSERT INTO tour_clients VALUES (%s, now() + make_interval(secs => %s)) "
+            "ON CONFLICT (id) DO UPDATE SET expires = excluded.expires",
+            (self._client, self._lease),
         )
 
     def _keep_claims(self) -> None:
         """Say regularly that this client lives, on a connection of its own: a model may compute for minutes."""
-        while not self._closed.wait(LEASE_SECONDS / 3):
+        while not self._closed.wait(self._lease / 3):
             try:
                 self._living.run(self._live)
             except TourError as error:
@@ -183,6 +188,8 @@ class PostgresStore:
             self._claimed.difference_update(keys)
 
 
+# While the server was down, no client could say that it lives: all get the time of a lease to do so.
+_LIVING = "greatest(expires, least(pg_postmaster_start_time(), now()) + make_interval(secs => %(lease)s)) > now()"
 _RELEASE = "DELETE FROM tour_claims WHERE key = ANY(%s) AND client = %s"
 
 
