@@ -39,7 +39,7 @@ class Dies(HashReranker):
 @pytest.fixture(scope="module")
 def cluster():
     """Ray with two processors; workers get the classes of the tests by value, because they do not find the tests."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     ray.init(address="local", num_cpus=2, object_store_memory=100 << 20, include_dashboard=False, logging_level="ERROR")
     for module in (toy_collection, sys.modules[__name__]):
         ray.cloudpickle.register_pickle_by_value(module)
@@ -62,7 +62,7 @@ def spread(request_, tmp_path, **changes):
     """The same request for Ray, with outputs and a score cache of its own."""
     outputs = {"cache": "ray.sqlite", "trace": "ray.jsonl", "output": "ray.trec", "output_queries": "ray"}
     paths = {name: tmp_path / file for name, file in outputs.items()}
-    return replace(request_, ray="local", ray_workers=2, **{**paths, **changes})
+    return replace(request_, **{"ray": "local", "ray_workers": 2, **paths, **changes})
 
 
 def labels(path):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.records import record_path, rewrite_record
 from tour_pyserini.encoders.encoded_queries import read_query_table, write_encoded_queries
@@ -90,7 +92,7 @@ def merge(request: MergeRequest) -> MergeSummary:
     if queries:
         tables = [read_query_table(part.file("output-queries")) for part in parts]
         ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
-        write_encoded_queries(queries, ids, texts, vectors)
+        write_encoded_queries(queries, ids, texts, np.stack(vectors))
     costs = Costs.total(Costs.from_record(part.record["costs"]) for part in parts)
     rewrite_record(first.record, output, command=["search", *words(flags)], costs=costs)
     return MergeSummary(

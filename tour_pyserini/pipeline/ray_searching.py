@@ -155,7 +155,7 @@ class RaySearcher:
 
         request = self._opening.request
         gpu, threads = request.device.startswith("cuda"), _threads(request)
-        room = ray.cluster_resources()
+        room = ray.cluster_resources()  # type: ignore[no-untyped-call]
         fit = int(room.get("GPU", 0) if gpu else room.get("CPU", 0) // threads)
         wanted = request.ray_workers or fit
         if not wanted or wanted > fit:
@@ -248,6 +248,7 @@ def _connect(ray: Any, address: str, request: SearchRequest) -> None:
                     f"no Ray cluster can be reached at {address} ({first_line(error)}); give the address that "
                     "`ray start --head` printed, or --ray auto on one of its machines."
                 ) from error
+    os.environ.setdefault("RAY_worker_niceness", "0")  # workers have the priority of this process, not a lower one
     processors = max(cores(), (request.ray_workers or 1) * _threads(request))
     ray.init(
         address="local",

@@ -392,7 +392,7 @@ def _batches(
 
 def _as_json(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Flags for a record; objects, such as a re-ranker, become text."""
-    plain = str | int | float | bool | list | tuple
+    plain = (str, int, float, list, tuple)
     return {name: value if isinstance(value, plain) else str(value) for name, value in flags.items()}
 
 

@@ -6,13 +6,15 @@ shards' files, one after the other, are the files that it would write.
 
 import os
 import re
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 from tour_pyserini.data.topics import TopicIterator, topics_of
 from tour_pyserini.errors import TourError
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True)
+class Shard:
     """Part `number` (from 1) of `count` parts.
 
     Example:

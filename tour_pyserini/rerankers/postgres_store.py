@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 from tour_pyserini.errors import TourError
@@ -59,11 +60,8 @@ class PostgresStore:
         keys = sorted(keys)
         scores: dict[bytes, float] = {}
         damaged: list[tuple[bytes, Any]] = []
-        query = "SELECT key, logit, model, checksum FROM tour_scores WHERE key = ANY(%s)"
         for start in range(0, len(keys), _KEYS):
-            part = keys[start : start + _KEYS]
-            rows = self._connection.run(lambda cursor, part=part: cursor.execute(query, (part,)).fetchall())
-            for key, logit, model, checksum in rows:
+            for key, logit, model, checksum in self._connection.run(partial(_rows, keys=keys[start : start + _KEYS])):
                 if math.isfinite(logit) and checksum == score_checksum(bytes(key), logit, model):
                     scores[bytes(key)] = logit
                 else:
@@ -191,6 +189,11 @@ class PostgresStore:
 # While the server was down, no client could say that it lives: all get the time of a lease to do so.
 _LIVING = "greatest(expires, least(pg_postmaster_start_time(), now()) + make_interval(secs => %(lease)s)) > now()"
 _RELEASE = "DELETE FROM tour_claims WHERE key = ANY(%s) AND client = %s"
+
+
+def _rows(cursor: Any, *, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    query = "SELECT key, logit, model, checksum FROM tour_scores WHERE key = ANY(%s)"
+    return cursor.execute(query, (keys,)).fetchall()
 
 
 def use_model(cursor: Any, model: Model | None) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from tour_pyserini.errors import TourError
@@ -73,17 +74,20 @@ class PostgresUpkeep:
     def _scores(self) -> Iterator[tuple[str, str, bytes, float, int, int]]:
         after = b""
         while True:  # pages by key: a lost connection does not start again from the first
-            page = self._connection.run(lambda cursor, after=after: cursor.execute(_PAGE, (after, _ROWS)).fetchall())
-            for fingerprint, name, key, *others in page:
-                yield (fingerprint, name, bytes(key), *others)  # type: ignore[misc]
+            page = self._connection.run(partial(_page, after=after))
+            for fingerprint, name, key, logit, model, checksum in page:
+                yield fingerprint, name, bytes(key), logit, model, checksum
             if len(page) < _ROWS:
                 return
             after = page[-1][2]
 
 
-_PAGE = """
-SELECT fingerprint, name, key, logit, model, checksum FROM tour_scores JOIN tour_models ON id = model
-WHERE key > %s ORDER BY key LIMIT %s"""
+def _page(cursor: Any, *, after: bytes) -> list[tuple[Any, ...]]:
+    query = (
+        "SELECT fingerprint, name, key, logit, model, checksum FROM tour_scores JOIN tour_models ON id = model "
+        "WHERE key > %s ORDER BY key LIMIT %s"
+    )
+    return cursor.execute(query, (after, _ROWS)).fetchall()
 
 
 @contextmanager
