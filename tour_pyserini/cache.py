@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Show, verify, prune, export or merge kept scores and query vectors."""
+"""Show, verify, prune, export or merge kept scores."""
 
 import argparse
 import sys

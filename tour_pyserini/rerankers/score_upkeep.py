@@ -74,9 +74,9 @@ def merge(sources: Sequence[Location], target: Location) -> Merged:
     """
     for source in sources:
         if not is_server(source):
+            verify(SCORES, Path(source))
             if not is_server(target) and os.path.exists(target) and os.path.samefile(source, target):
                 raise TourError(f"{source} cannot be merged into itself; leave it out.")
-            verify(SCORES, Path(source))
     done = [_merge_one(source, target) for source in sources]
     added, present, differences = zip(*done, strict=True)
     return Merged(sum(added), sum(present), max(differences))
