@@ -33,6 +33,7 @@ from tour_pyserini.support.plugins import load_plugins
 DEATHS = 3
 """How often a batch is given to another worker because its worker died."""
 _OBJECT_STORE = 256 << 20  # bytes; a batch and its results are small
+_ANSWER_SECONDS = 10  # until a cluster has answered
 _VARIABLES = "TOUR_PYSERINI_"  # environment variables with such names are the same in all workers
 
 OpenEngine = Callable[[SearchRequest, Any, IO[str] | None, IO[str] | None, RayScores | None], Any]
@@ -240,9 +241,10 @@ def _connect(ray: Any, address: str, request: SearchRequest) -> None:
     options = {"logging_level": "ERROR", "log_to_driver": True}
     if address != "local":
         try:
+            _check_answers(address)
             ray.init(address=address, **options)
             return
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             if address != "auto":
                 raise TourError(
                     f"no Ray cluster can be reached at {address} ({first_line(error)}); give the address that "
@@ -257,6 +259,13 @@ def _connect(ray: Any, address: str, request: SearchRequest) -> None:
         include_dashboard=False,
         **options,
     )
+
+
+def _check_answers(address: str) -> None:
+    """Raise an OSError or a ValueError if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
 
 
 @contextlib.contextmanager
