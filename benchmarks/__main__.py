@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.benchmark_report import Report, check_document, draw_picture, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
+from benchmarks.cluster import measure_cluster
 from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
 from benchmarks.guards import measure_guards
@@ -34,7 +35,10 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "int8": measure_int8,
     "int8-index": measure_int8_index,
     "overlap": measure_overlap,
+    "cluster": measure_cluster,
 }
+BY_NAME_ONLY = ("cluster",)
+"""Measurements that only --only runs; their tables are in docs/scale.md."""
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
 DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
 DEFAULT_MODEL = "ms-marco-MiniLM-L-12-v2"
@@ -44,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
     setup = _setup(args)
-    names = args.only or list(MEASUREMENTS)
+    names = args.only or [name for name in MEASUREMENTS if name not in BY_NAME_ONLY]
     if args.output:
         check_document(args.output, names)
         check_writable(args.output.with_suffix(".png"))

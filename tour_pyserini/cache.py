@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Show, verify, prune or export kept scores and query vectors."""
+"""Show, verify, prune, export or merge kept scores."""
 
 import argparse
 import sys
@@ -14,16 +14,18 @@ from tour_pyserini.encoders.vector_file import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep
+from tour_pyserini.rerankers.postgres_connection import is_server, without_password
+from tour_pyserini.rerankers.postgres_upkeep import PostgresUpkeep
 from tour_pyserini.rerankers.score_upkeep import SCORES
-from tour_pyserini.support import kept_upkeep
 from tour_pyserini.support.files import query_cache, score_cache
-from tour_pyserini.support.kept_file import application_id, size_on_disk
-from tour_pyserini.support.kept_upkeep import UNKNOWN, KeptRows, ModelUse, is_named
+from tour_pyserini.support.kept_file import application_id
+from tour_pyserini.support.kept_upkeep import UNKNOWN, FileUpkeep, ModelUse, is_named
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats
   python -m tour_pyserini.cache prune --unused-for 90 --dry-run
-  python -m tour_pyserini.cache export --output scores.jsonl"""
+  python -m tour_pyserini.cache export --output scores.jsonl
+  python -m tour_pyserini.cache merge machine-1.sqlite machine-2.sqlite --cache postgresql://db/scores"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -42,13 +44,15 @@ def _parser() -> argparse.ArgumentParser:
             ("verify", "check the files and everything in them; the exit code is 2 if one is damaged"),
             ("prune", "remove what belongs to some models, and make the files smaller"),
             ("export", "write every score as a JSON line"),
+            ("merge", "add the scores of other caches; again, and nothing changes; different scores are refused"),
         )
     }
     for command in commands.values():
         command.add_argument(
             "--cache",
             metavar="FILE",
-            help="one file (default: those in the cache folder, scores.sqlite and queries.sqlite; export: the first)",
+            help="one file, or postgresql://HOST/DATABASE (default: the files in the cache folder, scores.sqlite and "
+            "queries.sqlite; export and merge: the first)",
         )
     prune = commands["prune"]
     prune.add_argument(
@@ -62,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     prune.add_argument("--dry-run", action="store_true", help="show what would be removed, but remove nothing")
     commands["export"].add_argument("--output", required=True, metavar="FILE", help="the file of JSON lines to write")
+    commands["merge"].add_argument(
+        "sources", nargs="+", metavar="CACHE", help="score caches whose scores are added: files, or postgresql://..."
+    )
     return parser
 
 
@@ -76,51 +83,68 @@ def _days(text: str) -> float:
 
 
 def _stats(args: argparse.Namespace) -> None:
-    for kind, path in _files(args):
-        models = kept_upkeep.rows_by_model(kind, path)
-        size = size_on_disk(path) / 2**20
-        _print(f"{path}: {sum(use.rows for use in models):,} {kind.table}, {size:.1f} MiB", kind, models)
+    for kept in _kept(args):
+        models = kept.models()
+        size = kept.size() / 2**20
+        _print(f"{kept.name}: {sum(use.rows for use in models):,} {kept.rows}, {size:.1f} MiB", kept, models)
 
 
 def _verify(args: argparse.Namespace) -> None:
-    for kind, path in _files(args):
-        _print(f"{path}: {kept_upkeep.verify(kind, path):,} {kind.table}, all of them valid", kind)
+    for kept in _kept(args):
+        _print(f"{kept.name}: {kept.verify():,} {kept.rows}, all of them valid", kept)
 
 
 def _prune(args: argparse.Namespace) -> None:
-    files = _files(args)
-    models = {path: kept_upkeep.rows_by_model(kind, path) for kind, path in files}
-    for kind, path in files:
+    all_kept = _kept(args)
+    models = {kept.name: kept.models() for kept in all_kept}
+    for kept in all_kept:
         # With several files, a name need not occur in each of them.
-        elsewhere = [use for other, uses in models.items() if other != path for use in uses]
+        elsewhere = [use for other, uses in models.items() if other != kept.name for use in uses]
         own = [
             name
             for name in args.model
-            if any(is_named(use, name) for use in models[path]) or not any(is_named(use, name) for use in elsewhere)
+            if any(is_named(use, name) for use in models[kept.name])
+            or not any(is_named(use, name) for use in elsewhere)
         ]
         if args.model and not own:
             continue
-        removed = kept_upkeep.prune(kind, path, models=own, unused_for=args.unused_for, dry_run=args.dry_run)
+        removed = kept.prune(models=own, unused_for=args.unused_for, dry_run=args.dry_run)
         verb = "would be removed" if args.dry_run else "removed"
-        _print(f"{path}: {sum(use.rows for use in removed):,} {kind.table} {verb}", kind, removed)
+        _print(f"{kept.name}: {sum(use.rows for use in removed):,} {kept.rows} {verb}", kept, removed)
 
 
 def _export(args: argparse.Namespace) -> None:
-    kind, path = _files(args)[0]
-    if kind is not SCORES:
-        raise TourError(f"{path} holds query vectors, and only scores can be exported; give a score cache.")
-    _print(f"{args.output}: {score_upkeep.export(path, args.output):,} scores", kind)
+    sys.stdout.write(f"{args.output}: {score_upkeep.export(_scores(args), args.output):,} scores\n")
 
 
-def _files(args: argparse.Namespace) -> list[tuple[KeptRows, Path]]:
-    """The files that are meant: the given one, or those that exist in the cache folder."""
+def _merge(args: argparse.Namespace) -> None:
+    target = _scores(args)
+    merged = score_upkeep.merge([_only_scores(source) for source in args.sources], target)
+    rounding = f" (they differ by {merged.difference:.2g} at most)" if merged.difference else ""
+    added = f"{merged.added:,} scores added, {merged.present:,} were there{rounding}"
+    sys.stdout.write(f"{without_password(str(target))}: {added}\n")
+
+
+def _scores(args: argparse.Namespace) -> str:
+    """The score cache that is meant."""
+    return _only_scores(args.cache) if args.cache else str(score_cache())
+
+
+def _only_scores(location: str) -> str:
+    if not is_server(location) and application_id(Path(location)) == VECTORS_ID:
+        raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
+    return location
+
+
+def _kept(args: argparse.Namespace) -> list[FileUpkeep | PostgresUpkeep]:
+    """What is meant: the given cache, or the files that exist in the cache folder."""
+    if args.cache and is_server(args.cache):
+        return [PostgresUpkeep(args.cache)]
     if args.cache:
         path = Path(args.cache)
-        return [(VECTORS if application_id(path) == VECTORS_ID else SCORES, path)]
-    scores, vectors = (SCORES, score_cache()), (VECTORS, query_cache())
-    if args.action == "export":
-        return [scores]
-    return [(kind, path) for kind, path in (scores, vectors) if path.exists()] or [scores]
+        return [FileUpkeep(VECTORS if application_id(path) == VECTORS_ID else SCORES, path)]
+    scores, vectors = FileUpkeep(SCORES, score_cache()), FileUpkeep(VECTORS, query_cache())
+    return [kept for kept in (scores, vectors) if kept.path.exists()] or [scores]
 
 
 _ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
@@ -128,13 +152,14 @@ _ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "verify": _verify,
     "prune": _prune,
     "export": _export,
+    "merge": _merge,
 }
 
 
-def _print(headline: str, kind: KeptRows, models: Sequence[ModelUse] = ()) -> None:
+def _print(headline: str, kept: FileUpkeep | PostgresUpkeep, models: Sequence[ModelUse] = ()) -> None:
     sys.stdout.write(headline + "\n")
     if models:
-        columns = ["model", "fingerprint", kind.table, "first used", "last used"]
+        columns = ["model", "fingerprint", kept.rows, "first used", "last used"]
         sys.stdout.write(FORMATS["text"](Table([columns, *map(_row, models)], words=2)) + "\n")
 
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import MEASUREMENTS, main
+from benchmarks.__main__ import BY_NAME_ONLY, MEASUREMENTS, main
 from benchmarks.benchmark_report import Report, check_document, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.flops import flops, token_counts
@@ -19,16 +19,29 @@ from tour_pyserini.evaluation.tables import Table
 def test_every_measurement_runs_and_fills_the_document(small, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
     page = tmp_path / "performance.md"
-    page.write_text("".join(f"# {name}\n<!-- {name} -->\nbefore\n<!-- end of {name} -->\n" for name in MEASUREMENTS))
+    names = [name for name in MEASUREMENTS if name not in BY_NAME_ONLY]
+    page.write_text("".join(f"# {name}\n<!-- {name} -->\nbefore\n<!-- end of {name} -->\n" for name in names))
     flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
     main([str(flag) for flag in ("--quick", *flags, "--work", tmp_path / "work", "--output", page)])
     output, text = capsys.readouterr().out, page.read_text()
     assert "before" not in text
-    for name in MEASUREMENTS:
+    for name in names:
         assert f"\n({name}) " in output
         assert text.split(f"<!-- {name} -->\n")[1].startswith("| ")
     assert (tmp_path / "performance.png").read_bytes().startswith(b"\x89PNG")
     assert "both runs are the same byte for byte" in text
+
+
+@pytest.mark.slow
+def test_ray_writes_the_bytes_of_one_process_also_if_workers_are_killed(small, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    page = tmp_path / "scale.md"
+    page.write_text("<!-- cluster -->\n<!-- end of cluster -->\n")
+    flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
+    main([str(flag) for flag in ("--only", "cluster", "--quick", *flags, "--work", tmp_path, "--output", page)])
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith(("| one", "| Ray"))]
+    assert [row[-1] for row in rows] == ["yes |"] * 4
 
 
 def test_flops_agree_with_the_published_formula(tmp_path):

@@ -227,7 +227,7 @@ def test_query_vectors_are_shown_verified_and_pruned_too(kept, path, capsys, tmp
         main(["prune", "--model", "neither"])
     assert f"{kept}: 3 vectors removed" in output_of(capsys, "prune", "--model", "letters")
     assert "0 vectors" in output_of(capsys, "stats", "--cache", kept)
-    with pytest.raises(TourError, match="only scores can be exported"):
+    with pytest.raises(TourError, match="holds query vectors, not scores"):
         main(["export", "--cache", str(kept), "--output", str(tmp_path / "out.jsonl")])
 
 
@@ -335,3 +335,47 @@ def test_values_of_other_types_are_damage(tmp_path, change, damages):
             connection.commit()
         with pytest.raises(TourError, match="is damaged"):
             main([command, "--cache", str(path), *flags.get(command, [])])
+
+
+def test_files_are_merged_and_again_nothing_changes(path, tmp_path, capsys):
+    other = tmp_path / "other.sqlite"
+    with CachedReranker(Named("a"), other) as cached:
+        cached.predict([("q", "5000"), ("q", "7")])
+    with CachedReranker(Named("c"), tmp_path / "third.sqlite") as cached:
+        cached.predict(PAIRS[:5])
+    sources = (other, tmp_path / "third.sqlite")
+    assert output_of(capsys, "merge", *sources, "--cache", path) == f"{path}: 6 scores added, 1 were there\n"
+    assert output_of(capsys, "merge", *sources, "--cache", path) == f"{path}: 0 scores added, 7 were there\n"
+    stats = output_of(capsys, "stats", "--cache", path)
+    assert "3,016 scores" in stats and [line.split()[2] for line in stats.splitlines()[2:]] == ["3,001", "10", "5"]
+    assert "3,016 scores, all of them valid" in output_of(capsys, "verify", "--cache", path)
+
+
+def test_merging_into_a_new_file_keeps_scores_without_a_model(path, tmp_path, capsys):
+    execute(path, "UPDATE scores SET model = 0, checksum = score_checksum(key, logit, 0) WHERE model = 2")
+    new = tmp_path / "new.sqlite"
+    assert "3,010 scores added, 0 were there" in output_of(capsys, "merge", path, "--cache", new)
+    for cache, output in ((path, "old.jsonl"), (new, "new.jsonl")):
+        main(["export", "--cache", str(cache), "--output", str(tmp_path / output)])
+    assert (tmp_path / "old.jsonl").read_text() == (tmp_path / "new.jsonl").read_text()
+
+
+def test_a_file_that_contradicts_is_refused_whole(path, tmp_path, capsys):
+    other = tmp_path / "other.sqlite"
+    with ScoreStore(other, Model("kind:a0123456789", "a")) as store:
+        store.put({b"n" * 16: 1.0, pair_key("kind:a0123456789", "q", "7"): 2.0})
+    before = output_of(capsys, "verify", "--cache", path)
+    with pytest.raises(TourError, match=r"have different scores of the model a for the pair .* \(2 and 2.33333\)"):
+        main(["merge", str(other), "--cache", str(path)])
+    assert output_of(capsys, "verify", "--cache", path) == before
+
+
+def test_a_file_is_not_merged_into_itself_nor_a_damaged_or_missing_one_into_another(path, tmp_path):
+    with pytest.raises(TourError, match=r"cannot be merged into itself"):
+        main(["merge", str(path), "--cache", str(path)])
+    with pytest.raises(TourError, match=r"does not exist"):
+        main(["merge", str(tmp_path / "nothing"), "--cache", str(path)])
+    execute(path, "UPDATE scores SET logit = 8.5 WHERE key = (SELECT min(key) FROM scores)")
+    with pytest.raises(TourError, match=r"is damaged"):
+        main(["merge", str(path), "--cache", str(tmp_path / "new.sqlite")])
+    assert not (tmp_path / "new.sqlite").exists()

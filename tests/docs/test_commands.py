@@ -47,6 +47,9 @@ NOT_RUN = {
     "tour_pyserini.search --topics dpr-nq-test": "downloads Wikipedia's index",
     "tour_pyserini.train": "trains for minutes or hours; tests/training trains small models",
     "pyserini.eval.evaluate_dpr_retrieval": "Pyserini's own commands need a JDK 21; tests/data calls this evaluation",
+    "tour_pyserini.search --ray": "starts Ray; tests/pipeline/test_ray_searching.py does",
+    "tour_pyserini.search --cache postgresql": "needs a server; tests/rerankers/test_postgres_store.py starts one",
+    "tour_pyserini.cache merge machine-1": "needs the caches of other machines; tests/commands merges some",
     "benchmarks": "measures for minutes; tests/benchmarks runs it on small data",
 }
 # ... but these can, though they begin like one of them.

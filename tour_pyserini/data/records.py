@@ -48,6 +48,7 @@ def write_record(
     models: Mapping[str, str | None],
     found: Mapping[str, Any],
     costs: Costs,
+    shard: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the record of a finished run.
 
@@ -59,6 +60,7 @@ def write_record(
         models: fingerprints by role.
         found: settings that were not given but computed during the search, such as the similarity scale.
         costs: counts and seconds of the run.
+        shard: if the run is a shard, which one, and what `merge` needs to know.
     """
     record = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -71,8 +73,26 @@ def write_record(
         "found": dict(found),
         "run": {"sha256": sha256(run)},
         "costs": dataclasses.asdict(costs),
+        **({"shard": dict(shard)} if shard else {}),
     }
-    with atomic_write(record_path(run)) as file:
+    _write(record_path(run), record)
+
+
+def rewrite_record(
+    record: Mapping[str, Any], run: str | os.PathLike[str], *, command: Sequence[str], costs: Costs
+) -> None:
+    """Write the record of a run that was joined from shards, from the record of one of them."""
+    changes = {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": list(command),
+        "run": {"sha256": sha256(run)},
+        "costs": dataclasses.asdict(costs),
+    }
+    _write(record_path(run), {name: changes.get(name, value) for name, value in record.items() if name != "shard"})
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
+    with atomic_write(path) as file:
         json.dump(record, file, indent=1, ensure_ascii=False)
         file.write("\n")
 

@@ -37,6 +37,9 @@ _formats: dict[str, OpenWriter] = {
 # To add a format, write a writer in a new file (a subclass of `TextWriter` in data/run_writers.py, if the format has
 # lines), import it, and add a line above.
 
+JOINABLE = ("trec", "msmarco", "kilt")
+"""Formats in which the file of all topics is the files of some topics, one after the other."""
+
 RUN_FORMATS: Mapping[str, OpenWriter] = MappingProxyType(_formats)
 """The function that opens a writer, by the name of the format; `--output-format` has these names."""
 

@@ -138,13 +138,20 @@ def judged_only(
         judged: ids of judged topics.
         source: name of the judgements in error messages.
     """
-    kept = copy.copy(iterator)
-    kept.topics = {qid: topic for qid, topic in iterator.topics.items() if str(qid) in judged}
-    kept.order = [qid for qid in iterator.order if qid in kept.topics]
+    kept = topics_of(iterator, [qid for qid in iterator.order if str(qid) in judged])
     if not kept.topics:
         raise TourError(
             f"{source} judges none of the {len(iterator)} topics; check that both belong to the same collection."
         )
+    return kept
+
+
+def topics_of(iterator: TopicIterator, ids: Sequence[Any]) -> TopicIterator:
+    """The topics with these ids, in this order; the iterator is not changed."""
+    kept = copy.copy(iterator)
+    wanted = set(ids)
+    kept.topics = {qid: topic for qid, topic in iterator.topics.items() if qid in wanted}
+    kept.order = list(ids)
     return kept
 
 

@@ -91,16 +91,27 @@ def _read_safe(path: Path, original: Path) -> dict[str, Any] | None:
         ) from error
 
 
+def read_query_table(folder: str | os.PathLike[str]) -> tuple[list[Any], list[str], list[Any]]:
+    """The ids, texts and vectors that `write_encoded_queries` wrote, in their order."""
+    columns = _read_columns(Path(folder) / FILE, "id", "text", "embedding")
+    return columns["id"], columns["text"], columns["embedding"]
+
+
 def _read_pickle(path: Path) -> dict[str, Any]:
+    columns = _read_columns(path, "text", "embedding")
+    return dict(zip(columns["text"], columns["embedding"], strict=True))
+
+
+def _read_columns(path: Path, *names: str) -> dict[str, list[Any]]:
     try:
         columns = table_columns(path.read_bytes())
-        for name in ("text", "embedding"):
+        for name in names:
             if name not in columns:
                 raise ValueError(f"it has no column {name!r}")
         for row, text in enumerate(columns["text"]):
             if not isinstance(text, str):
                 raise ValueError(f"row {row} has no text")
-        return dict(zip(columns["text"], vectors(columns["embedding"]), strict=True))
+        return {**columns, "embedding": vectors(columns["embedding"])}
     except OSError as error:
         raise TourError(f"cannot read the encoded queries {path}: {error.strerror}.") from error
     # RecursionError: parts that contain themselves.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tour_pyserini.pipeline.indexing import build_index
     from tour_pyserini.pipeline.installation import InstallationReport, check_installation
     from tour_pyserini.pipeline.judging import JudgeRequest, JudgeSummary, judge
+    from tour_pyserini.pipeline.merging import MergeRequest, MergeSummary, merge
     from tour_pyserini.pipeline.model_check import ModelReport, ModelRequest, check_model
     from tour_pyserini.pipeline.opener import Opener
     from tour_pyserini.pipeline.path_showing import PageRequest, write_page
@@ -35,6 +36,8 @@ _MODULES = {
     "JsonRequest": "converting",
     "JudgeRequest": "judging",
     "JudgeSummary": "judging",
+    "MergeRequest": "merging",
+    "MergeSummary": "merging",
     "ModelReport": "model_check",
     "ModelRequest": "model_check",
     "Opener": "opener",
@@ -48,6 +51,7 @@ _MODULES = {
     "convert_qrels": "converting",
     "json_to_run": "converting",
     "judge": "judging",
+    "merge": "merging",
     "run_to_json": "converting",
     "search": "searching",
     "split_by_overlap": "splitting",
@@ -63,6 +67,8 @@ __all__ = [
     "JsonRequest",
     "JudgeRequest",
     "JudgeSummary",
+    "MergeRequest",
+    "MergeSummary",
     "ModelReport",
     "ModelRequest",
     "Opener",
@@ -77,6 +83,7 @@ __all__ = [
     "convert_qrels",
     "json_to_run",
     "judge",
+    "merge",
     "run_to_json",
     "search",
     "split_by_overlap",

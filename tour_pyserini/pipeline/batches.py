@@ -29,16 +29,34 @@ def search_topics(
         batch_size: topics per batch.
         threads: threads of the index search.
     """
+    batches = list(topic_batches(topics, batch_size))
+    all_ids = [str(qid) for ids, _ in batches for qid in ids]
+    all_queries = [query for _, queries in batches for query in queries]
+    shared = searcher.share_labels(all_queries, all_ids, hits, threads, batch_size=batch_size)
+    for ids, queries in batches:
+        yield searched(searcher, ids, queries, hits=hits, threads=threads, shared=shared)
+
+
+def topic_batches(
+    topics: Iterable[tuple[Any, Any]], batch_size: int
+) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """The ids and queries of each batch of topics, in their order."""
     if batch_size < 1:
         raise TourError(f"--batch-size must be at least 1, not {batch_size}.")
     try:
         pairs = list(topics)
     except KeyError as error:
         raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
-    ids, queries = [str(id_) for id_, _ in pairs], [query for _, query in pairs]
-    shared = searcher.share_labels(queries, ids, hits, threads, batch_size=batch_size)
     starts = range(0, len(pairs), batch_size)
     for start, end in itertools.pairwise([*starts, len(pairs)]):
-        part = slice(start, end)
-        vectors, found = searcher.batch_run(queries[part], ids[part], k=hits, threads=threads, shared=shared)
-        yield Batch([id_ for id_, _ in pairs[part]], queries[part], vectors, found)
+        ids, queries = zip(*pairs[start:end], strict=True)
+        yield ids, queries
+
+
+def searched(
+    searcher: Any, ids: Sequence[Any], queries: Sequence[Any], *, hits: int, threads: int, shared: Any = None
+) -> Batch:
+    """Search one batch, with labels `shared` by the run if it shares them; the others are those of `search_topics`."""
+    found = {} if shared is None else {"shared": shared}
+    vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads, **found)
+    return Batch(ids, queries, vectors, hits_by_id)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig, settings_by_name
-from tour_pyserini.data.run_formats import RUN_FORMATS
+from tour_pyserini.data.run_formats import JOINABLE, RUN_FORMATS
 from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
+from tour_pyserini.pipeline.shards import Shard
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
 from tour_pyserini.stores.refined_index import ORDERS
@@ -19,6 +20,9 @@ from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256
 PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
+
+OUTPUTS = ("output", "output_queries", "trace", "predictions")
+"""The fields that name what is written."""
 
 # Groups of flags in --help.
 _INPUT, _OUTPUT, _WORK = "what is searched", "what is written", "how it works"
@@ -114,6 +118,22 @@ class SearchRequest(Request):
     hits: int = option(1000, "hits per topic", group=_OUTPUT, count=True)
     tag: str | None = option(None, "the run's tag (default: Tour-METHOD)", group=_OUTPUT)
 
+    shard: str | None = option(
+        None,
+        "search part i of n of the topics; RUN.shard-i-of-n is written, and python -m tour_pyserini.merge joins them",
+        group=_WORK,
+        metavar="i/n",
+    )
+    ray: str | None = option(
+        None,
+        "spread batches over the workers of a Ray cluster: its address, `auto` (the one that runs here, or a new one) "
+        "or `local` (a new one)",
+        group=_WORK,
+        metavar="ADDRESS",
+    )
+    ray_workers: int | None = option(
+        None, "workers of the Ray cluster (default: one for each processor, or GPU)", group=_WORK, count=True
+    )
     batch_size: int = option(64, "topics that advance together", group=_WORK, count=True)
     threads: int = option(1, "threads of search", group=_WORK, count=True)
     encoder: str | None = option(
@@ -187,7 +207,8 @@ class SearchRequest(Request):
     )
     cache: str | None = option(
         None,
-        "the score cache (default: scores.sqlite in the cache folder)",
+        "the score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE, which "
+        "machines can share",
         group=_LABELS,
         metavar="FILE",
     )
@@ -238,6 +259,17 @@ class SearchRequest(Request):
             raise TourError(f"config is a TourConfig, not {type(self.config).__name__}: TourConfig.parse reads text.")
         if self.cache and self.no_cache:
             raise TourError("--cache and --no-cache contradict each other; give one of them.")
+        if self.shard is not None:
+            Shard.parse(self.shard)
+            if self.output_format not in JOINABLE:
+                raise TourError(
+                    f"shards in the format {self.output_format} cannot be joined: use one of {', '.join(JOINABLE)}."
+                )
+        if self.config.shares_labels and (self.shard is not None or self.ray):
+            flag = "--ray" if self.ray else "--shard"
+            raise TourError(f"--mean-budget is a mean over all topics, which {flag} divides; use --budget.")
+        if self.ray_workers and not self.ray:
+            raise TourError("--ray-workers says how many workers Ray starts; give --ray too.")
         if self.encoder and self.encoded_queries:
             raise TourError("--encoder and --encoded-queries both give the queries' vectors; give one of them.")
         if self.trace_vectors and not self.trace:

@@ -3,8 +3,9 @@
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -32,9 +33,13 @@ from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
 from tour_pyserini.pipeline.progress import search_bar
+from tour_pyserini.pipeline.ray_searching import RaySearcher, ray_searcher
 from tour_pyserini.pipeline.request import words
-from tour_pyserini.pipeline.search_request import QUERY_LENGTH, SearchRequest
+from tour_pyserini.pipeline.search_request import OUTPUTS, QUERY_LENGTH, SearchRequest
+from tour_pyserini.pipeline.shards import Shard, whole_or_shard
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
+from tour_pyserini.rerankers.kept_scores import KeptScores
+from tour_pyserini.rerankers.postgres_connection import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
 from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
@@ -72,6 +77,9 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     """
     opener = opener or Opener()
     request = completed(request)
+    flags = request.flags() | ({"cache": without_password(request.cache)} if request.cache else {})
+    shard = Shard.parse(request.shard) if request.shard else None
+    request = replace(request, **{name: whole_or_shard(shard, getattr(request, name)) for name in OUTPUTS})
     assert request.output is not None and request.index is not None
     phrases = is_phrase_index(request.index)
     _check_inputs(request)
@@ -80,15 +88,16 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     topics = read_topics(request.topics, request.topics_format, only=judged)
     if judged is not None:
         topics = judged_only(topics, judged, source=str(request.qrels))
-    reranker = open_reranker(request, opener) if request.config.method_class.needs_labels else None
+    if shard:
+        topics = shard.part_of(topics, request.batch_size)
+    reranker = _reranker(request, opener) if request.config.method_class.needs_labels else None
     scale = None if phrases else stored_scale(request, reranker, opener)
     kept: list[Batch] = []
-    with _open_file(request.trace) as trace, _open_file(request.predictions) as predictions:
-        searcher: TourEngine
-        if phrases:
-            searcher = tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
-        else:
-            searcher = tour_engine(request, reranker, scale=scale, trace=trace, opener=opener)
+    with (
+        _open_file(request.trace) as trace,
+        _open_file(request.predictions) as predictions,
+        _searcher(request, reranker, scale, trace, predictions, opener) as searcher,
+    ):
         write_run(
             _batches(searcher, topics, request, kept, reranker=reranker, progress=progress),
             request.output,
@@ -101,7 +110,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         _write_queries(request.output_queries, kept)
     write_record(
         request.output,
-        command=["search", *words(request.flags())],
+        command=["search", *words(flags)],
         config=request.config,
         files={
             "topics": request.topics,
@@ -117,6 +126,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             **_service_record(reranker),
         },
         costs=searcher.costs,
+        shard={"number": shard.number, "count": shard.count, "flags": _as_json(flags)} if shard else None,
     )
     return RunSummary(Path(request.output), request.config, searcher.costs)
 
@@ -146,15 +156,70 @@ def completed(request: SearchRequest) -> SearchRequest:
     return replace(request, output=output, predictions=predictions)
 
 
-def open_reranker(request: SearchRequest, opener: Opener) -> Any:
+def open_reranker(request: SearchRequest, opener: Opener, scores: KeptScores | None = None) -> Any:
     """The re-ranker of a request, with the score cache unless `no_cache` is set.
 
-    With the score cache, its model is loaded when a label is missing there.
+    With the score cache, its model is loaded when a label is missing there. The cache is the request's, or `scores`.
     """
     if request.no_cache:
         return opener.open(load_reranker, request.reranker, **reranker_options(request))
     reranker = opener.open(load_reranker_later, request.reranker, **reranker_options(request))
-    return opener.open(CachedReranker, reranker, str(request.cache or score_cache()))
+    return opener.open(CachedReranker, reranker, scores or str(request.cache or score_cache()))
+
+
+def _reranker(request: SearchRequest, opener: Opener) -> Any:
+    """The re-ranker of a request; with Ray, only what tells about it, because the workers open their own."""
+    if not request.ray:
+        return open_reranker(request, opener)
+    return opener.open(load_reranker_later, request.reranker, **reranker_options(request))
+
+
+@contextlib.contextmanager
+def _searcher(
+    request: SearchRequest,
+    reranker: Any,
+    scale: IndexScale | None,
+    trace: IO[str] | None,
+    predictions: IO[str] | None,
+    opener: Opener,
+) -> Iterator[Any]:
+    """What searches the batches of a request: TouR in this process, or the workers of a Ray cluster."""
+    if request.ray:
+        with ray_searcher(
+            request, _worker_engine, reranker=reranker, scale=scale, trace=trace, predictions=predictions
+        ) as searcher:
+            yield searcher
+    else:
+        yield _engine(request, reranker, scale, trace, predictions, opener)
+
+
+def _worker_engine(
+    request: SearchRequest,
+    scale: IndexScale | None,
+    trace: IO[str] | None,
+    predictions: IO[str] | None,
+    scores: KeptScores | None,
+) -> TourEngine:
+    """TouR in a worker of a Ray cluster."""
+    opener = Opener()
+    labelled = request.config.method_class.needs_labels
+    reranker = open_reranker(request, opener, scores) if labelled else None
+    return _engine(request, reranker, scale, trace, predictions, opener)
+
+
+def _engine(
+    request: SearchRequest,
+    reranker: Any,
+    scale: IndexScale | None,
+    trace: IO[str] | None,
+    predictions: IO[str] | None,
+    opener: Opener,
+) -> TourEngine:
+    """TouR over the index of a request, of passages or of phrases."""
+    assert request.index is not None
+    if is_phrase_index(request.index):
+        return tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
+    return tour_engine(request, reranker, scale=scale, trace=trace, opener=opener)
 
 
 def reranker_options(request: SearchRequest) -> dict[str, Any]:
@@ -356,15 +421,21 @@ def _batches(
     most_labels = config.mean_budget if config.shares_labels else config.most_labels
     done = 0
     with search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report:
-        for batch in search_topics(
-            searcher, topics, hits=request.hits, batch_size=request.batch_size, threads=request.threads
-        ):
+        # The workers of a Ray cluster search several batches at a time.
+        search_all = searcher.search_topics if isinstance(searcher, RaySearcher) else partial(search_topics, searcher)
+        for batch in search_all(topics, hits=request.hits, batch_size=request.batch_size, threads=request.threads):
             with searcher.costs.stage("write"):  # until the writer asks for the next batch
                 yield batch
             if request.output_queries:
                 kept.append(batch._replace(hits={}))
             done += len(batch.ids)
             report(done, searcher.costs.pairs)
+
+
+def _as_json(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags for a record; objects, such as a re-ranker, become text."""
+    plain = (str, int, float, list, tuple)
+    return {name: value if isinstance(value, plain) else str(value) for name, value in flags.items()}
 
 
 def _write_queries(folder: str, batches: Sequence[Batch]) -> None:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.kept_scores import KeptScores, open_scores
 from tour_pyserini.rerankers.reranker import Pair, Reranker, checked_parts, display_name
 from tour_pyserini.rerankers.score_file import KEY_BYTES
-from tour_pyserini.rerankers.score_store import ScoreStore
 from tour_pyserini.support.kept_file import Model
 
 CHUNK = 512
@@ -21,6 +21,9 @@ CHUNK = 512
 UNWRITTEN_SECONDS = 1.0
 """Scores are written to the file at least this often: a process that is killed loses those of a second, and at most the
 batch that was being scored."""
+
+WAIT_SECONDS = 0.2
+"""Time between two looks for scores that another process computes."""
 
 
 class CacheStats(NamedTuple):
@@ -34,7 +37,7 @@ class CacheStats(NamedTuple):
 
 
 class CachedReranker:
-    """A re-ranker whose scores are kept in a score file.
+    """A re-ranker whose scores are kept in a score file, or where other machines find them too.
 
     A score is stored as a raw logit (float64) under a key made of the re-ranker's fingerprint and the two texts.
     Another model, another maximum length or an edited passage has another key and is scored again.
@@ -47,7 +50,8 @@ class CachedReranker:
         >>> reranker = CachedReranker(load_reranker("default"), "scores.sqlite")  # doctest: +SKIP
     """
 
-    def __init__(self, reranker: Reranker, path: str | os.PathLike[str]) -> None:
+    def __init__(self, reranker: Reranker, scores: str | os.PathLike[str] | KeptScores) -> None:
+        """Wrap a re-ranker; `scores` is a file, `postgresql://...`, or an object that keeps scores."""
         fingerprint = getattr(reranker, "fingerprint", None)
         if not isinstance(fingerprint, str) or not fingerprint:
             raise TourError(
@@ -60,7 +64,8 @@ class CachedReranker:
         self.hits = 0
         self.misses = 0
         self._lock = threading.Lock()
-        self._store = ScoreStore(path, Model(fingerprint, self.name))
+        model = Model(fingerprint, self.name)
+        self._store = open_scores(scores, model) if isinstance(scores, str | os.PathLike) else scores
         self._on_progress: Callable[[int], None] | None = None
 
     @property
@@ -90,8 +95,22 @@ class CachedReranker:
         with self._lock:
             self.hits += len(keys) - len(missing)
         self._report(len(keys) - len(missing))
-        scores |= self._score({key: pairs[first_index[key]] for key in missing})
-        return np.array([scores[key] for key in keys], dtype=np.float64), len(missing)
+        bought = 0
+        while missing:
+            # What another process is scoring now is not scored here: its scores are waited for.
+            claimed = self._store.claim(missing)
+            scores |= self._score({key: pairs[first_index[key]] for key in missing if key in claimed})
+            bought += len(claimed)
+            missing = [key for key in missing if key not in claimed]
+            if missing:
+                time.sleep(WAIT_SECONDS)
+                found = self._store.get(missing)
+                scores |= found
+                missing = [key for key in missing if key not in found]
+                with self._lock:
+                    self.hits += len(found)
+                self._report(len(found))
+        return np.array([scores[key] for key in keys], dtype=np.float64), bought
 
     def _score(self, pairs: Mapping[bytes, Pair]) -> dict[bytes, float]:
         """Score pairs by key, and write the scores to the file while the others are computed."""
@@ -106,9 +125,12 @@ class CachedReranker:
                     scores |= unwritten
                     unwritten = {}
                     written = time.monotonic()
-        finally:
-            if unwritten:  # also after an interruption
+        finally:  # also after an interruption
+            if unwritten:
                 self._store.put(unwritten)
+            unscored = [key for key in pairs if key not in scores and key not in unwritten]
+            if unscored:
+                self._store.release(unscored)
         return scores | unwritten
 
     def _computed(self, pairs: Mapping[bytes, Pair]) -> Iterator[dict[bytes, float]]:

@@ -5,7 +5,7 @@ import math
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 class StoreStats(NamedTuple):
-    """Size of a score file."""
+    """The number of scores that are kept, and their size."""
 
     scores: int
     size: int
@@ -100,6 +100,13 @@ class ScoreStore:
             connection.executemany("INSERT OR IGNORE INTO scores VALUES (?, ?, ?, ?)", rows)
 
         self._write(write, what=f"{len(scores)} scores")
+
+    def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
+        """The keys that this process is to score: all of them, because processes that share a file do not wait."""
+        return set(keys)
+
+    def release(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: nothing was claimed."""
 
     def stats(self) -> StoreStats:
         """Count the scores and the bytes of the file."""

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -61,6 +61,17 @@ class Costs:
             if not all(_is_amount(number) for number in numbers):
                 raise ValueError(f"its costs have {name} that cannot be counted")
         return cls(**values)
+
+    @classmethod
+    def total(cls, parts: Iterable["Costs"]) -> Self:
+        """The sum of costs: of shards, or of processes that worked at the same time."""
+        total = cls()
+        for part in parts:
+            counts = dataclasses.asdict(part)
+            for name, seconds in counts.pop("seconds").items():
+                total.seconds[name] = total.seconds.get(name, 0.0) + seconds
+            total.add(**counts)
+        return total
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ from tour_pyserini.support.kept_file import (
     UNKNOWN_MODEL,
     is_busy,
     is_damage,
+    size_on_disk,
     telling_damage,
     transaction,
 )
@@ -106,13 +107,10 @@ def prune(
     Returns:
         The models whose rows were removed, or would be removed.
     """
-    if not models and unused_for is None:
-        raise TourError(
-            f"no {kind.table} were chosen for removal; name models, or say how many days they were not used."
-        )
     with open_existing(kind, path) as connection:
         with transaction(connection):
-            chosen = _chosen(_model_uses(connection, kind, path), models, unused_for, kind, path)
+            uses = _model_uses(connection, kind, path)
+            chosen = chosen_models(uses, models, unused_for, rows=kind.table, where=path)
             if not dry_run:
                 numbers = [(use.number,) for use in chosen]
                 connection.executemany(f"DELETE FROM {kind.table} WHERE model = ?", numbers)
@@ -120,6 +118,41 @@ def prune(
         if chosen and not dry_run:
             _shrink(connection, kind, path)
     return chosen
+
+
+class FileUpkeep(NamedTuple):
+    """What `cache` does with one file."""
+
+    kind: KeptRows
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.path)
+
+    @property
+    def rows(self) -> str:
+        """What its rows are called."""
+        return self.kind.table
+
+    def models(self) -> list[ModelUse]:
+        """Count the rows of each model."""
+        return rows_by_model(self.kind, self.path)
+
+    def size(self) -> int:
+        """Bytes of the file and of its write-ahead log."""
+        return size_on_disk(self.path)
+
+    def verify(self) -> int:
+        """Check the file, and return the number of rows."""
+        return verify(self.kind, self.path)
+
+    def prune(
+        self, *, models: Sequence[str] = (), unused_for: float | None = None, dry_run: bool = False
+    ) -> list[ModelUse]:
+        """Remove the rows of some models."""
+        return prune(self.kind, self.path, models=models, unused_for=unused_for, dry_run=dry_run)
 
 
 @contextmanager
@@ -167,12 +200,15 @@ def _is_possible(use: ModelUse) -> bool:
     )
 
 
-def _chosen(
-    uses: list[ModelUse], models: Sequence[str], unused_for: float | None, kind: KeptRows, path: Path
+def chosen_models(
+    uses: list[ModelUse], models: Sequence[str], unused_for: float | None, *, rows: str, where: object
 ) -> list[ModelUse]:
+    """Those of the models that `prune` means; `rows` and `where` are what messages call the rows and their place."""
+    if not models and unused_for is None:
+        raise TourError(f"no {rows} were chosen for removal; name models, or say how many days they were not used.")
     for model in models:
         if not any(is_named(use, model) for use in uses):
-            raise TourError(f"{path} has no {kind.table} of a model {model!r}; `stats` lists the models it has.")
+            raise TourError(f"{where} has no {rows} of a model {model!r}; `stats` lists the models it has.")
     latest = time.time() - unused_for * _SECONDS_PER_DAY if unused_for is not None else float("inf")
     return [
         use for use in uses if use.last_used <= latest and (not models or any(is_named(use, model) for model in models))

@@ -1,0 +1,173 @@
+"""Shards of a search, joined: the bytes of one search; missing, repeated and foreign shards are refused."""
+
+import json
+from dataclasses import asdict, replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_collection import HashReranker
+
+from tour_pyserini import TourConfig, TourError
+from tour_pyserini.data.records import record_path
+from tour_pyserini.data.topics import LocalTopics
+from tour_pyserini.pipeline import MergeRequest, SearchRequest, merge, search
+from tour_pyserini.pipeline.shards import Shard
+
+
+@pytest.fixture
+def request_(saved, tmp_path):
+    """Seven topics in four batches."""
+    return SearchRequest(
+        **saved[1],
+        **{"reranker": HashReranker(), "hits": 20, "batch_size": 2, "config": TourConfig("hard", depth=4)},
+        **{"no_cache": True, "trace": tmp_path / "run.jsonl", "output": tmp_path / "run.trec"},
+        output_queries=tmp_path / "vectors",
+    )
+
+
+def searched(request_, count, numbers=None):
+    """The run files of shards."""
+    return tuple(str(search(replace(request_, shard=f"{i}/{count}")).output) for i in numbers or range(1, count + 1))
+
+
+FILES = ("run.trec", "run.jsonl", "vectors/embedding.pkl", "vectors/embedding.safetensors")
+
+
+def contents(tmp_path):
+    return [(tmp_path / name).read_bytes() for name in FILES]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_merged_shards_are_the_bytes_of_one_search(request_, tmp_path, count):
+    one = search(request_)
+    expected, record = contents(tmp_path), json.loads(record_path(one.output).read_text())
+    for name in (*FILES, "run.trec.json"):
+        (tmp_path / name).unlink()
+    shards = searched(request_, count)
+    assert not any((tmp_path / name).exists() for name in FILES)
+    summary = merge(MergeRequest(shards=shards[::-1]))
+    assert contents(tmp_path) == expected
+    assert {**asdict(summary.costs), "seconds": 0} == {**asdict(one.costs), "seconds": 0}
+    merged = json.loads(record_path(summary.output).read_text())
+    for changing in ("made", "costs"):
+        del record[changing], merged[changing]
+    assert merged == record
+
+
+@pytest.mark.parametrize("output_format", ["msmarco", pytest.param("kilt", marks=pytest.mark.slow)])
+def test_other_formats_are_joined_too(request_, tmp_path, output_format):
+    if output_format == "kilt":
+        lines = [json.dumps({"id": f"k{i}", "input": f"query {i}"}) for i in range(5)]
+        (tmp_path / "kilt.jsonl").write_text("\n".join(lines) + "\n")
+        request_ = replace(request_, topics=str(tmp_path / "kilt.jsonl"), topics_format="kilt")
+    request_ = replace(request_, output_format=output_format, config=TourConfig("dense"), trace=None)
+    search(request_)
+    expected = (tmp_path / "run.trec").read_bytes()
+    merge(MergeRequest(shards=searched(request_, 2), output=tmp_path / "other"))
+    assert (tmp_path / "other").read_bytes() == expected
+
+
+def test_shards_that_were_moved_keep_their_other_files_beside_them(request_, tmp_path):
+    search(request_)
+    expected = contents(tmp_path)
+    shards = searched(request_, 2)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in list(tmp_path.glob("*shard-*")):
+        path.rename(moved / path.name)
+    for name in FILES:
+        (tmp_path / name).unlink()
+    merge(MergeRequest(shards=[str(moved / shard.rpartition("/")[2]) for shard in shards]))
+    assert contents(tmp_path) == expected
+    (moved / "run.jsonl.shard-2-of-2").unlink()
+    with pytest.raises(
+        TourError, match=r"run.jsonl.shard-2-of-2 of the shard .* does not exist; put it beside its run"
+    ):
+        merge(MergeRequest(shards=[str(moved / shard.rpartition("/")[2]) for shard in shards]))
+    assert contents(tmp_path) == expected
+
+
+def test_missing_and_repeated_shards_are_refused(request_, tmp_path):
+    one, two, three = searched(request_, 3)
+    with pytest.raises(TourError, match=r"^shard 1, 3 of 3 is missing; search it"):
+        merge(MergeRequest(shards=(two,)))
+    with pytest.raises(TourError, match=r"are both shard 2/3: give one"):
+        merge(MergeRequest(shards=(one, two, two, three)))
+    with pytest.raises(TourError, match=r"is shard 1/2 and .* is shard 1/3: choose one set"):
+        merge(MergeRequest(shards=(one, *searched(request_, 2), two, three)))
+    with pytest.raises(TourError, match=r"nothing does not exist; give the run files of all shards"):
+        merge(MergeRequest(shards=(one, str(tmp_path / "nothing"))))
+    assert not (tmp_path / "run.trec").exists()
+
+
+@pytest.mark.parametrize(
+    "changes, difference",
+    [
+        ({"config": TourConfig("hard", depth=5)}, "settings"),
+        ({"hits": 10}, "--hits"),
+        ({"batch_size": 3}, "--batch-size"),
+        ({"trace": None}, "--trace"),
+        ({"topics": "other.tsv"}, "the topics"),
+        ({"reranker": type("Other", (HashReranker,), {"fingerprint": "other"})()}, "models"),
+    ],
+)
+def test_foreign_shards_are_refused(request_, tmp_path, changes, difference):
+    text = (tmp_path / "topics.tsv").read_text()
+    (tmp_path / "other.tsv").write_text(text.replace("q6", "q9"))
+    if "topics" in changes:
+        changes = {"topics": str(tmp_path / changes["topics"])}
+    for order in permutations([request_, replace(request_, **changes)]):
+        shards = [search(replace(each, shard=f"{i}/2")).output for i, each in enumerate(order, start=1)]
+        with pytest.raises(TourError, match=f"are shards of different searches: they differ in {difference}."):
+            merge(MergeRequest(shards=list(map(str, shards))))
+    assert not (tmp_path / "run.trec").exists()
+
+
+def test_shards_without_their_record_or_changed_are_refused(request_, tmp_path):
+    one, two = searched(request_, 2)
+    whole = str(search(request_).output)
+    with pytest.raises(TourError, match=r"run.trec.json is not the record of a shard"):
+        merge(MergeRequest(shards=(one, whole)))
+    with open(two, "a") as file:
+        file.write("x Q0 y 1 1.0 t\n")
+    with pytest.raises(TourError, match=r"was changed after it was written; search again with --shard 2/2"):
+        merge(MergeRequest(shards=(one, two)))
+    record_path(two).unlink()
+    with pytest.raises(TourError, match=r"has no record run.trec.shard-2-of-2.json beside it"):
+        merge(MergeRequest(shards=(one, two)))
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"shard": 3}', '{"shard": {"number": 1, "count": 2, "flags": []}}'])
+def test_damaged_records_are_refused(tmp_path, record):
+    (tmp_path / "run").write_text("")
+    record_path(tmp_path / "run").write_text(record)
+    with pytest.raises(TourError, match=r"run.json is not the record of a shard"):
+        merge(MergeRequest(shards=[str(tmp_path / "run")]))
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "a/b", "-1/2", "1/2/3", "1/2\n", "٣/٤", ""])
+def test_other_words_are_not_shards(request_, text):
+    with pytest.raises(TourError, match=r"^--shard must be i/n with i from 1 to n"):
+        replace(request_, shard=text)
+
+
+def test_more_shards_than_batches_are_refused(request_):
+    with pytest.raises(TourError, match=r"needs at least 5 batches, and 7 topics are 4 of 2; give fewer shards, or"):
+        search(replace(request_, shard="1/5"))
+
+
+@given(topics=st.integers(1, 200), batch_size=st.integers(1, 20), count=st.integers(1, 10))
+def test_shards_are_whole_batches_and_together_all_topics(topics, batch_size, count):
+    iterator = LocalTopics({number: {"title": "x"} for number in range(topics)})
+    batches = -(-topics // batch_size)
+    if batches < count:
+        with pytest.raises(TourError):
+            Shard(1, count).part_of(iterator, batch_size)
+        return
+    parts = [Shard(number, count).part_of(iterator, batch_size) for number in range(1, count + 1)]
+    assert [qid for part in parts for qid, _ in part] == list(range(topics))
+    assert all(len(part) % batch_size == 0 for part in parts[:-1])
+    sizes = [-(-len(part) // batch_size) for part in parts]
+    assert max(sizes) - min(sizes) <= 1

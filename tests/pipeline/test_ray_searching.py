@@ -1,0 +1,182 @@
+"""Searches spread over the workers of a real Ray cluster: the bytes of one process, also when workers are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import toy_collection
+from toy_collection import HashReranker
+
+from tour_pyserini import TourConfig, TourError
+from tour_pyserini.pipeline import SearchRequest, ray_searching, search
+from tour_pyserini.rerankers.score_upkeep import all_scores
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+
+class Dies(HashReranker):
+    """Kills its own process, as kill -9 does, the first times it is asked; `folder` remembers them."""
+
+    def __init__(self, folder, *, times):
+        super().__init__()
+        self.folder, self.times = folder, times
+
+    def predict(self, pairs):
+        done = len(os.listdir(self.folder))
+        if done < self.times:
+            open(os.path.join(self.folder, f"{done}-{os.getpid()}"), "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().predict(pairs)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray with two processors; workers get the classes of the tests by value, because they do not find the tests."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
+    ray.init(address="local", num_cpus=2, object_store_memory=100 << 20, include_dashboard=False, logging_level="ERROR")
+    for module in (toy_collection, sys.modules[__name__]):
+        ray.cloudpickle.register_pickle_by_value(module)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def request_(saved, tmp_path):
+    """Seven topics in four batches."""
+    return SearchRequest(
+        **saved[1],
+        **{"reranker": HashReranker(), "hits": 20, "batch_size": 2, "config": TourConfig("hard", depth=4)},
+        **{"cache": tmp_path / "one.sqlite", "trace": tmp_path / "one.jsonl", "output": tmp_path / "one.trec"},
+        output_queries=tmp_path / "one",
+    )
+
+
+def spread(request_, tmp_path, **changes):
+    """The same request for Ray, with outputs and a score cache of its own."""
+    outputs = {"cache": "ray.sqlite", "trace": "ray.jsonl", "output": "ray.trec", "output_queries": "ray"}
+    paths = {name: tmp_path / file for name, file in outputs.items()}
+    return replace(request_, **{"ray": "local", "ray_workers": 2, **paths, **changes})
+
+
+def labels(path):
+    with all_scores(path) as scores:
+        return [(score.key, score.logit) for score in scores]
+
+
+def assert_same_files(tmp_path):
+    for name in ("{}.trec", "{}.jsonl", "{}/embedding.pkl", "{}/embedding.safetensors"):
+        one, other = ((tmp_path / name.format(word)).read_bytes() for word in ("one", "ray"))
+        assert one == other and one
+
+
+def test_workers_write_the_bytes_of_one_process(cluster, request_, tmp_path):
+    one, other = search(request_), search(spread(request_, tmp_path))
+    assert_same_files(tmp_path)
+    counts = [{**asdict(summary.costs), "seconds": None} for summary in (one, other)]
+    assert counts[0] == counts[1] and counts[0]["scored"] > 20
+    assert labels(tmp_path / "one.sqlite") == labels(tmp_path / "ray.sqlite")
+    # All labels are there: none is bought again.
+    assert search(spread(request_, tmp_path)).costs.scored == 0
+
+
+def test_killed_workers_change_nothing(cluster, request_, tmp_path):
+    search(request_)
+    (tmp_path / "deaths").mkdir()
+    search(spread(request_, tmp_path, reranker=Dies(str(tmp_path / "deaths"), times=2)))
+    assert len(os.listdir(tmp_path / "deaths")) == 2
+    assert_same_files(tmp_path)
+    assert labels(tmp_path / "one.sqlite") == labels(tmp_path / "ray.sqlite")
+
+
+def test_a_batch_that_always_kills_its_worker_is_given_up(cluster, request_, tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_searching, "DEATHS", 0)
+    (tmp_path / "deaths").mkdir()
+    with pytest.raises(TourError, match=r"workers died 1 times while they searched the topics 'q0' to 'q1' "):
+        search(spread(request_, tmp_path, reranker=Dies(str(tmp_path / "deaths"), times=99)))
+    assert not list(tmp_path.glob("ray.trec*")) and not (tmp_path / "ray.jsonl").exists()
+
+
+def test_what_is_wrong_in_a_worker_is_one_sentence(cluster, request_, tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    lines = [line for line in corpus.read_text().splitlines(keepends=True) if not line.startswith('{"_id": "d1')]
+    corpus.write_text("".join(lines))
+    with pytest.raises(TourError, match=r"'d1\d*'.*\(a Ray worker on .*\)$"):
+        search(spread(request_, tmp_path))
+
+
+def test_more_workers_than_processors_are_refused(cluster, request_, tmp_path):
+    with pytest.raises(TourError, match=r"has room for 2 workers with 1 processors each, not for 3; change"):
+        search(spread(request_, tmp_path, ray_workers=3))
+
+
+def test_shards_can_be_searched_by_ray(cluster, request_, tmp_path):
+    search(replace(request_, shard="2/2"))
+    search(spread(request_, tmp_path, shard="2/2"))
+    assert (tmp_path / "one.trec.shard-2-of-2").read_bytes() == (tmp_path / "ray.trec.shard-2-of-2").read_bytes()
+
+
+def test_the_address_of_a_client_and_of_nobody_are_refused(request_, tmp_path):
+    if ray.is_initialized():
+        ray.shutdown()
+    with pytest.raises(TourError, match=r"--ray ray://head:10001 is the address of Ray's client"):
+        search(spread(request_, tmp_path, ray="ray://head:10001"))
+    with pytest.raises(TourError, match=r"no Ray cluster can be reached at 127.0.0.1:1 "):
+        search(spread(request_, tmp_path, ray="127.0.0.1:1"))
+
+
+def test_without_the_package_the_extra_is_named(request_, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(TourError, match=r"pip install \"tour_pyserini\[ray\]\""):
+        search(spread(request_, tmp_path))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_leaves_no_process_and_no_file(saved, tmp_path, number):
+    flags = {
+        **{name.replace("_", "-"): value for name, value in saved[1].items()},
+        **{"output": tmp_path / "run.trec", "method": "dense", "batch-size": 1, "ray": "local", "ray-workers": 1},
+    }
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tour_pyserini.search", *words],
+        **{"cwd": ROOT, "stderr": subprocess.PIPE, "text": True, "start_new_session": True},
+    ) as command:
+        while not started_by(command.pid, "ray::SearchWorker"):
+            assert command.poll() is None
+            time.sleep(0.05)
+        processes = started_by(command.pid, "ray::")
+        command.send_signal(number)
+        message = command.communicate(timeout=60)[1]
+    assert command.returncode == 128 + number
+    assert "run the same command again to continue" in message and "Traceback" not in message
+    assert not list(tmp_path.glob("run.trec*"))
+    deadline = time.monotonic() + 90  # Ray's own agents look every few seconds whether their node lives
+    while any(is_running(process) for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(is_running(process) for process in processes)
+
+
+def started_by(ancestor, name):
+    """Processes whose command begins with `name`, among all that a process has started."""
+    children = Path(f"/proc/{ancestor}/task/{ancestor}/children")
+    found = []
+    for child in children.read_text().split() if children.exists() else []:
+        if Path(f"/proc/{child}/cmdline").read_text().startswith(name):
+            found.append(int(child))
+        found += started_by(child, name)
+    return found
+
+
+def is_running(process):
+    """Whether a process lives; one that has ended and waits to be collected does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

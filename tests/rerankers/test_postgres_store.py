@@ -1,0 +1,310 @@
+"""A score cache in a real PostgreSQL server: real processes that share it, and kill -9 of them and of the server."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from postgres_server import PostgresServer
+
+from tour_pyserini.cache import main
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import CachedReranker, ScoreStore
+from tour_pyserini.rerankers.kept_scores import open_scores
+from tour_pyserini.rerankers.postgres_connection import PostgresConnection, is_server, without_password
+from tour_pyserini.rerankers.postgres_store import PostgresStore
+from tour_pyserini.rerankers.score_cache import pair_key
+from tour_pyserini.support.kept_file import Model
+
+psycopg = pytest.importorskip("psycopg")
+ROOT = Path(__file__).parents[2]
+MODEL = Model("kind:a0123456789", "a")
+
+# Scores pairs one by one, and appends each to a log when it is scored: a label that was bought.
+BUYER = """
+import sys, time
+import numpy as np
+from tour_pyserini.rerankers import CachedReranker
+from tour_pyserini.rerankers.postgres_store import PostgresStore
+from tour_pyserini.support.kept_file import Model
+
+class Slow:
+    fingerprint = "slow"
+    def predict(self, pairs):
+        raise AssertionError
+    def predict_parts(self, pairs):
+        for position, (query, passage) in enumerate(pairs):
+            time.sleep(seconds)
+            log.write(f"{query} {passage}\\n")
+            log.flush()
+            yield np.array([position]), np.array([float(query) * 1.5 + float(passage)])
+
+address, log = sys.argv[1], open(sys.argv[2], "a")
+seconds, lease, count, step = float(sys.argv[3]), *map(int, sys.argv[4:])
+cached = CachedReranker(Slow(), PostgresStore(address, Model("slow", "slow"), lease=lease))
+for start in range(0, count, step):
+    scores = cached.predict([(str(number), str(number % 7)) for number in range(start, start + step)])
+    assert scores.tolist() == [number * 1.5 + number % 7 for number in range(start, start + step)]
+    print(start + step, flush=True)
+cached.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def address(server):
+    """The address of an empty database."""
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return server.address
+
+
+def buyer(address, log, *, seconds, count, step, lease=30):
+    command = [sys.executable, "-c", BUYER, address, *map(str, (log, seconds, lease, count, step))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def bought(*logs):
+    """How often each pair was scored."""
+    return Counter(line for log in logs for line in log.read_text().splitlines())
+
+
+class Raises:
+    fingerprint = "slow"
+
+    def predict(self, pairs):
+        raise AssertionError(f"{len(pairs)} scores were lost, such as that of {pairs[0]}")
+
+
+def assert_stored(address, numbers):
+    pairs = [(str(number), str(number % 7)) for number in numbers]
+    with CachedReranker(Raises(), address) as cached:
+        assert cached.predict(pairs).tolist() == [number * 1.5 + number % 7 for number in numbers]
+
+
+def test_scores_come_back_as_they_were_put(address):
+    scores = {bytes([number]) * 16: value for number, value in enumerate([0.1 + 0.2, -0.0, 1e308, 5e-324, -7.25])}
+    with PostgresStore(address, MODEL) as store:
+        store.put(scores)
+        store.put({bytes([0]) * 16: 9.0})  # the first one stays
+        assert store.get([*scores, b"x" * 16]) == scores
+        assert store.stats().scores == 5
+    with open_scores(address, MODEL) as store:
+        assert isinstance(store, PostgresStore)
+        assert store.get(scores) == scores
+
+
+def test_a_claimed_key_is_not_claimed_again_until_it_is_put_released_or_its_client_leaves(address):
+    a, b, c = (bytes([number]) * 16 for number in range(3))
+    first, second = PostgresStore(address, MODEL), PostgresStore(address, MODEL)
+    assert first.claim([a, b]) == {a, b}
+    assert first.claim([a]) == set()  # another thread of the same process
+    assert second.claim([a, b, c]) == {c}
+    first.put({a: 1.0})
+    first.release([b])
+    assert second.claim([a, b]) == {b}  # a is stored
+    second.close()
+    assert first.claim([b, c]) == {b, c}
+    first.close()
+
+
+def test_the_claims_of_a_client_that_no_longer_says_that_it_lives_are_free(address):
+    key = b"k" * 16
+    with PostgresStore(address, MODEL, lease=2) as dead, PostgresStore(address, MODEL, lease=2) as other:
+        assert dead.claim([key]) == {key}
+        time.sleep(3)
+        assert other.claim([key]) == set()  # it lives: its thread says so
+        dead._closed.set()
+        dead._thread.join()
+        time.sleep(3)
+        assert other.claim([key]) == {key}
+
+
+def test_threads_that_claim_at_the_same_time_share_the_keys(address):
+    keys = [number.to_bytes(16, "big") for number in range(500)]
+    stores = [PostgresStore(address, MODEL) for _ in range(4)]
+    got = []
+
+    def claim(store):
+        got.append(store.claim(keys))
+
+    threads = [threading.Thread(target=claim, args=(store,)) for store in stores for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(key for part in got for key in part) == keys
+    for store in stores:
+        store.close()
+
+
+def test_two_processes_buy_no_label_twice(address, tmp_path):
+    logs = [tmp_path / "1", tmp_path / "2"]
+    buyers = [buyer(address, log, seconds=0.005, count=240, step=60) for log in logs]
+    for process in buyers:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    counts = bought(*logs)
+    assert len(counts) == 240 and set(counts.values()) == {1}
+    assert_stored(address, range(240))
+
+
+def test_a_killed_process_loses_no_stored_label_and_its_claims_are_freed(address, tmp_path):
+    doomed = buyer(address, tmp_path / "doomed", seconds=0.01, count=600, step=30, lease=4)
+    kept = int(doomed.stdout.readline())
+    time.sleep(0.1)  # it has claimed the next thirty
+    doomed.send_signal(signal.SIGKILL)
+    doomed.communicate()
+    assert_stored(address, range(kept))
+    heir = buyer(address, tmp_path / "heir", seconds=0, count=120, step=60, lease=4)
+    heir.communicate(timeout=60)
+    assert heir.returncode == 0
+    assert_stored(address, range(120))
+    # The heir bought none that was stored when it started.
+    assert not [line for line in bought(tmp_path / "heir") if int(line.split()[0]) < kept]
+
+
+def test_a_killed_server_loses_no_stored_label_and_clients_go_on(server, address, tmp_path):
+    logs = [tmp_path / "1", tmp_path / "2"]
+    buyers = [buyer(address, log, seconds=0.01, count=240, step=40) for log in logs]
+    kept = [int(process.stdout.readline()) for process in buyers]
+    server.kill()
+    server.start()
+    assert_stored(address, range(max(kept)))
+    for process in buyers:
+        process.communicate(timeout=90)
+        assert process.returncode == 0
+    counts = bought(*logs)
+    assert len(counts) == 240 and set(counts.values()) == {1}
+    assert_stored(address, range(240))
+
+
+def test_a_damaged_score_is_scored_again(address, caplog):
+    key = pair_key("x", "q", "p")
+    with PostgresStore(address, MODEL) as store:
+        store.put({key: 1.0, b"o" * 16: 2.0})
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("UPDATE tour_scores SET logit = 3.0 WHERE key = %s", [key])
+        with pytest.raises(TourError, match=f"is damaged .the score {key.hex()} has a wrong checksum"):
+            main(["verify", "--cache", address])
+        assert store.get([key]) == {}
+    assert "1 damaged scores" in caplog.text
+    main(["verify", "--cache", address])
+
+
+def test_a_server_that_does_not_answer_is_one_sentence():
+    with pytest.raises(
+        TourError, match=r"^the score cache postgresql://me@127.0.0.1:1/x cannot be opened .*server runs.$"
+    ):
+        PostgresStore("postgresql://me:secret@127.0.0.1:1/x")
+
+
+def test_a_database_with_another_layout_is_refused(address):
+    PostgresConnection(address).close()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("UPDATE tour_layout SET version = 7")
+    with pytest.raises(TourError, match="has layout 7, but this version reads layout 1"):
+        PostgresStore(address)
+
+
+@pytest.mark.parametrize("location", ["redis://localhost/0", "mysql://u:secret@h/d"])
+def test_other_servers_are_refused_without_their_password(location):
+    with pytest.raises(TourError, match=r"give a file or postgresql://HOST/DATABASE") as caught:
+        is_server(location)
+    assert "secret" not in str(caught.value)
+
+
+def test_passwords_are_not_shown():
+    assert (
+        without_password("postgresql://u:p%40@h/d?password=x&sslmode=require") == "postgresql://u@h/d?sslmode=require"
+    )
+    assert without_password("scores.sqlite") == "scores.sqlite"
+
+
+class TestUpkeep:
+    @pytest.fixture
+    def filled(self, address, tmp_path):
+        """1,000 scores of model a and 10 of model b, in the database and in a file."""
+        for model, count in ((MODEL, 1000), (Model("kind:b0123", "b"), 10)):
+            scores = {pair_key(model.fingerprint, "q", str(n)): n / 3 for n in range(count)}
+            for location in (address, tmp_path / "scores.sqlite"):
+                with open_scores(location, model) as store:
+                    store.put(scores)
+        return address, tmp_path / "scores.sqlite"
+
+    def test_stats_verify_and_export_say_of_the_database_what_they_say_of_a_file(self, filled, tmp_path, capsys):
+        said = []
+        for location in map(str, filled):
+            for action in ("stats", "verify"):
+                main([action, "--cache", location])
+            main(["export", "--cache", location, "--output", str(tmp_path / "out.jsonl")])
+            words = capsys.readouterr().out.replace(location, "CACHE").splitlines()
+            said.append(([line for line in words if "MiB" not in line], (tmp_path / "out.jsonl").read_text()))
+        assert said[0] == said[1]
+        assert len(said[0][1].splitlines()) == 1010
+
+    def test_prune_removes_a_model(self, filled, capsys):
+        address, _ = filled
+        main(["prune", "--cache", address, "--model", "a", "--dry-run"])
+        main(["prune", "--cache", address, "--model", "a"])
+        out = capsys.readouterr().out
+        assert "1,000 scores would be removed" in out and "1,000 scores removed" in out
+        with PostgresStore(address, MODEL) as store:
+            assert store.stats().scores == 10
+        with pytest.raises(TourError, match=r"has no scores of a model 'c'"):
+            main(["prune", "--cache", address, "--model", "c"])
+
+    def test_caches_are_merged_in_both_directions(self, filled, address, tmp_path, capsys):
+        other = tmp_path / "other.sqlite"
+        with ScoreStore(other, MODEL) as store:
+            store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 1 / 3 + 1e-7})
+        main(["merge", str(other), "--cache", address])
+        main(["merge", str(other), "--cache", address])
+        main(["merge", address, "--cache", str(other)])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == [
+            f"{address}: 1 scores added, 1 were there (they differ by 1e-07 at most)",
+            f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
+            f"{other}: 1,009 scores added, 2 were there (they differ by 1e-07 at most)",
+        ]
+
+    def test_a_conflict_is_refused_and_nothing_is_merged(self, filled, tmp_path):
+        address, _ = filled
+        other = tmp_path / "other.sqlite"
+        with ScoreStore(other, MODEL) as store:
+            store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 0.5})
+        with pytest.raises(
+            TourError, match=r"different scores of the model a .*\(0.5 and 0.333333\).*nothing of the first"
+        ):
+            main(["merge", str(other), "--cache", address])
+        with PostgresStore(address, MODEL) as store:
+            assert store.stats().scores == 1010
+
+
+def test_an_interrupted_scorer_gives_its_claims_up(address):
+    class Interrupted:
+        fingerprint = "i"
+
+        def predict(self, pairs):
+            raise KeyboardInterrupt
+
+    class Ones(Interrupted):
+        def predict(self, pairs):
+            return np.ones(len(pairs))
+
+    with CachedReranker(Interrupted(), address) as first, CachedReranker(Ones(), address) as second:
+        with pytest.raises(KeyboardInterrupt):
+            first.predict([("q", "p")])
+        assert second.predict([("q", "p")]).tolist() == [1.0]
