@@ -38,6 +38,7 @@ from tour_pyserini.rerankers.remote import RemoteReranker
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
@@ -109,7 +110,11 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             "sparse": signal_files(request.sparse),
         },
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={"similarity_scale": _scale_record(request, scale), **_service_record(reranker)},
+        found={
+            "similarity_scale": _scale_record(request, scale),
+            **_service_record(reranker),
+            **_store_record(searcher),
+        },
         costs=searcher.costs,
     )
     return RunSummary(Path(request.output), request.config, searcher.costs)
@@ -133,7 +138,7 @@ def completed(request: SearchRequest) -> SearchRequest:
     phrases = is_phrase_index(request.index)
     request.check_index_kind(phrases=phrases)
     method = request.config.method
-    if request.config.method_class.needs_labels and not request.corpus:
+    if request.config.method_class.needs_labels and not request.corpus and not store_address(request.index):
         raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
     output = request.output or f"runs/{name}.{method}.trec"
     predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
@@ -218,6 +223,12 @@ def _service_record(reranker: Any) -> dict[str, Any]:
     return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
 
 
+def _store_record(searcher: TourEngine) -> dict[str, Any]:
+    """What a vector database told about the collection that was searched, for the record."""
+    describe = getattr(searcher.searcher.index, "description", None)
+    return {"store": describe()} if describe else {}
+
+
 def tour_engine(
     request: SearchRequest,
     reranker: Any,
@@ -229,10 +240,11 @@ def tour_engine(
 ) -> TourEngine:
     """TouR over a passage index, as the request describes it; rounds go to `trace`, or to `observe`."""
     assert request.index is not None
-    if Path(request.index).exists():
+    if Path(request.index).exists() or store_address(request.index):
         # What is quick to open comes first: a mistake is reported before models are loaded.
         texts = _texts(request, opener)
         inner = opener.open(open_index, request.index, ef_search=request.ef_search)
+        texts = texts if texts is not None else getattr(inner.index, "texts", None)
         inner = replace(inner, query_encoder=_query_encoder(request, opener))
     else:
         encoder = _query_encoder(request, opener)
