@@ -11,6 +11,7 @@ from tour_pyserini.core.methods.feedback import Average, AverageRerank, Rocchio,
 from tour_pyserini.core.methods.method import Method
 from tour_pyserini.core.methods.paper import Hard, Interpolation, Soft, Top
 from tour_pyserini.core.methods.peers import Graph, Refit, Regression
+from tour_pyserini.core.methods.qdrant_feedback import QdrantFeedback
 from tour_pyserini.core.settings import Settings, SharedSettings
 from tour_pyserini.errors import TourError
 
@@ -33,6 +34,7 @@ _METHODS: dict[str, type[Method]] = {
     "refit": Refit,
     "regression": Regression,
     "graph": Graph,
+    "qdrant-feedback": QdrantFeedback,
 }
 METHODS: Mapping[str, type[Method]] = MappingProxyType(_METHODS)
 

@@ -19,6 +19,7 @@ _EF, _NPROBE = 128, 16
 _NAMES = {"efC": "efConstruction"}
 _BM25 = {"bm25_k1": 0.9, "bm25_b": 0.4}  # Pyserini's
 _FIELDS = {"docid": ["docid"], "vector": ["docid", "vector"], "passage": ["docid", "passage", "title"]}
+_UNAVAILABLE = 2  # Milvus's own code
 _SETTINGS = "tour_settings"
 _CONSISTENCY = "Strong"  # a search sees everything that was written before it
 
@@ -28,7 +29,7 @@ def connect(location: str, timeout: float) -> "MilvusEngine":
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it is read when grpc is imported
     pymilvus = import_optional("pymilvus", extra="milvus")
     # It logs every error with its traceback, and raises it too.
-    for name in ("pymilvus", "milvus_lite"):
+    for name in ("pymilvus", "milvus_lite", "grpc._server"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if location.startswith("http"):
         client = pymilvus.MilvusClient(location, token=os.environ.get(KEY_VARIABLE, "").strip(), timeout=timeout)
@@ -141,7 +142,8 @@ class MilvusEngine:
 
     def words(self, name: str, query: str, k: int) -> list[Row]:
         """At most k passages that BM25 finds."""
-        return self._hits(name, [query], k, "words", {}, with_vectors=False)[0]
+        found = self._hits(name, [query], k, "words", {}, with_vectors=False)[0]
+        return [hit._replace(score=abs(hit.score)) for hit in found]  # Milvus Lite gives them below zero
 
     def _hits(
         self, name: str, data: list[Any], k: int, field: str, params: dict[str, int], *, with_vectors: bool
@@ -172,7 +174,11 @@ class MilvusEngine:
         codes = grpc.StatusCode
         code = error.code() if isinstance(error, grpc.RpcError) else getattr(error, "code", None)
         away = (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.ABORTED, codes.CANCELLED, codes.UNKNOWN)
-        return code in away or "not loaded" in str(error) or isinstance(error, ConnectionError | TimeoutError)
+        return (
+            code in (*away, _UNAVAILABLE)
+            or "not loaded" in str(error)
+            or isinstance(error, ConnectionError | TimeoutError)
+        )
 
 
 def _values(entity: Any) -> dict[str, Any]:
