@@ -13,7 +13,7 @@ from filled_collections import load, loading, some_vectors
 from qdrant_service import QdrantService
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.engines.collection_store import open_collection
+from tour_pyserini.stores.engines.collection_store import CollectionStore, open_collection
 from tour_pyserini.stores.engines.store_address import KEY_VARIABLE, store_address
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.support import back_off
@@ -79,11 +79,8 @@ def test_a_milvus_server_that_is_killed_and_started_again(tmp_path, port, expect
         server = started[0]
         server.kill()
         server.wait()
-        patience = open_collection.__globals__["CollectionStore"]
-        impatient = patience(store.address._replace(retries=1), store._engine, store.state)
-        with pytest.raises(
-            TourError, match=r"gave no answer in 2 tries .*; start it again, then run the command again"
-        ):
+        impatient = CollectionStore(store.address._replace(retries=1), store._engine, store.state)
+        with pytest.raises(TourError, match=r"gave no answer in 2 tries .*; start it again, then run the command"):
             impatient.search(QUERIES, 10)
     finally:
         server.kill()

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ _EF, _NPROBE = 128, 16
 _NAMES = {"efC": "efConstruction"}
 _BM25 = {"bm25_k1": 0.9, "bm25_b": 0.4}  # Pyserini's
 _FIELDS = {"docid": ["docid"], "vector": ["docid", "vector"], "passage": ["docid", "passage", "title"]}
-_UNAVAILABLE = 2  # Milvus's own code
+_UNAVAILABLE, _NOT_LOADED = 2, 101  # Milvus's own codes
 _SETTINGS = "tour_settings"
 _CONSISTENCY = "Strong"  # a search sees everything that was written before it
+_READING = {"consistency_level": _CONSISTENCY}
 
 
 def connect(location: str, timeout: float) -> "MilvusEngine":
@@ -64,9 +65,7 @@ class MilvusEngine:
         if vectors is None or not index:
             return CollectionState(0, 0, "none", False, "none", False, "none", "")
         self._client.load_collection(name, **self._time)
-        rows = self._client.query(
-            name, filter="", output_fields=["count(*)"], consistency_level=_CONSISTENCY, **self._time
-        )
+        rows = self._client.query(name, filter="", output_fields=["count(*)"], **_READING, **self._time)
         return CollectionState(
             dimension=int(vectors["params"]["dim"]),
             size=int(rows[0]["count(*)"]),
@@ -149,23 +148,14 @@ class MilvusEngine:
         self, name: str, data: list[Any], k: int, field: str, params: dict[str, int], *, with_vectors: bool
     ) -> list[list[Row]]:
         fields = _FIELDS["vector" if with_vectors else "docid"]
-        found = self._client.search(
-            name,
-            data=data,
-            anns_field=field,
-            limit=k,
-            output_fields=fields,
-            search_params={"params": params},
-            consistency_level=_CONSISTENCY,
-            **self._time,
-        )
+        options = {"limit": k, "output_fields": fields, "search_params": {"params": params}, **_READING, **self._time}
+        found = self._loaded(name, lambda: self._client.search(name, data=data, anns_field=field, **options))
         return [[Row(hit["id"], **_values(hit["entity"]), score=hit["distance"]) for hit in hits] for hits in found]
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
         """Passages by id, in any order."""
-        rows = self._client.get(
-            name, list(ids), output_fields=_FIELDS[what], consistency_level=_CONSISTENCY, **self._time
-        )
+        options = {"output_fields": _FIELDS[what], **_READING, **self._time}
+        rows = self._loaded(name, lambda: self._client.get(name, list(ids), **options))
         return [Row(row["id"], **_values(row)) for row in rows]
 
     def is_temporary(self, error: Exception) -> bool:
@@ -174,11 +164,17 @@ class MilvusEngine:
         codes = grpc.StatusCode
         code = error.code() if isinstance(error, grpc.RpcError) else getattr(error, "code", None)
         away = (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.ABORTED, codes.CANCELLED, codes.UNKNOWN)
-        return (
-            code in (*away, _UNAVAILABLE)
-            or "not loaded" in str(error)
-            or isinstance(error, ConnectionError | TimeoutError)
-        )
+        return code in (*away, _UNAVAILABLE) or isinstance(error, ConnectionError | TimeoutError)
+
+    def _loaded(self, name: str, request: Callable[[], Any]) -> Any:
+        """The answer to a request; a server that was started again must load the collection first."""
+        try:
+            return request()
+        except self._pymilvus.MilvusException as error:
+            if error.code != _NOT_LOADED:
+                raise
+        self._client.load_collection(name, **self._time)
+        return request()
 
 
 def _values(entity: Any) -> dict[str, Any]:
