@@ -97,7 +97,7 @@ def _collection(text: str, flat: Store, opened: SearchedIndex) -> _Contender:
     def fill() -> Store:
         for start in range(loading.done, flat.size, CHUNK):
             positions = np.arange(start, min(start + CHUNK, flat.size))
-            loading.append([opened.docids[position] for position in positions], flat.fetch(positions))
+            loading.append([opened.docids[position] for position in positions.tolist()], flat.fetch(positions))
         return loading.finish()
 
     return _timed(fill)

@@ -93,7 +93,7 @@ def test_a_qdrant_server(qdrant, expected, monkeypatch):
     hits = store.search(QUERIES, 10)
     assert np.array_equal(hits.ids, expected.ids) and np.array_equal(hits.similarities, expected.similarities)
     assert store.texts["doc-3"].parts[0] == "fox" and np.array_equal(store.fetch(np.array([100])), VECTORS[100:101])
-    assert store.state.index == "HNSW" and not store.state.exact
+    assert store.state.kind == "HNSW" and not store.state.exact
     assert {key for _, _, key in qdrant.requests} == {"secret"} and "secret" not in repr(store.description())
 
 

@@ -55,7 +55,7 @@ class CollectionStore:
 
     def description(self) -> dict[str, Any]:
         """What a record says of it: engine, metric, kind of index, whether searches are exact, consistency."""
-        told = ("metric", "index", "exact", "consistency", "size", "dimension")
+        told = ("metric", "kind", "exact", "consistency", "size", "dimension")
         return {"engine": self.address.engine, **{name: getattr(self.state, name) for name in told}}
 
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
@@ -96,7 +96,7 @@ class CollectionStore:
         found: dict[int, Row] = {}
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
-            for row in self._ask(lambda part=part: self._engine.get(self.address.collection, part, what=what)):  # type: ignore[misc]
+            for row in self._ask(lambda part=part: self._engine.get(self.address.collection, part, what=what)):
                 found[row.id] = row
         for id_ in ids:
             if id_ not in found:
@@ -148,7 +148,7 @@ class CollectionStore:
         ids[: len(order)], similarities[: len(order)] = found[order], exact[order]
         largest = float(np.linalg.norm(vectors, axis=1).max())
         last = min(hit.score for hit in hits)
-        return float(similarities[len(order) - 1]) <= last + rounding_error(query, largest)
+        return float(similarities[len(order) - 1]) <= last + float(rounding_error(query, largest))
 
 
 def open_collection(address: StoreAddress) -> CollectionStore:

@@ -45,7 +45,7 @@ class CollectionState(NamedTuple):
         size: how many passages it holds now.
         metric: what similarities are, in the engine's word.
         inner_product: whether that is the inner product.
-        index: the kind of index, in the engine's word.
+        kind: the kind of index, in the engine's word.
         exact: whether a search finds the true k best.
         consistency: what a search sees of what was written before.
         settings: what it was loaded with, as JSON; empty if another program made it.
@@ -55,7 +55,7 @@ class CollectionState(NamedTuple):
     size: int
     metric: str
     inner_product: bool
-    index: str
+    kind: str
     exact: bool
     consistency: str
     settings: str

@@ -71,7 +71,7 @@ class MilvusEngine:
             size=int(rows[0]["count(*)"]),
             metric=index["metric_type"],
             inner_product=index["metric_type"] == "IP",
-            index=index["index_type"],
+            kind=index["index_type"],
             exact=index["index_type"] in ("FLAT", "BRUTE_FORCE"),
             consistency=_CONSISTENCY,
             settings=found["properties"].get(_SETTINGS, ""),
@@ -133,7 +133,7 @@ class MilvusEngine:
     ) -> list[list[Row]]:
         """The k hits of each of the vectors [n, d]."""
         params = {}
-        if state.index.startswith("HNSW"):
+        if state.kind.startswith("HNSW"):
             params["ef"] = max(k, address.numbers.get("ef", _EF))  # Milvus wants at least k
         elif not state.exact:
             params["nprobe"] = address.numbers.get("nprobe", _NPROBE)

@@ -57,7 +57,7 @@ class QdrantEngine:
             size=self._client.count(name, exact=True).count,
             metric=vectors.distance.value,
             inner_product=vectors.distance == self._models.Distance.DOT,
-            index="none (local mode)" if self._is_local else "none" if exact else "HNSW",
+            kind="none (local mode)" if self._is_local else "none" if exact else "HNSW",
             exact=exact or self._is_local,
             consistency="all replicas",
             settings=str(made.get(_SETTINGS, "")),
