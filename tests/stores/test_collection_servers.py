@@ -66,25 +66,28 @@ def milvus_server(folder, port):
 def test_a_milvus_server_that_is_killed_and_started_again(tmp_path, port, expected):
     address = f"milvus://127.0.0.1:{port}/C?timeout=2"
     server = milvus_server(tmp_path / "data", port)
+    started, later = [server], threading.Timer(0, int)
     try:
         store = load(address, VECTORS)
         assert np.array_equal(store.search(QUERIES, 10).similarities, expected.similarities)
         server.kill()
         server.wait()
-        started = []
         later = threading.Timer(1.0, lambda: started.append(milvus_server(tmp_path / "data", port)))
         later.start()
         assert np.array_equal(store.search(QUERIES, 10).ids, expected.ids)  # it waits for the server
         later.join()
-        server = started[0]
+        server = started[1]
         server.kill()
         server.wait()
         impatient = CollectionStore(store.address._replace(retries=1), store._engine, store.state)
         with pytest.raises(TourError, match=r"gave no answer in 2 tries .*; start it again, then run the command"):
             impatient.search(QUERIES, 10)
     finally:
-        server.kill()
-        server.wait()
+        if later.is_alive():
+            later.join()  # a server that is being started ends too
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def test_a_qdrant_server(qdrant, expected, monkeypatch):
