@@ -15,6 +15,7 @@ from benchmarks.guards import measure_guards
 from benchmarks.labelling_speed import measure_labelling
 from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
+from benchmarks.store_speed import measure_stores
 from benchmarks.timings import describe_machine
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import positive
@@ -36,8 +37,9 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "int8-index": measure_int8_index,
     "overlap": measure_overlap,
     "cluster": measure_cluster,
+    "stores": measure_stores,
 }
-BY_NAME_ONLY = ("cluster",)
+BY_NAME_ONLY = ("cluster", "stores")
 """Measurements that only --only runs; their tables are in docs/scale.md."""
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
 DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
@@ -84,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
     add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
     add("--passages-from", type=Path, metavar="FILE", help="their corpus (default: that of nq-wiki)")
+    add("--index", type=Path, metavar="DIR", help="flat index for `stores` (default: that of nq-wiki)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
@@ -108,6 +111,7 @@ def _setup(args: argparse.Namespace) -> BenchmarkSetup:
         rounds=1 if args.quick else args.rounds,
         passages=8 if args.quick else args.passages,
         passages_from=args.passages_from,
+        searched=args.index,
         quick=args.quick,
     )
 

@@ -36,7 +36,8 @@ def test_the_examples_of_the_page_run_one_after_the_other(tmp_path):
     lines = done.stdout.splitlines()
     assert "method=weighted-mean" in lines[0] and "step=0.25" in lines[0]
     assert lines[1] == "[4.]"
-    assert lines[2] == "1 query; d1 is first"
+    assert lines[2] == "blue"
+    assert lines[3] == "1 query; d1 is first"
 
 
 @pytest.fixture

@@ -89,16 +89,13 @@ def test_vectors_added_after_the_first_search_are_found():
 def test_the_threshold_of_faiss_is_lowered_for_a_batch_and_restored(monkeypatch):
     seen = []
 
-    class Spy(flat_search.FlatSearch):
-        def _similarities(self, vectors, ids):
-            seen.append(faiss.cvar.distance_compute_blas_threshold)
-            return super()._similarities(vectors, ids)
-
+    similarities = flat_search._similarities
+    monkeypatch.setattr(flat_search, "_similarities", lambda *a: seen.append(threshold()) or similarities(*a))
     index = flat_index(unit(np.random.default_rng(8), 100, 8))
     searches = []
     monkeypatch.setattr(index, "search", lambda *a: searches.append(threshold()) or faiss.IndexFlatIP.search(index, *a))
     before = threshold()
-    spy = Spy(index)
+    spy = flat_search.FlatSearch(index)
     for queries in (1, 64):
         spy.search(unit(np.random.default_rng(9), queries, 8), 5)
     assert searches == [before, 1]

@@ -12,6 +12,7 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
+from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
 from tour_pyserini.support.devices import DTYPES
 
 FIELDS = ("title", "text")
@@ -40,7 +41,7 @@ class IndexRequest(Request):
 
     Attributes:
         corpus: a BEIR corpus.jsonl, or a folder that holds one.
-        index: the folder of the index.
+        index: the folder of the index, or the address of a collection in a vector database.
         vectors: an exact index of the same corpus and encoder, whose vectors are used instead of encoding again.
         phrases: index phrases: one vector per token.
     """
@@ -48,7 +49,12 @@ class IndexRequest(Request):
     corpus: str = option(
         dataclasses.MISSING, "a BEIR corpus.jsonl (_id, title, text), or a folder that holds one", group=_INPUT
     )
-    index: str = option(dataclasses.MISSING, "the folder of the index, made when it is complete", group=_INPUT)
+    index: str = option(
+        dataclasses.MISSING,
+        "the folder of the index, made when it is complete; or a collection: milvus:FILE.db?collection=C, "
+        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
+        group=_INPUT,
+    )
     vectors: str | None = option(
         None,
         "an exact index of the same corpus and encoder, whose vectors are used instead of encoding again",
@@ -150,6 +156,8 @@ class IndexRequest(Request):
             self._check_phrases()
         else:
             self._settle(_PASSAGES, _PHRASES, "is for phrases only: add --phrases, or leave it out.")
+        if address := store_address(self.index):
+            self._check_collection(address)
         if self.hnsw and self.pq:
             raise TourError("--hnsw and --pq are two kinds of index; give one of them.")
 
@@ -179,6 +187,15 @@ class IndexRequest(Request):
             if docid.split() != [docid]:
                 raise TourError(f"{file} has white space in the document id {docid!r}, which no run file can hold.")
         return corpus
+
+    def _check_collection(self, address: StoreAddress) -> None:
+        """Refuse flags that a collection of a vector database does not have."""
+        for name in ("phrases", "hnsw", "pq", "overwrite"):
+            if getattr(self, name):
+                hint = "; say kind=hnsw in its address" if name == "hnsw" else ""
+                raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")
+        if self.bm25 and set(self.fields) != set(FIELDS):
+            raise TourError("--bm25 of a collection reads title and text; leave out --fields, or --bm25.")
 
     def _check_phrases(self) -> None:
         self._settle(_PHRASES, _PASSAGES, "is not for --phrases: leave it out.")
@@ -210,14 +227,14 @@ class IndexSummary:
     """What indexing did.
 
     Attributes:
-        index: the folder.
+        index: the folder, or the address of a collection.
         documents: documents in the index.
         vectors: vectors in the index: one per document, or one per token that phrases begin or end with.
         encoded_before: documents that an interrupted run had encoded.
         seconds: how long it took.
     """
 
-    index: Path
+    index: Path | str
     documents: int
     vectors: int
     encoded_before: int

@@ -20,6 +20,8 @@ from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
 from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores.engines.collection_loading import CollectionLoading
+from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
 from tour_pyserini.stores.faiss_building import build_index as build_faiss_index
 from tour_pyserini.stores.faiss_building import check_fit
 from tour_pyserini.stores.faiss_writing import write_faiss_index
@@ -43,8 +45,12 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
     # torch and Pyserini take seconds to start; a mistake in the request is reported before.
     from tour_pyserini.pipeline.phrase_indexing import build_phrase_index
 
-    check_folder(Path(request.index), overwrite=request.overwrite)
+    address = store_address(request.index)
+    if address is None:
+        check_folder(Path(request.index), overwrite=request.overwrite)
     corpus = request.open_corpus()
+    if address is not None:
+        return _load_collection(request, corpus, address, progress=progress)
     if not request.phrases:
         return _build_passage_index(request, corpus, progress=progress)
     with torch_threads(request.threads):
@@ -86,12 +92,10 @@ def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> 
     }
 
 
-def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: bool) -> IndexSummary:
+def _document_encoder(request: IndexRequest) -> Any:
     from tour_pyserini.encoders.encoder_loading import load_document_encoder
 
-    started = time.perf_counter()
-    folder, kind = Path(request.index), request.faiss_kind()
-    encoder = load_document_encoder(
+    return load_document_encoder(
         request.encoder,
         encoder_class=request.encoder_class,
         pooling=request.pooling,
@@ -106,6 +110,29 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         threads=request.threads,
         trust_remote_code=request.trust_remote_code,
     )
+
+
+def _load_collection(
+    request: IndexRequest, corpus: BeirTexts, address: StoreAddress, *, progress: bool
+) -> IndexSummary:
+    """Load the encoded corpus into a collection of a vector database."""
+    started = time.perf_counter()
+    encoder = _document_encoder(request)
+    settings = passage_settings(request, corpus, encoder)
+    loading = CollectionLoading(address, settings, corpus, bm25=bool(request.bm25))
+    before = loading.done
+    if request.vectors is None:
+        _encode(request, corpus, encoder, loading, max_length=settings["max_length"], progress=progress)
+    else:
+        _copy(Path(request.vectors), corpus, settings, loading)
+    loading.finish()
+    return IndexSummary(str(address), len(corpus), len(corpus), before, time.perf_counter() - started)
+
+
+def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: bool) -> IndexSummary:
+    started = time.perf_counter()
+    folder, kind = Path(request.index), request.faiss_kind()
+    encoder = _document_encoder(request)
     if request.bm25:
         check_bm25()
     settings = passage_settings(request, corpus, encoder)
@@ -130,7 +157,7 @@ def _encode(
     request: IndexRequest,
     corpus: BeirTexts,
     encoder: Any,
-    partial: PartialVectors,
+    partial: PartialVectors | CollectionLoading,
     *,
     max_length: int | None,
     progress: bool,
@@ -156,7 +183,9 @@ def _encode(
             bar.update(len(chunk))
 
 
-def _copy(folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialVectors) -> None:
+def _copy(
+    folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialVectors | CollectionLoading
+) -> None:
     """Use the vectors of an index that was made with the same settings."""
     path = folder / PASSAGE_INDEX
     try:

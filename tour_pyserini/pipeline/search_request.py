@@ -46,7 +46,7 @@ class SearchRequest(Request):
 
     Attributes:
         topics: a file of topics, a Pyserini name, or `demo`.
-        index: a folder of an index, or the name of a prebuilt one.
+        index: a folder of an index, the name of a prebuilt one, or the address of a collection in a vector database.
         corpus: the passages: a BEIR file, a Lucene index or a prebuilt name.
         sparse: further signals that find candidates: indexes with BM25, Lucene indexes, or functions
             `(queries, k) -> docids, scores`; one or several.
@@ -65,7 +65,13 @@ class SearchRequest(Request):
     qrels: str | None = option(
         None, "search only the topics judged in this TREC or BEIR file", group=_INPUT, metavar="FILE"
     )
-    index: str | None = option(None, "FAISS index folder, or the name of a prebuilt index", group=_INPUT, metavar="DIR")
+    index: str | None = option(
+        None,
+        "FAISS index folder, the name of a prebuilt index, or a collection: milvus:FILE.db?collection=C, "
+        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
+        group=_INPUT,
+        metavar="DIR",
+    )
     corpus: str | None = option(
         None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", group=_INPUT, metavar="FILE"
     )

@@ -45,6 +45,7 @@ from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
@@ -124,6 +125,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             "similarity_scale": _scale_record(request, scale),
             **({} if phrases else {"order": searcher.order}),
             **_service_record(reranker),
+            **_store_record(searcher),
         },
         costs=searcher.costs,
         shard={"number": shard.number, "count": shard.count, "flags": _as_json(flags)} if shard else None,
@@ -149,7 +151,7 @@ def completed(request: SearchRequest) -> SearchRequest:
     phrases = is_phrase_index(request.index)
     request.check_index_kind(phrases=phrases)
     method = request.config.method
-    if request.config.method_class.needs_labels and not request.corpus:
+    if request.config.method_class.needs_labels and not request.corpus and not store_address(request.index):
         raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
     output = request.output or f"runs/{name}.{method}.trec"
     predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
@@ -293,6 +295,12 @@ def _service_record(reranker: Any) -> dict[str, Any]:
     return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
 
 
+def _store_record(searcher: TourEngine) -> dict[str, Any]:
+    """What a vector database told about the collection that was searched, for the record."""
+    describe = getattr(searcher.searcher.index, "description", None)
+    return {"store": describe()} if describe else {}
+
+
 def tour_engine(
     request: SearchRequest,
     reranker: Any,
@@ -306,6 +314,7 @@ def tour_engine(
     # What is quick to open comes first: a mistake is reported before models are loaded.
     texts = _texts(request, opener)
     inner = _searched_index(request, opener)
+    texts = texts if texts is not None else getattr(inner.index, "texts", None)
     if trace:
         labelled = request.config.method_class.needs_labels
         observe = Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors)
@@ -326,7 +335,7 @@ def tour_engine(
 def _searched_index(request: SearchRequest, opener: Opener, *, flag: str = "--encoder") -> Any:
     """The request's index with its query encoder, which `flag` says."""
     assert request.index is not None
-    if Path(request.index).exists():
+    if Path(request.index).exists() or store_address(request.index):
         inner = opener.open(open_index, request.index, ef_search=request.ef_search)
         return replace(inner, query_encoder=_query_encoder(request, opener, flag=flag))
     encoder = _query_encoder(request, opener, flag=flag)

@@ -8,6 +8,8 @@ from typing import Any
 
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.engines.collection_store import open_collection
+from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_files import read_index_files
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.support.java import ensure_java
@@ -43,9 +45,12 @@ def check_index(index: str | os.PathLike[str]) -> None:
     """Refuse an index that does not exist, without importing FAISS or Pyserini.
 
     Args:
-        index: a folder with `index` and `docid`, or a name from Pyserini's list of prebuilt indexes.
+        index: a folder with `index` and `docid`, the address of a collection, or a name from Pyserini's list of
+            prebuilt indexes.
     """
     folder = Path(index)
+    if store_address(index):
+        return  # it is asked for the collection when it is opened
     if not folder.exists():
         if isinstance(index, os.PathLike) or not may_be_prebuilt(str(index)):
             raise _no_index(str(index))
@@ -62,11 +67,16 @@ def open_index(folder: str | os.PathLike[str], encoder: Any = None, *, ef_search
     """Read an index folder: `index` is a FAISS index, `docid` has one docid per line. Pyserini is not imported.
 
     Args:
-        folder: the index.
+        folder: the index; or the address of a collection in a vector database.
         encoder: the query encoder.
         ef_search: efSearch of an HNSW index.
     """
     check_index(folder)
+    if address := store_address(folder):
+        if ef_search is not None:
+            raise TourError(f"--ef-search is for FAISS indexes; write ef={ef_search} into the address {address}.")
+        store = open_collection(address)
+        return SearchedIndex(store, store.docids, encoder)
     index, docids = read_index_files(Path(folder), PASSAGE_INDEX)
     if ef_search is not None:
         _set_ef_search(index, ef_search, str(folder))

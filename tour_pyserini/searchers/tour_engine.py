@@ -24,6 +24,7 @@ from tour_pyserini.rerankers.reranker import counted_scores
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
+from tour_pyserini.stores.engines.collection_texts import StoredTexts
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.refined_index import in_order
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
@@ -312,6 +313,8 @@ class TourEngine:
     def _score(self, queries: list[str], ids: Ids) -> Floats:
         assert self._reranker is not None and self._texts is not None
         with self.costs.stage("texts"):
+            if isinstance(self._texts, StoredTexts):
+                self._texts.load([self._docid(id_) for id_ in ids.tolist()])
             pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
         with self.costs.stage("label"):
             scores, computed = counted_scores(self._reranker, pairs)

@@ -57,24 +57,13 @@ class FlatSearch:
         """The hits [n, wanted] in their final order, and FAISS's similarity of the last of them [n]."""
         with _matrix_products(len(vectors) >= _MATRIX_FROM):
             rough, ids = self._index.search(vectors, wanted)
-        similarities = self._similarities(vectors, ids)
+        similarities = _similarities(self._index, vectors, ids)
         order = np.lexsort((-ids, -similarities), axis=1)
         return Hits(*(np.take_along_axis(values, order, axis=1) for values in (ids, similarities))), rough[:, -1]
 
-    def _similarities(self, vectors: Floats, ids: Ids) -> Floats:
-        """Inner products [n, m], each with the same sequence of operations for all n and m."""
-        import faiss
-
-        result = np.empty(ids.shape, dtype=np.float32)
-        self._index.compute_distance_subset(
-            len(vectors), faiss.swig_ptr(vectors), ids.shape[1], faiss.swig_ptr(result), faiss.swig_ptr(ids)
-        )
-        return result
-
     def _rounding(self, vectors: Floats) -> Floats:
         """An upper bound [n] of the difference between two ways to compute a query's similarity in float32."""
-        relative_error = 1.01 * self._index.d * _UNIT_ROUNDOFF  # of one way; relative to the product of the norms
-        return 2 * relative_error * np.linalg.norm(vectors, axis=1) * self._largest_norm()
+        return rounding_error(vectors, self._largest_norm())
 
     def _largest_norm(self) -> float:
         import faiss
@@ -88,6 +77,37 @@ class FlatSearch:
                 raise TourError("the index has vectors with NaN or infinity; build it again.")
             self._norm = size, max(norms)
         return self._norm[1]
+
+
+def rounding_error(queries: Floats, largest_norm: float) -> Floats:
+    """An upper bound [n] of the difference between two ways to compute similarities of queries [n, d] in float32.
+
+    Args:
+        queries: the queries.
+        largest_norm: of the vectors that they are compared with.
+    """
+    relative_error = 1.01 * queries.shape[-1] * _UNIT_ROUNDOFF  # of one way; relative to the product of the norms
+    return 2 * relative_error * np.linalg.norm(queries, axis=-1) * largest_norm
+
+
+def similarities_of(query: Floats, vectors: Floats) -> Floats:
+    """Inner products [m] of a query [d] and vectors [m, d], with the bits that `FlatSearch` gives for them."""
+    import faiss
+
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    return _similarities(index, query[None, :], np.arange(len(vectors), dtype=np.int64)[None, :])[0]
+
+
+def _similarities(index: Any, vectors: Floats, ids: Ids) -> Floats:
+    """Inner products [n, m], each with the same sequence of operations for all n and m."""
+    import faiss
+
+    result = np.empty(ids.shape, dtype=np.float32)
+    index.compute_distance_subset(
+        len(vectors), faiss.swig_ptr(vectors), ids.shape[1], faiss.swig_ptr(result), faiss.swig_ptr(ids)
+    )
+    return result
 
 
 @contextmanager

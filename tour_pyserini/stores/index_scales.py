@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.support.files import atomic_write, cache_home
 
 FILE = "tour-scales.json"
@@ -34,9 +35,10 @@ class IndexScale(NamedTuple):
 
 
 def scales_path(index: str | os.PathLike[str]) -> Path:
-    """The file of an index's scales: in its folder or, for a prebuilt index, in the cache folder."""
-    folder = Path(index)
-    return folder / FILE if folder.is_dir() else cache_home() / "scales" / f"{folder.name}.json"
+    """The file of an index's scales: in its folder or, for a prebuilt index or a collection, in the cache folder."""
+    folder, address = Path(index), store_address(index)
+    name = address.identity if address else folder.name
+    return folder / FILE if folder.is_dir() else cache_home() / "scales" / f"{name}.json"
 
 
 def read_scales(index: str | os.PathLike[str]) -> list[IndexScale]:

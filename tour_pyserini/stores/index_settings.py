@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.engines.collection_store import open_collection
+from tour_pyserini.stores.engines.store_address import store_address
 
 
 class IndexSettings(NamedTuple):
@@ -42,12 +44,13 @@ class IndexSettings(NamedTuple):
 
 
 def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
-    """The settings in the record of an index folder; None for prebuilt indexes and indexes of other programs."""
+    """The settings in the record of an index folder or a collection; None for prebuilt and other programs' indexes."""
     path = Path(index) / PASSAGE_INDEX
-    if not path.is_file():
+    address = store_address(index)
+    if not address and not path.is_file():
         return None
     try:
-        settings = read_json_object(path)["settings"]
+        settings = open_collection(address).settings if address else read_json_object(path)["settings"]
         required = [
             name for name in IndexSettings._fields if name not in ("fingerprint", *IndexSettings._field_defaults)
         ]
@@ -58,7 +61,9 @@ def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
         )
         return _checked(made if "asked" in settings else _of_older_version(made))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TourError(f"{path} does not describe an index ({first_line(error)}); build the index again.") from error
+        raise TourError(
+            f"{address or path} does not describe an index ({first_line(error)}); build the index again."
+        ) from error
 
 
 def _checked(settings: IndexSettings) -> IndexSettings:

@@ -12,6 +12,8 @@ from tour_pyserini.data.lucene_texts import open_lucene
 from tour_pyserini.data.texts import is_lucene_index
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, has_bm25
+from tour_pyserini.stores.engines.collection_store import CollectionStore, open_collection
+from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
@@ -25,6 +27,8 @@ HITS = 1000
 def check_signal(spec: str) -> None:
     """Refuse a signal that does not exist, without opening it and without importing Pyserini."""
     path = Path(spec)
+    if store_address(spec):
+        return  # it is asked for the collection when it is opened
     if path.exists():
         if not has_bm25(path) and not is_lucene_index(path):
             raise TourError(
@@ -39,9 +43,9 @@ def open_signal(spec: Any) -> Signal:
     """Open a signal.
 
     Args:
-        spec: an index folder with a BM25 index (`python -m tour_pyserini.index --bm25`); the folder of a Lucene index,
-            or the name of a prebuilt one, which Pyserini searches with its BM25; or a function
-            `(queries, k) -> docids, scores`, which is used as it is.
+        spec: an index folder, or the address of a collection, with BM25 (`python -m tour_pyserini.index --bm25`); the
+            folder of a Lucene index, or the name of a prebuilt one, which Pyserini searches with its BM25; or a
+            function `(queries, k) -> docids, scores`, which is used as it is.
 
     Raises:
         TourError: if it cannot be opened.
@@ -54,6 +58,8 @@ def open_signal(spec: Any) -> Signal:
             "a function takes texts of queries and a number k, and returns docids and scores."
         )
     check_signal(os.fspath(spec))
+    if address := store_address(spec):
+        return CollectionSignal(open_collection(address))
     return Bm25Index.open(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)))
 
 
@@ -62,6 +68,21 @@ def signal_files(spec: Any) -> str | None:
     if not isinstance(spec, str | os.PathLike):
         return None
     return str(Path(spec) / FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
+
+
+class CollectionSignal:
+    """Finds documents with the BM25 of a vector database; a signal."""
+
+    def __init__(self, store: CollectionStore) -> None:
+        """Search the texts of a collection."""
+        if not store.settings["store"]["bm25"]:
+            raise TourError(f"{store.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
+        self._store = store
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+        """At most k docids of each query and their scores, best first."""
+        found = [self._store.found_by_words(query, k) for query in queries]
+        return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
 
 
 class LuceneSignal:

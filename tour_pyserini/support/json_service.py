@@ -4,18 +4,16 @@ import asyncio
 import email.utils
 import json
 import logging
-import random
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.back_off import back_off
 from tour_pyserini.support.json_text import parse_json
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-"""Seconds before the first repetition of a request, and most seconds before any; each wait is twice the one before."""
 LONGEST_RETRY_AFTER = 300.0
 """Most seconds that a service may ask to wait (Retry-After); if it asks for more, the request fails."""
 LARGEST_ANSWER = 32 << 20
@@ -182,9 +180,8 @@ class JsonService:
 
 
 def _wait(attempt: int, retry_after: float | None) -> float:
-    """Seconds until the next try; partly random, so that clients that failed together do not return together."""
-    usual = min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
-    return usual if retry_after is None else max(retry_after, usual)
+    """Seconds until the next try; at least as many as the service asks for."""
+    return max(retry_after or 0.0, back_off(attempt))
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -13,6 +13,7 @@ from tour_pyserini.core.methods.method import Method
 from tour_pyserini.core.methods.ore import Ore
 from tour_pyserini.core.methods.paper import Hard, Interpolation, Soft, Top
 from tour_pyserini.core.methods.peers import Graph, Refit, Regression
+from tour_pyserini.core.methods.qdrant_feedback import QdrantFeedback
 from tour_pyserini.core.methods.rgs import Rgs
 from tour_pyserini.core.settings import Settings, SharedSettings
 from tour_pyserini.errors import TourError
@@ -39,6 +40,7 @@ _METHODS: dict[str, type[Method]] = {
     "ladr": Ladr,
     "rgs": Rgs,
     "ore": Ore,
+    "qdrant-feedback": QdrantFeedback,
 }
 METHODS: Mapping[str, type[Method]] = MappingProxyType(_METHODS)
 

@@ -1,0 +1,124 @@
+"""Collections from the command line: index into Milvus Lite and Qdrant, then search, against a flat FAISS index."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from index_commands import ROOT, flags, write_corpus
+
+from tour_pyserini import index
+from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.records import record_path
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline import SearchRequest, search
+from tour_pyserini.search import main
+
+ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C"}
+
+
+class Letters:
+    """Labels passages by how many letters of the query they have; a title counts twice."""
+
+    name = fingerprint = "letters"
+
+    def predict(self, pairs):
+        assert all(isinstance(passage, Passage) for _, passage in pairs)
+        return [sum(p.count(w) + p.parts[0].count(w) for w in q.split()) / 5 for q, p in pairs]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("collections")
+    corpus = write_corpus(folder / "corpus.jsonl", 120)
+    (folder / "topics.tsv").write_text("q1\ta b\nq2\tc d e\nq3\tj\n")
+    index.main(flags(tiny, corpus, folder / "index"))
+    for address in ADDRESSES.values():
+        index.main(flags(tiny, corpus, address.format(folder), "--bm25"))
+    return folder
+
+
+def searched(folder, name, where, *more, **options):
+    output = folder / f"{name}.trec"
+    request = SearchRequest(
+        topics=str(folder / "topics.tsv"), index=str(where), output=str(output), hits=30, no_cache=True, **options
+    )
+    search(request)
+    return output.read_bytes()
+
+
+@pytest.mark.parametrize("engine", ADDRESSES)
+def test_runs_are_those_of_a_flat_index_byte_for_byte(folder, engine):
+    address = ADDRESSES[engine].format(folder)
+    corpus = str(folder / "corpus.jsonl")
+    expected = searched(folder, "flat", folder / "index", corpus=corpus, reranker=Letters())
+    assert searched(folder, "with-corpus", address, corpus=corpus, reranker=Letters()) == expected
+    assert searched(folder, "own-texts", address, reranker=Letters()) == expected
+    found = json.loads(record_path(folder / "own-texts.trec").read_text())["found"]["store"]
+    assert found["engine"] == engine and found["exact"] and found["size"] == 120 and found["consistency"]
+
+
+@pytest.mark.parametrize("engine", ADDRESSES)
+def test_dense_runs_and_own_documents(folder, engine):
+    address = ADDRESSES[engine].format(folder)
+    (folder / "topics-own.tsv").write_text("d3\ta b\n")
+    runs = []
+    for where in (folder / "index", address):
+        words = ["--topics", folder / "topics-own.tsv", "--index", where, "--output", folder / "own.trec"]
+        main([*map(str, words), "--method", "dense", "--remove-query", "--no-cache"])
+        runs.append((folder / "own.trec").read_text())
+    assert runs[0] == runs[1] and " d3 " not in runs[0] and len(runs[0].splitlines()) == 119
+
+
+@pytest.mark.parametrize("engine", ADDRESSES)
+def test_bm25_in_the_same_collection(tiny, folder, engine, tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    words = {"d1": "a b c", "d2": "b c zyzzyva", "d3": "c d e", "d4": "d e f"}
+    lines = [json.dumps({"_id": docid, "title": "", "text": text}) for docid, text in words.items()]
+    corpus.write_text("\n".join(lines))
+    (tmp_path / "topics.tsv").write_text("q1\tzyzzyva\n")
+    address = ADDRESSES[engine].format(tmp_path)
+    index.main(flags(tiny, corpus, address, "--bm25"))
+    flags_ = ["--topics", tmp_path / "topics.tsv", "--index", address, "--output", tmp_path / "run.trec"]
+    main([*map(str, flags_), "--method", "dense", "--sparse", address, "--signal-weight", "0.99", "--no-cache"])
+    assert (tmp_path / "run.trec").read_text().splitlines()[0].split()[2] == "d2"
+
+
+def test_refusals(tiny, folder):
+    address, corpus = ADDRESSES["qdrant"].format(folder), folder / "corpus.jsonl"
+    for more, message in {
+        ("--hnsw",): "--hnsw is not for collections .* say kind=hnsw in its address",
+        ("--overwrite",): "--overwrite is not for collections",
+        ("--bm25", "--fields", "text"): "--bm25 of a collection reads title and text",
+        (): "is complete already",
+    }.items():
+        with pytest.raises(TourError, match=message):
+            index.main(flags(tiny, corpus, address, *more, *(() if more else ("--bm25",))))
+    with pytest.raises(TourError, match="was loaded with another store"):
+        index.main(flags(tiny, corpus, address))
+    words = ["--topics", str(folder / "topics.tsv"), "--method", "dense", "--index", address]
+    with pytest.raises(TourError, match="write ef=9 into the address"):
+        main([*words, "--ef-search", "9"])
+    with pytest.raises(TourError, match=r"D does not exist; load it with"):
+        main([*words[:-1], address.replace("=C", "=D")])
+
+
+def test_a_collection_without_texts_needs_the_corpus(tiny, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 12)
+    (tmp_path / "topics.tsv").write_text("q1\ta b\n")
+    address = f"qdrant:{tmp_path}/points?collection=C&texts=no"
+    index.main(flags(tiny, corpus, address))
+    with pytest.raises(TourError, match="reads passages: give their texts"):
+        searched(tmp_path, "run", address, reranker=Letters())
+    assert searched(tmp_path, "run", address, corpus=str(corpus), reranker=Letters())
+
+
+def test_neither_engine_is_imported_unless_it_is_used(folder):
+    code = (
+        "import sys; from tour_pyserini.search import main\n"
+        f"main(['--topics', '{folder}/topics.tsv', '--index', '{folder}/index', '--method', 'dense',"
+        f" '--output', '{folder}/imports.trec'])\n"
+        "print([name for name in ('pymilvus', 'milvus_lite', 'grpc', 'qdrant_client') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr

@@ -1,0 +1,1 @@
+"""Vector databases as stores: Milvus and Qdrant."""
