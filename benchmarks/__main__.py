@@ -12,6 +12,7 @@ from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
 from benchmarks.guards import measure_guards
 from benchmarks.labelling_speed import measure_labelling
+from benchmarks.large import measure_large
 from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
 from benchmarks.timings import describe_machine
@@ -33,6 +34,7 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "guards": measure_guards,
     "int8": measure_int8,
     "int8-index": measure_int8_index,
+    "large": measure_large,
     "overlap": measure_overlap,
 }
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
@@ -80,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
     add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
     add("--passages-from", type=Path, metavar="FILE", help="their corpus (default: that of nq-wiki)")
+    add("--sizes", type=positive, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
@@ -104,6 +107,7 @@ def _setup(args: argparse.Namespace) -> BenchmarkSetup:
         rounds=1 if args.quick else args.rounds,
         passages=8 if args.quick else args.passages,
         passages_from=args.passages_from,
+        sizes=tuple(args.sizes or BenchmarkSetup.sizes),
         quick=args.quick,
     )
 

@@ -73,7 +73,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
 
     monkeypatch.chdir(tiny.parent)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(indexing, "build_faiss_index", no_build)
+        patched.setattr(indexing, "write_index", no_build)
         index.main(flags(f"./{tiny.name}", corpus, tmp_path / "index"))
     monkeypatch.chdir(tiny)
     index.main(flags(".", corpus, tmp_path / "index"))  # the same encoder, so it goes on

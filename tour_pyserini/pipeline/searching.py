@@ -232,11 +232,11 @@ def tour_engine(
     if Path(request.index).exists():
         # What is quick to open comes first: a mistake is reported before models are loaded.
         texts = _texts(request, opener)
-        inner = opener.open(open_index, request.index, ef_search=request.ef_search)
+        inner = opener.open(open_index, request.index, ef_search=request.ef_search, nprobe=request.nprobe)
         inner = replace(inner, query_encoder=_query_encoder(request, opener))
     else:
         encoder = _query_encoder(request, opener)
-        inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
+        inner = opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search, nprobe=request.nprobe)
         texts = _texts(request, opener)
     if trace:
         labelled = request.config.method_class.needs_labels

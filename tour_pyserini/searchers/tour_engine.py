@@ -23,6 +23,7 @@ from tour_pyserini.rerankers.reranker import counted_scores
 from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_scales import given_scale
+from tour_pyserini.stores.positions import positions_of
 from tour_pyserini.stores.refined_index import RefinedIndex
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import found_by, open_signal
@@ -107,7 +108,7 @@ class TourEngine:
         refined = comparable and isinstance(self._vectors, EncodedCorpus) and not self._store.exact
         self._retrieve = (RefinedIndex(self._store, self._vectors) if refined and self._vectors else self._store).search
         self._remove_query = remove_query
-        self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
+        self._positions = positions_of(searcher.docids) if remove_query or signals else {}
         self._observe = observe
 
     def __getattr__(self, name: str) -> Any:
