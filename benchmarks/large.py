@@ -50,9 +50,9 @@ def measure_large(setup: BenchmarkSetup) -> Report:
     ]
     note = (
         f"Random vectors of {LARGE_DIMENSION} dimensions around 1,000 centres, and a corpus file of one line per "
-        "passage. IVFPQ: 1,024 lists (4,096 from a million passages on), 16 bytes per vector, 16 lists searched. Open: "
-        "the index and its corpus file, for the first time and again. Search and TouR (hard, k = 10, T = 3): ms per "
-        f"query, {FEW_QUERIES} queries in a batch, {large_point.HITS} hits, one thread, after a first query. Each "
+        "passage. IVFPQ: 1,024 lists (4,096 from ten million passages on), 16 bytes per vector, 16 lists searched. "
+        "Open: the index and its corpus file, for the first time and again. Search and TouR (hard, k = 10, T = 3): ms "
+        f"per query, {FEW_QUERIES} queries in a batch, {large_point.HITS} hits, one thread, after a first query. Each "
         "figure is a process of its own, and memory that of the whole process, mapped files included. TouR over the "
         "largest IVFPQ: " + ", ".join(f"{step.seconds:.2f} s for {count} queries" for count, step in more.items()) + "."
     )
@@ -70,7 +70,7 @@ def _point(setup: BenchmarkSetup, size: int, kind: str) -> Point:
 
 
 def _step(setup: BenchmarkSetup, step: str, size: int, kind: str, **flags: Any) -> Step:
-    factory = INDEXES[kind].format(lists=4 if setup.quick else 4096 if size >= 1_000_000 else 1024)
+    factory = INDEXES[kind].format(lists=4 if setup.quick else 4096 if size >= 10_000_000 else 1024)
     flags |= {
         "data": large_collection(setup.work / "large", size),
         "index": setup.work / "indexes" / f"large.{size}.{kind.replace(' ', '-')}",
