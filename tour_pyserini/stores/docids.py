@@ -102,17 +102,18 @@ def read_docids(path: Path) -> Docids:
         size = len(text)
     except OSError as error:
         raise TourError(f"cannot read {path}: {error.strerror}.") from error
-    newlines = [np.empty(0, dtype=np.int64)]
+    number: type[np.unsignedinteger[Any]] = np.uint32 if size < 2**32 else np.uint64
+    newlines = [np.empty(0, dtype=number)]
     plain = True
     for start in range(0, size, _BYTES):
         block = text[start : start + _BYTES]
-        newlines.append(np.flatnonzero(block == _NEWLINE) + start)
+        newlines.append((np.flatnonzero(block == _NEWLINE) + start).astype(number))
         # Line ends are the only bytes up to the blank: nothing else of ASCII is white space.
         plain &= int((block <= _BLANK).sum()) == len(newlines[-1]) and int(block.max()) <= _DELETE
     ends = np.concatenate(newlines)
     if size and text[-1] != _NEWLINE:
-        ends = np.append(ends, size)
-    docids = Docids(text, _narrow(ends))
+        ends = np.append(ends, number(size))
+    docids = Docids(text, ends)
     empty = len(ends) and (ends[0] == 0 or bool((np.diff(ends) == 1).any()))
     return docids if plain and not empty else _checked(docids, path)
 
