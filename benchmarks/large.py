@@ -46,14 +46,14 @@ def measure_large(setup: BenchmarkSetup) -> Report:
     }
     head = [
         *("passages", "index", "MiB", "build, s", "open, s", "again, s", "search, ms", "TouR, ms"),
-        *("peak MiB: build", "open", "search", "TouR"),
+        *("peak: build", "open", "search", "TouR"),
     ]
     note = (
         f"Random vectors of {LARGE_DIMENSION} dimensions around 1,000 centres, and a corpus file of one line per "
         "passage. IVFPQ: 1,024 lists (4,096 from ten million passages on), 16 bytes per vector, 16 lists searched. "
         "Open: the index and its corpus file, for the first time and again. Search and TouR (hard, k = 10, T = 3): ms "
         f"per query, {FEW_QUERIES} queries in a batch, {large_point.HITS} hits, one thread, after a first query. Each "
-        "figure is a process of its own, and memory that of the whole process, mapped files included. TouR over the "
+        "figure is a process of its own; peak: MiB of memory of the whole process, mapped files included. TouR over the "
         "largest IVFPQ: " + ", ".join(f"{step.seconds:.2f} s for {count} queries" for count, step in more.items()) + "."
     )
     return Report(

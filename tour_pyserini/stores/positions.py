@@ -38,7 +38,7 @@ class Positions(Mapping[str, int]):
     def __getitem__(self, docid: str) -> int:
         if isinstance(docid, str):
             # Numbers of a memoryview are Python's, which compare faster than NumPy's.
-            wanted, hashes = hash_of(docid), memoryview(self._hashes)
+            wanted, hashes = hash_of(docid), memoryview(self._hashes)  # type: ignore[arg-type]
             at = bisect_right(hashes, wanted) - 1
             while at >= 0 and hashes[at] == wanted:
                 position = int(self._order[at])
