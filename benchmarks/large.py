@@ -53,8 +53,10 @@ def measure_large(setup: BenchmarkSetup) -> Report:
         "passage. IVFPQ: 1,024 lists (4,096 from ten million passages on), 16 bytes per vector, 16 lists searched. "
         "Open: the index and its corpus file, for the first time and again. Search and TouR (hard, k = 10, T = 3): ms "
         f"per query, {FEW_QUERIES} queries in a batch, {large_point.HITS} hits, one thread, after a first query. Each "
-        "figure is a process of its own; peak: MiB of memory of the whole process, mapped files included. TouR over the "
-        "largest IVFPQ: " + ", ".join(f"{step.seconds:.2f} s for {count} queries" for count, step in more.items()) + "."
+        "figure is a process of its own; peak: MiB of memory of the whole process, mapped files included. TouR over "
+        "the largest IVFPQ: "
+        + ", ".join(f"{step.seconds:.2f} s for {count} queries" for count, step in more.items())
+        + "."
     )
     return Report(
         "large", "Large on one machine", Table([head, *map(_row, points)], words=2), note, _panels(points, more)
