@@ -13,6 +13,7 @@ from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
 from benchmarks.guards import measure_guards
 from benchmarks.labelling_speed import measure_labelling
+from benchmarks.large import measure_large
 from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
 from benchmarks.store_speed import measure_stores
@@ -35,11 +36,12 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "guards": measure_guards,
     "int8": measure_int8,
     "int8-index": measure_int8_index,
+    "large": measure_large,
     "overlap": measure_overlap,
     "cluster": measure_cluster,
     "stores": measure_stores,
 }
-BY_NAME_ONLY = ("cluster", "stores")
+BY_NAME_ONLY = ("cluster", "stores", "large")
 """Measurements that only --only runs; their tables are in docs/scale.md."""
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
 DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
@@ -87,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
     add("--passages-from", type=Path, metavar="FILE", help="their corpus (default: that of nq-wiki)")
     add("--index", type=Path, metavar="DIR", help="flat index for `stores` (default: that of nq-wiki)")
+    add("--sizes", type=positive, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
@@ -112,6 +115,7 @@ def _setup(args: argparse.Namespace) -> BenchmarkSetup:
         passages=8 if args.quick else args.passages,
         passages_from=args.passages_from,
         searched=args.index,
+        sizes=tuple(args.sizes or BenchmarkSetup.sizes),
         quick=args.quick,
     )
 

@@ -47,6 +47,7 @@ class BenchmarkSetup:
         passages: passages that are encoded.
         passages_from: the corpus that they come from; None: that of NQ.
         searched: the flat index that vector stores are compared on; None: that of NQ.
+        sizes: passages of the synthetic collections, ascending.
         quick: tiny sizes, in this process, to test that everything works; the figures mean nothing.
     """
 
@@ -60,6 +61,7 @@ class BenchmarkSetup:
     passages: int = 3000
     passages_from: Path | None = None
     searched: Path | None = None
+    sizes: tuple[int, ...] = (100_000, 1_000_000)
     quick: bool = False
 
     def corpus(self, name: str) -> Path:

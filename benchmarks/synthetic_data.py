@@ -9,25 +9,23 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
+from tour_pyserini.support.files import atomic_folder
 
 DIMENSION = 128
+LARGE_DIMENSION = 64  # of large collections: ten million vectors are then 2.4 GiB
+FILLER = "Its words are the same in all of them, because nothing reads them; a passage is as long as a sentence or two."
 CLUSTERS = 1000
 BLOCK = 50_000  # vectors generated at once
-NEIGHBOURS, CONSIDERED, SEARCHED = 16, 40, 64  # HNSW: M, efConstruction, efSearch
 
 
-def index_folder(parent: Path, kind: str, size: int) -> Path:
-    """The folder of a `flat` or `hnsw` index with `size` vectors, as Pyserini reads it; built on first use."""
+def index_folder(parent: Path, size: int) -> Path:
+    """The folder of a flat index with `size` vectors, as Pyserini reads it; built on first use."""
     import faiss
 
-    folder = parent / f"world.{kind}.{size}"
+    folder = parent / f"world.flat.{size}"
     if not (folder / "docid").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        if kind == "flat":
-            index: Any = faiss.IndexFlatIP(DIMENSION)
-        else:
-            index = faiss.IndexHNSWFlat(DIMENSION, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
-            index.hnsw.efConstruction, index.hnsw.efSearch = CONSIDERED, SEARCHED
+        index: Any = faiss.IndexFlatIP(DIMENSION)
         for vectors in _vectors(size):
             index.add(vectors)
         faiss.write_index(index, str(folder / "index"))
@@ -35,29 +33,56 @@ def index_folder(parent: Path, kind: str, size: int) -> Path:
     return folder
 
 
-def _vectors(size: int) -> Iterator[Floats]:
+def _vectors(size: int, dimension: int = DIMENSION) -> Iterator[Floats]:
     for start in range(0, size, BLOCK):
-        yield clustered(np.random.default_rng(start + 1), min(BLOCK, size - start))
+        yield clustered(np.random.default_rng(start + 1), min(BLOCK, size - start), dimension)
 
 
-def clustered(random: np.random.Generator, count: int) -> Floats:
+def large_collection(parent: Path, size: int) -> Path:
+    """The folder of a collection of `size` passages: `corpus.jsonl`, `docid`, `vectors`; made on first use."""
+    folder = parent / str(size)
+    if not folder.exists():
+        parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(folder, overwrite=False) as new:
+            with open(new / "vectors", "wb") as file:
+                for vectors in _vectors(size, LARGE_DIMENSION):
+                    file.write(vectors.tobytes())
+            with open(new / "docid", "w", encoding="utf-8") as file:
+                file.writelines(f"doc{number}\n" for number in range(size))
+            with open(new / "corpus.jsonl", "w", encoding="utf-8") as file:
+                file.writelines(
+                    f'{{"_id": "doc{number}", "title": "", "text": "Passage {number} of {size}. {FILLER}"}}\n'
+                    for number in range(size)
+                )
+    return folder
+
+
+def large_vectors(folder: Path) -> Floats:
+    """The vectors of a large collection, float32 [size, d], memory-mapped."""
+    return np.memmap(folder / "vectors", dtype=np.float32, mode="r").reshape(-1, LARGE_DIMENSION)
+
+
+def clustered(random: np.random.Generator, count: int, dimension: int = DIMENSION) -> Floats:
     """Random unit vectors [count, d], each near one of 1,000 centres."""
-    noise = random.normal(size=(count, DIMENSION)).astype(np.float32)
-    vectors = _centres()[random.integers(CLUSTERS, size=count)] + 0.7 * noise
+    noise = random.normal(size=(count, dimension)).astype(np.float32)
+    vectors = _centres(dimension)[random.integers(CLUSTERS, size=count)] + 0.7 * noise
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @cache
-def _centres() -> Floats:
-    return np.random.default_rng(0).normal(size=(CLUSTERS, DIMENSION)).astype(np.float32)
+def _centres(dimension: int) -> Floats:
+    return np.random.default_rng(0).normal(size=(CLUSTERS, dimension)).astype(np.float32)
 
 
 class NumberEncoder:
     """Encodes a query, which is a number, as the random vector with this seed."""
 
+    def __init__(self, dimension: int = DIMENSION) -> None:
+        self._dimension = dimension
+
     def encode(self, query: str) -> Floats:
         """float32 [d]."""
-        return clustered(np.random.default_rng([7, int(query)]), 1)[0]
+        return clustered(np.random.default_rng([7, int(query)]), 1, self._dimension)[0]
 
 
 class ChecksumReranker:

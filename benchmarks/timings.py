@@ -1,5 +1,7 @@
 """Time and memory of programs and functions, and a description of the machine."""
 
+import contextlib
+import io
 import os
 import resource
 import subprocess
@@ -46,6 +48,13 @@ def run_module(module: str, arguments: Sequence[object]) -> TimedProcess:
         if process.returncode:
             raise TourError(f"{' '.join(command)} ended with {process.returncode}: {errors.read().strip()[-500:]}")
         return TimedProcess(seconds, output.read())
+
+
+def output_here(main: Callable[[list[str]], None], arguments: list[str]) -> str:
+    """What a program prints, run in this process."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        main(arguments)
+    return output.getvalue()
 
 
 def peak_memory() -> int:

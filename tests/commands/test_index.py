@@ -52,6 +52,8 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     [
         (["--hnsw", "--M", 4, "--efC", 20], {"kind": "hnsw", "hnsw_m": 4, "ef_construction": 20}),
         (["--pq", "--pq-m", 4, "--pq-nbits", 4], {"kind": "pq", "pq_m": 4, "pq_nbits": 4}),
+        (["--factory", "IVF4,SQ8"], {"kind": "factory", "factory": "IVF4,SQ8", "nprobe": 16}),
+        (["--factory", "SQfp16"], {"kind": "factory", "factory": "SQfp16"}),
     ],
 )
 def test_other_kinds_of_index(tiny, tmp_path, more, kind):
@@ -61,7 +63,9 @@ def test_other_kinds_of_index(tiny, tmp_path, more, kind):
     index.main(flags(tiny, corpus, tmp_path / "index", *more))
     found = faiss.read_index(str(tmp_path / "index" / "index"))
     assert (found.ntotal, found.d, found.metric_type) == (300, 16, faiss.METRIC_INNER_PRODUCT)
-    assert isinstance(found, faiss.IndexHNSWFlat if kind["kind"] == "hnsw" else faiss.IndexPQ)
+    expected = {"hnsw": "IndexHNSWFlat", "pq": "IndexPQ", "IVF4,SQ8": "IndexIVFScalarQuantizer"}
+    name = kind.get("factory", kind["kind"])
+    assert type(found).__name__ == expected.get(name, "IndexScalarQuantizer")
     assert json.loads((tmp_path / "index" / PASSAGE_INDEX).read_text())["index"] == kind
 
 
@@ -73,7 +77,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
 
     monkeypatch.chdir(tiny.parent)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(indexing, "build_faiss_index", no_build)
+        patched.setattr(indexing, "write_index", no_build)
         index.main(flags(f"./{tiny.name}", corpus, tmp_path / "index"))
     monkeypatch.chdir(tiny)
     index.main(flags(".", corpus, tmp_path / "index"))  # the same encoder, so it goes on

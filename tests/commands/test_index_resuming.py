@@ -14,7 +14,7 @@ from tour_pyserini.encoders import document_vectors, encoder_loading
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import indexing
 from tour_pyserini.stores import partial_vectors
-from tour_pyserini.stores.faiss_building import build_index
+from tour_pyserini.stores.faiss_building import write_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.resumable import write_through
 
@@ -55,7 +55,7 @@ def test_an_incomplete_chunk_is_encoded_again(tiny, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(indexing, "build_faiss_index", no_build)
+        patched.setattr(indexing, "write_index", no_build)
         index.main(flags(tiny, corpus, tmp_path / "cut"))
     assert not (tmp_path / "cut").exists()
     partial = tmp_path / "cut.partial"
@@ -83,7 +83,7 @@ def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tin
         raise TourError("no")
 
     with monkeypatch.context() as patched, pytest.raises(TourError, match="no"):
-        patched.setattr(indexing, "build_faiss_index", no_build)
+        patched.setattr(indexing, "write_index", no_build)
         index.main(flags(tiny, corpus, folder, "--overwrite", "--max-length", 8))
     assert content(folder) == before
     index.main(flags(tiny, corpus, folder, "--overwrite", "--max-length", 8))
@@ -120,10 +120,10 @@ def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, m
         folder.mkdir()
         (folder / "index").write_text("theirs")
         (folder / "docid").write_text("theirs")
-        return build_index(*options, **more)
+        return write_index(*options, **more)
 
     with monkeypatch.context() as patched, pytest.raises(TourError, match="already contains an index; add --overwrite"):
-        patched.setattr(indexing, "build_faiss_index", build_while_another_index_appears)
+        patched.setattr(indexing, "write_index", build_while_another_index_appears)
         index.main(flags(tiny, corpus, folder))
     assert content(folder) == {"index": b"theirs", "docid": b"theirs"}
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index", "index.partial"}
@@ -168,7 +168,7 @@ def test_other_settings_do_not_resume(tiny, tmp_path, monkeypatch, change, messa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(indexing, "build_faiss_index", no_build)
+        patched.setattr(indexing, "write_index", no_build)
         index.main(flags(tiny, corpus, tmp_path / "index"))
     if change == "corpus":
         change = []

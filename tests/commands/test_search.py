@@ -321,6 +321,7 @@ BAD = {
     "bad setting": (lambda case: {"tau": "-1"}, ["tau"]),
     "missing settings file": (lambda case: {"config": case.path / "none.toml"}, ["none.toml"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
+    "nprobe on a flat index": (lambda case: {"nprobe": 10}, ["--nprobe is for inverted files"]),
     "diverging step": (lambda case: {"method": "hard", "learning_rate": 1e38}, ["diverged"]),
     "setting of another method": (lambda case: {"learning_rate": 0.1}, ["anchored", "'learning_rate'", "hard, soft"]),
     "infinite step": (lambda case: {"method": "hard", "learning_rate": "inf"}, ["learning_rate", "finite"]),

@@ -189,7 +189,7 @@ def test_a_corpus_opens_without_a_writable_cache(saved, monkeypatch):
     ("name", "content", "message"),
     [
         ("corpus.jsonl", b"", "holds no document"),
-        ("corpus.jsonl.gz", b"x", "unpack it first"),
+        ("corpus.jsonl.zip", b"x", "unpack it first"),
         ("other/readme", b"x", "contains neither a corpus.jsonl nor a Lucene index"),
     ],
 )

@@ -2,12 +2,17 @@
 
 import fcntl
 
+import faiss
 import numpy as np
 import pytest
 
 from tour_pyserini.data.records import version_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_building import build_index, check_fit
+from tour_pyserini.stores import faiss_factory, faiss_writing
+from tour_pyserini.stores.faiss_building import build_index, check_fit, write_index
+from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.faiss_writing import write_faiss_index
+from tour_pyserini.stores.index_files import read_faiss
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.files import atomic_folder
 
@@ -96,3 +101,67 @@ def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path
 def test_versions_of_installed_and_missing_packages():
     assert version_of("numpy") == np.__version__
     assert version_of("no-such-package-at-all") is None
+
+
+def clustered(count, dimension=8):
+    return np.random.default_rng(2).normal(size=(count, dimension)).astype(np.float32)
+
+
+@pytest.mark.parametrize("factory", ["Flat", "SQ8", "SQfp16", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ4x4", "PCA4,IVF2,Flat"])
+def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, monkeypatch):
+    monkeypatch.setattr(faiss_factory, "SAMPLE", 100)  # fewer than there are
+    monkeypatch.setattr(faiss_factory, "ROWS_PER_ADD", 70)
+    vectors = clustered(300)
+    for name in ("first", "second"):
+        write_index(vectors, tmp_path / name, kind="factory", factory=factory, nprobe=3, threads=1)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+    index = read_faiss(tmp_path / "first")
+    assert (index.ntotal, index.d) == (300, 8)
+    assert FaissIndex(index).search(vectors[:5], 3).ids.shape == (5, 3)
+    inverted = faiss.try_extract_index_ivf(index)
+    assert inverted is None or inverted.nprobe == min(3, inverted.nlist)
+    mapped = FaissIndex(read_faiss(tmp_path / "first", mapped=True))
+    for mine, theirs in zip(mapped.search(vectors, 9), FaissIndex(index).search(vectors, 9), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_training_sees_a_sample_that_spreads_over_all_vectors(monkeypatch):
+    monkeypatch.setattr(faiss_factory, "SAMPLE", 50)
+    vectors = np.arange(2000, dtype=np.float32)[:, None]
+    sample = faiss_factory._sample(vectors, "SQ8")[:, 0]
+    assert len(set(sample.tolist())) == 50 and (np.diff(sample) > 0).all()
+    assert sample.min() < 300 and sample.max() > 1700
+    assert len(faiss_factory._sample(vectors, "IVF4,Flat")) == 4 * faiss_factory.SAMPLE_PER_CENTROID
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        ("Flot", "not an index of 8 dimensions that FAISS knows: could not parse index string Flot"),
+        ("", "could not parse"),
+        ("PQ3x4", "multiple of the number of subquantizers"),
+        ("IVF17,Flat", "17 centroids, which need at least as many documents, but there are 16"),
+        ("IVF99999999999999999999,Flat", "centroids"),
+        ("PQ4", "256 centroids"),
+        ("IVF0,Flat", "at least 1 list"),
+        ("HNSW1", "at least 2 neighbours"),
+        ("LSH", "not an index"),
+    ],
+)
+def test_factory_strings_that_do_not_fit_are_refused_before_anything_is_encoded(factory, message):
+    with pytest.raises(TourError, match=message):
+        check_fit(16, 8, kind="factory", factory=factory)
+
+
+def test_what_faiss_cannot_fill_is_one_sentence():
+    with pytest.raises(TourError, match=r"FAISS cannot build --factory IDMap,Flat: .*; give another string"):
+        build_index(clustered(16), kind="factory", factory="IDMap,Flat")
+
+
+@pytest.mark.parametrize("count", [1, 70, 300])
+def test_a_flat_index_written_from_its_vectors_has_the_bytes_of_faiss(tmp_path, count, monkeypatch):
+    monkeypatch.setattr(faiss_writing, "_ROWS", 64)
+    vectors = clustered(count)
+    write_index(vectors, tmp_path / "streamed")
+    write_faiss_index(build_index(vectors), tmp_path / "built")
+    assert (tmp_path / "streamed").read_bytes() == (tmp_path / "built").read_bytes()

@@ -6,7 +6,7 @@ import pytest
 
 from tour_pyserini.support import remembered
 from tour_pyserini.support.files import sha256
-from tour_pyserini.support.remembered import content_hash, recall, remember
+from tour_pyserini.support.remembered import check_once, content_hash, recall, remember
 
 OLD = 1_000_000_000  # seconds; long ago
 
@@ -89,3 +89,32 @@ def test_a_file_that_was_just_changed_is_not_remembered(tmp_path, monkeypatch):
         content_hash(path)
         new_process()
     assert len(read) == 2
+
+
+def test_a_check_is_repeated_only_after_a_change_or_a_failure(tmp_path):
+    path, checked = tmp_path / "file", []
+    path.write_text("content")
+    os.utime(path, (OLD, OLD))
+
+    def check(path):
+        checked.append(path.read_text())
+        if "bad" in checked[-1]:
+            raise ValueError
+
+    def times(**options):
+        before = len(checked)
+        check_once("kind", path, check, **options)
+        return len(checked) - before
+
+    # The time of the last change of the inode cannot be set: it was a moment ago.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remembered, "_RECENT", -1)
+        assert [times(), times(), times(version=2), times(version=2)] == [1, 0, 1, 0]
+        path.write_text("another")
+        assert [times(), times()] == [1, 0]
+        path.write_text("is bad!")
+        for _ in range(2):
+            with pytest.raises(ValueError):
+                times()
+    path.write_text("changed")
+    assert [times(), times()] == [1, 1]  # changed a moment ago, so that nothing is remembered

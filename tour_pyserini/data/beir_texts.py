@@ -3,20 +3,28 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tour_pyserini.data import offsets
 from tour_pyserini.data.documents import Document, Passage, UnknownDocument, parse_document
+from tour_pyserini.data.packed_files import PACKED, plain_file
 from tour_pyserini.errors import TourError
 
 BOM = b"\xef\xbb\xbf"
 READ_BYTES = 8192
+BAR_LINES = 10_000  # lines after which the bar moves
 
 
 class BeirTexts(Mapping[str, str]):
     """Docid to passage, for a file of one JSON object per line (`_id`, `title`, `text`).
 
     All lines are checked once, when the file is opened. The file is not kept in memory: a look-up reads one line from
-    the disk. Several threads may look up passages at the same time.
+    the disk. Several threads may look up passages at the same time. A compressed file is unpacked into the cache folder
+    once.
+
+    Attributes:
+        path: the file as it was given.
+        plain: the same, or its unpacked content.
 
     Example:
         texts = BeirTexts("scifact/corpus.jsonl")
@@ -25,11 +33,12 @@ class BeirTexts(Mapping[str, str]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.plain = plain_file(self.path)
         try:
-            self._file = open(self.path, "rb")  # noqa: SIM115 (closed by __del__)
+            self._file = open(self.plain, "rb")  # noqa: SIM115 (closed by __del__)
         except OSError as error:
             raise TourError(f"cannot read the corpus {self.path}: {error.strerror}.") from error
-        self._offsets = offsets.load(self.path) or self._scan()
+        self._offsets = offsets.load(self.plain) or self._scan()
         if not len(self):
             raise TourError(f"the corpus {self.path} holds no document.")
 
@@ -59,7 +68,7 @@ class BeirTexts(Mapping[str, str]):
 
     def _lines(self) -> Iterator[tuple[int, Document]]:
         """Every document and the offset of its line in bytes; blank lines are skipped."""
-        with open(self.path, "rb") as file:
+        with open(self.plain, "rb") as file:
             start = 0
             for number, line in enumerate(file, start=1):
                 content = _without_bom(line, start)
@@ -73,10 +82,24 @@ class BeirTexts(Mapping[str, str]):
 
     def _scan(self) -> offsets.Offsets:
         """Check every line, and find where each document begins."""
-        scanned = offsets.collect((document.docid, start) for start, document in self._lines())
+        from tqdm import tqdm
+
+        size = self.plain.stat().st_size
+        # None: a bar on a terminal only.
+        hidden = None if size >= offsets.SAVED_FROM_BYTES else True
+        with tqdm(total=size, unit="B", unit_scale=True, desc="reading", disable=hidden, dynamic_ncols=True) as bar:
+            scanned = offsets.collect(self._documents(bar))
         self._refuse_duplicates(scanned)
-        offsets.save(self.path, scanned)
+        offsets.save(self.plain, scanned)
         return scanned
+
+    def _documents(self, bar: Any) -> Iterator[tuple[str, int]]:
+        """The docid and the offset of every document; the bar moves to the offset."""
+        for count, (start, document) in enumerate(self._lines()):
+            yield document.docid, start
+            if count % BAR_LINES == 0:
+                bar.update(start - bar.n)
+        bar.update(bar.total - bar.n)
 
     def _refuse_duplicates(self, scanned: offsets.Offsets) -> None:
         for starts in scanned.collisions():
@@ -107,7 +130,7 @@ class BeirTexts(Mapping[str, str]):
             ) from None
 
     def _line_number(self, start: int) -> int:
-        with open(self.path, "rb") as file:
+        with open(self.plain, "rb") as file:
             offset = 0
             for number, line in enumerate(file, start=1):
                 if offset == start:
@@ -121,12 +144,12 @@ def _without_bom(line: bytes, start: int) -> bytes:
 
 
 def corpus_file(path: Path) -> Path | None:
-    """The corpus file at a path: the path itself, or `corpus.jsonl` in a folder; None if neither exists."""
+    """The corpus file at a path: the path itself, or a folder's `corpus.jsonl`, which may be compressed; or None."""
     if path.is_file():
-        if path.suffix in {".gz", ".zip", ".bz2", ".xz", ".zst"}:
+        if path.suffix in {".zip", ".bz2", ".7z"}:
             raise TourError(
-                f"{path} is compressed, but single passages can be read only from a plain file; unpack it first."
+                f"{path} is compressed in a way that is not read here ({', '.join(PACKED)} are); unpack it first."
             )
         return path
-    inside = path / "corpus.jsonl"
-    return inside if inside.is_file() else None
+    inside = (path / f"corpus.jsonl{suffix}" for suffix in ("", *PACKED))
+    return next((file for file in inside if file.is_file()), None)

@@ -1,18 +1,14 @@
 """Read lines and JSON of input files; every error message names the file and the line or entry."""
 
-import gzip
 import json
-import lzma
 import os
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
 
+from tour_pyserini.data.packed_files import open_input, reading
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.json_text import parse_json
-
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 class Location(Protocol):
@@ -46,29 +42,23 @@ class Entry(NamedTuple):
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
-    """Read the lines of a UTF-8 file (plain, `.gz` or `.xz`); blank lines are skipped."""
+    """Read the lines of a UTF-8 file (plain, `.gz`, `.xz` or `.zst`); blank lines are skipped."""
     path = Path(path)
-    try:
-        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
-            for number, raw in enumerate(file, start=1):
-                try:
-                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise TourError(f"{path}, line {number} is not UTF-8; convert the file.") from None
-                if text.strip():
-                    yield Line(path, number, text)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise TourError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+    with reading(path), open_input(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise TourError(f"{path}, line {number} is not UTF-8; convert the file.") from None
+            if text.strip():
+                yield Line(path, number, text)
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
-    """Read the value in a UTF-8 JSON file (plain or `.gz`)."""
+    """Read the value in a UTF-8 JSON file (plain, `.gz`, `.xz` or `.zst`)."""
     path = Path(path)
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            raw = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise TourError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+    with reading(path), open_input(path) as file:
+        raw = file.read()
     try:
         return parse_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write, cache_home
+from tour_pyserini.support.remembered import file_state
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def collect(documents: Iterable[tuple[str, int]]) -> Offsets:
 
 
 def load(path: Path) -> Offsets | None:
-    """Load the saved offsets of a file; None if there are none for its present path, size and time of change."""
+    """Load the saved offsets of a file; None if there are none for its present path and state (see `file_state`)."""
     saved = _saved_path(path)
     if saved is None:
         return None
@@ -85,10 +85,10 @@ def save(path: Path, offsets: Offsets) -> None:
 
 def _saved_path(path: Path) -> Path | None:
     """Where the offsets of a file are saved; None for a small file."""
-    status = os.stat(path)
-    if status.st_size < SAVED_FROM_BYTES:
+    state = file_state(path)
+    if state[0] < SAVED_FROM_BYTES:
         return None
-    key = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
+    key = "\n".join(map(str, (path.resolve(), *state)))
     return cache_home() / "offsets" / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
 
 

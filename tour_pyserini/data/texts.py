@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
 from tour_pyserini.data.lucene_texts import LuceneTexts, open_lucene
+from tour_pyserini.data.packed_files import PACKED
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
@@ -56,7 +57,7 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
     if path.exists():
         return
     # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
-    if isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".gz", ".tsv"}:
+    if isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".tsv", *PACKED}:
         raise TourError(f"corpus not found: {path}; give a BEIR corpus.jsonl or a Lucene index.")
     if not may_be_prebuilt(str(spec)):
         raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.lines import Entry, Line, Location, first_field, json_object, load_json, read_lines
+from tour_pyserini.data.packed_files import inner_suffix
 from tour_pyserini.data.topic import Topic, checked_answers, checked_topic, parse_answers, require_text
 from tour_pyserini.errors import TourError
 
@@ -81,14 +82,10 @@ def local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
         The topics in the order of the file; None for what only Pyserini can read: its own `.json` layout, its names
         for topics, and other endings.
     """
-    ending = _ending(path)
+    ending = inner_suffix(path)
     if ending == ".json":
         return _from_json(path, only)
     return _from_lines(path, only) if ending in LINE_ENDINGS else None
-
-
-def _ending(path: Path) -> str:
-    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
 
 
 def _from_lines(path: Path, only: Set[str] | None) -> Topics:
@@ -164,7 +161,7 @@ def _topic_with_id(location: Location, qid: str, record: dict[str, Any]) -> Topi
 
 
 def _is_json_lines(first: Line) -> bool:
-    return first.text.lstrip().startswith("{") or _ending(first.path) == ".jsonl"
+    return first.text.lstrip().startswith("{") or inner_suffix(first.path) == ".jsonl"
 
 
 def _is_json_lines_without_ids(first: Line) -> bool:

@@ -66,7 +66,8 @@ def read_topics(
     Args:
         spec: a `.tsv`, `.txt` or `.csv` file (`id<TAB>text`, or DPR's `question<TAB>[answers]`), a `.jsonl` file
             (BEIR's queries, or questions with answers), a `.json` file (a list of questions with answers, as DPR and
-            EntityQuestions publish them, SQuAD's layout, or Pyserini's retrieval results), each also as `.gz`.
+            EntityQuestions publish them, SQuAD's layout, or Pyserini's retrieval results), each also as `.gz`,
+            `.xz` or `.zst`.
             Pyserini reads everything else: its other formats and its names for topics.
         topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); Pyserini reads all but the
             default.

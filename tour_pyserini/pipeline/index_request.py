@@ -19,7 +19,7 @@ FIELDS = ("title", "text")
 
 # Groups of flags in --help.
 _INPUT, _ENCODER = "input and output", "encoder"
-_KIND = "index: exact (flat inner product) without --hnsw or --pq"
+_KIND = "index: exact (flat inner product) without --hnsw, --pq or --factory"
 _PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encoder's folder"
 
 # Flags of one kind of index only, with their defaults.
@@ -121,6 +121,12 @@ class IndexRequest(Request):
 
     hnsw: bool = option(False, "a graph: fast, approximate search", group=_KIND)
     pq: bool = option(False, "product quantisation: small, with approximate vectors", group=_KIND)
+    factory: str | None = option(
+        None,
+        "an index that FAISS makes from its factory string: IVF4096,PQ48, SQ8, IVF1024,SQfp16, ...",
+        group=_KIND,
+        metavar="STRING",
+    )
     M: int | None = option(None, "HNSW: neighbours of a node (default: 256)", group=_KIND, count=True)
     efC: int | None = option(None, "HNSW: candidates considered for them (default: 256)", group=_KIND, count=True)
     pq_m: int = option(192, "PQ: parts of a vector", group=_KIND, count=True)
@@ -138,7 +144,9 @@ class IndexRequest(Request):
         choices=("flat", "ivf", "ivfpq"),
     )
     nlist: int | None = option(None, "lists of an inverted file (default: 256)", group=_PHRASE_FLAGS, count=True)
-    nprobe: int | None = option(None, "lists that are searched (default: 16)", group=_PHRASE_FLAGS, count=True)
+    nprobe: int | None = option(
+        None, "lists that are searched, also of --factory IVF... (default: 16)", group=_PHRASE_FLAGS, count=True
+    )
     filter_threshold: float | None = option(
         None,
         "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)",
@@ -155,11 +163,15 @@ class IndexRequest(Request):
         if self.phrases:
             self._check_phrases()
         else:
-            self._settle(_PASSAGES, _PHRASES, "is for phrases only: add --phrases, or leave it out.")
+            others = {name: value for name, value in _PHRASES.items() if name != "nprobe" or self.factory is None}
+            self._settle(_PASSAGES, others, "is for phrases only: add --phrases, or leave it out.")
         if address := store_address(self.index):
             self._check_collection(address)
-        if self.hnsw and self.pq:
-            raise TourError("--hnsw and --pq are two kinds of index; give one of them.")
+        kinds = [flag_name(name) for name in ("hnsw", "pq", "factory") if getattr(self, name)]
+        if len(kinds) > 1:
+            raise TourError(f"{kinds[0]} and {kinds[1]} are two kinds of index; give one of them.")
+        if self.nprobe is not None and self.factory is not None and "IVF" not in self.factory:
+            raise TourError(f"--nprobe is for inverted files and {self.factory} is none; leave it out.")
 
     def faiss_kind(self) -> dict[str, Any]:
         """The kind of FAISS index with its settings, as the functions that build it take them."""
@@ -170,6 +182,9 @@ class IndexRequest(Request):
             return {"kind": "hnsw", "hnsw_m": self.M, "ef_construction": self.efC}
         if self.pq:
             return {"kind": "pq", "pq_m": self.pq_m, "pq_nbits": self.pq_nbits}
+        if self.factory is not None:
+            lists = {"nprobe": self.nprobe or _PHRASES["nprobe"]} if "IVF" in self.factory else {}
+            return {"kind": "factory", "factory": self.factory, **lists}
         return {"kind": "flat"}
 
     def encoder_location(self) -> str:
@@ -190,7 +205,7 @@ class IndexRequest(Request):
 
     def _check_collection(self, address: StoreAddress) -> None:
         """Refuse flags that a collection of a vector database does not have."""
-        for name in ("phrases", "hnsw", "pq", "overwrite"):
+        for name in ("phrases", "hnsw", "pq", "factory", "overwrite"):
             if getattr(self, name):
                 hint = "; say kind=hnsw in its address" if name == "hnsw" else ""
                 raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")
@@ -201,8 +216,9 @@ class IndexRequest(Request):
         self._settle(_PHRASES, _PASSAGES, "is not for --phrases: leave it out.")
         if "text" not in self.fields:
             raise TourError("--fields title leaves no text that could hold phrases; add text.")
-        if self.hnsw or self.pq:
-            raise TourError("--hnsw and --pq are kinds of passage indexes; choose one of phrases with --kind.")
+        if self.hnsw or self.pq or self.factory is not None:
+            kinds = "--hnsw, --pq and --factory"
+            raise TourError(f"{kinds} are kinds of passage indexes; choose one of phrases with --kind.")
         if self.dtype not in ("float16", "float32"):
             raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
         for name in ("encoder_class", "pooling", "l2_norm", "prefix"):

@@ -19,17 +19,18 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
 from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
+from tour_pyserini.stores.docids import Docids
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.engines.collection_loading import CollectionLoading
 from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
-from tour_pyserini.stores.faiss_building import build_index as build_faiss_index
-from tour_pyserini.stores.faiss_building import check_fit
-from tour_pyserini.stores.faiss_writing import write_faiss_index
+from tour_pyserini.stores.faiss_building import check_fit, write_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
+from tour_pyserini.support.remembered import content_hash
 
 CHUNK = 1024  # documents that are encoded and saved together
+COPIED = 64 * CHUNK  # documents whose vectors are copied together
 ASKED = ("pooling", "l2_norm", "truncate_dim")
 """Options of a request that change what the encoder's files say; a search uses them again."""
 LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "onnxruntime", "numpy")
@@ -73,7 +74,7 @@ def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> 
     max_length = fitting_length(encoder, request.max_length)
     probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=max_length)
     return {
-        "corpus_sha256": sha256(corpus.path),
+        "corpus_sha256": content_hash(corpus.plain),
         "documents": len(corpus),
         "fields": sorted(set(request.fields)),
         "encoder": request.encoder_location(),
@@ -196,10 +197,10 @@ def _copy(
         raise TourError(
             f"the vectors in {folder} were made with another {other[0]}; leave out --vectors, or change it."
         )
-    docids: Sequence[str] = list(islice(corpus, partial.done, None))
+    docids = Docids.of(corpus)
     vectors = EncodedCorpus.open(folder, docids=docids, dimension=settings["dimension"])
-    for start in range(0, len(docids), CHUNK):
-        part = docids[start : start + CHUNK]
+    for start in range(partial.done, len(docids), COPIED):
+        part = docids[start : start + COPIED]
         partial.append(part, vectors(np.arange(start, start + len(part))))
 
 
@@ -219,7 +220,7 @@ def _write(
     folder: Path, partial: PartialVectors, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
 ) -> None:
     """Write the two files that Pyserini reads, and the record of how they were made."""
-    write_faiss_index(build_faiss_index(partial.vectors(), **kind, threads=threads), folder / "index")
+    write_index(partial.vectors(), folder / "index", **kind, threads=threads)
     shutil.copyfile(partial.folder / "docid", folder / "docid")
     record = {
         "settings": settings,

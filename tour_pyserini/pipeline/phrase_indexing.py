@@ -19,7 +19,8 @@ from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.stores.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.stores.phrases.phrase_index_writing import check_fit, write_phrase_index
-from tour_pyserini.support.files import atomic_folder, check_folder, sha256
+from tour_pyserini.support.files import atomic_folder, check_folder
+from tour_pyserini.support.remembered import content_hash
 
 CHUNK = 64  # passages that are encoded and saved together
 
@@ -64,7 +65,7 @@ def phrase_settings(request: IndexRequest, corpus: BeirTexts, encoder: PhraseEnc
     """Everything that the vectors depend on."""
     threshold = encoder.settings.filter_threshold
     return {
-        "corpus_sha256": sha256(corpus.path),
+        "corpus_sha256": content_hash(corpus.plain),
         "documents": len(corpus),
         "encoder": request.encoder_location(),
         "encoder_fingerprint": encoder.fingerprint(),

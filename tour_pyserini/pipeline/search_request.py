@@ -33,7 +33,7 @@ _PASSAGES_ONLY = (
     *("vectors", "order", "sparse", "index2", "encoder2", "ef_search", "remove_query", "encoder_class", "pooling"),
     *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend"),
 )
-_PHRASES_ONLY = ("predictions", "unit", "max_words", "nprobe", "context", "title", "separator")
+_PHRASES_ONLY = ("predictions", "unit", "max_words", "context", "title", "separator")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +108,9 @@ class SearchRequest(Request):
         metavar="NAME",
     )
     ef_search: int | None = option(None, "efSearch of an HNSW index", group=_INPUT, count=True)
+    nprobe: int | None = option(
+        None, "how many lists of an inverted file are searched (default: the index's own)", group=_INPUT, count=True
+    )
     remove_query: bool = option(False, "never retrieve the document that is the query", group=_INPUT)
 
     output: str | None = option(None, "the run file (default: runs/TOPICS.METHOD.trec)", group=_OUTPUT, metavar="RUN")
@@ -227,9 +230,6 @@ class SearchRequest(Request):
         None, "what is labelled and ranked (default: phrase)", group=_PHRASES, choices=("phrase", "passage")
     )
     max_words: int | None = option(None, "most words of a phrase (default: 10)", group=_PHRASES, count=True)
-    nprobe: int | None = option(
-        None, "how many lists of an inverted file are searched (default: the index's own)", group=_PHRASES, count=True
-    )
     context: str | None = option(
         None,
         "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks "

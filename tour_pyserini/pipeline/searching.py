@@ -336,10 +336,10 @@ def _searched_index(request: SearchRequest, opener: Opener, *, flag: str = "--en
     """The request's index with its query encoder, which `flag` says."""
     assert request.index is not None
     if Path(request.index).exists() or store_address(request.index):
-        inner = opener.open(open_index, request.index, ef_search=request.ef_search)
+        inner = opener.open(open_index, request.index, ef_search=request.ef_search, nprobe=request.nprobe)
         return replace(inner, query_encoder=_query_encoder(request, opener, flag=flag))
     encoder = _query_encoder(request, opener, flag=flag)
-    return opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search)
+    return opener.open(open_searcher, request.index, encoder, ef_search=request.ef_search, nprobe=request.nprobe)
 
 
 def _signals(request: SearchRequest, opener: Opener) -> list[Any]:

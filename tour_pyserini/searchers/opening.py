@@ -11,6 +11,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.engines.collection_store import open_collection
 from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_files import read_index_files
+from tour_pyserini.stores.search_effort import set_search_effort
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
@@ -63,13 +64,16 @@ def check_index(index: str | os.PathLike[str]) -> None:
             )
 
 
-def open_index(folder: str | os.PathLike[str], encoder: Any = None, *, ef_search: int | None = None) -> SearchedIndex:
+def open_index(
+    folder: str | os.PathLike[str], encoder: Any = None, *, ef_search: int | None = None, nprobe: int | None = None
+) -> SearchedIndex:
     """Read an index folder: `index` is a FAISS index, `docid` has one docid per line. Pyserini is not imported.
 
     Args:
         folder: the index; or the address of a collection in a vector database.
         encoder: the query encoder.
         ef_search: efSearch of an HNSW index.
+        nprobe: lists of an inverted file that a query searches; None: as the index was built.
     """
     check_index(folder)
     if address := store_address(folder):
@@ -78,25 +82,26 @@ def open_index(folder: str | os.PathLike[str], encoder: Any = None, *, ef_search
         store = open_collection(address)
         return SearchedIndex(store, store.docids, encoder)
     index, docids = read_index_files(Path(folder), PASSAGE_INDEX)
-    if ef_search is not None:
-        _set_ef_search(index, ef_search, str(folder))
+    set_search_effort(index, str(folder), ef_search=ef_search, nprobe=nprobe)
     return SearchedIndex(index, docids, encoder)
 
 
-def open_searcher(index: str | os.PathLike[str], encoder: Any, *, ef_search: int | None = None) -> Any:
+def open_searcher(
+    index: str | os.PathLike[str], encoder: Any, *, ef_search: int | None = None, nprobe: int | None = None
+) -> Any:
     """Pyserini's FaissSearcher on an index folder, or on a prebuilt index that Pyserini downloads.
 
     Args:
         index: a folder with `index` and `docid`, or a name from Pyserini's list.
         encoder: a Pyserini query encoder.
         ef_search: efSearch of an HNSW index.
+        nprobe: lists of an inverted file that a query searches; None: as the index was built.
     """
     check_index(index)
     ensure_java()
     folder = Path(index)
     searcher = _from_folder(folder, encoder) if folder.exists() else _prebuilt(str(index), encoder)
-    if ef_search is not None:
-        _set_ef_search(searcher.index, ef_search, str(index))
+    set_search_effort(searcher.index, str(index), ef_search=ef_search, nprobe=nprobe)
     return searcher
 
 
@@ -121,12 +126,3 @@ def _no_index(name: str) -> TourError:
         f"index not found: there is no folder {name!r} and no prebuilt index with this name; "
         "build one with python -m tour_pyserini.index."
     )
-
-
-def _set_ef_search(index: Any, ef_search: int, name: str) -> None:
-    import faiss
-
-    inner = faiss.downcast_index(index)
-    if not hasattr(inner, "hnsw"):
-        raise TourError(f"--ef-search is for HNSW indexes and {name} is {type(inner).__name__}; leave it out.")
-    inner.hnsw.efSearch = ef_search

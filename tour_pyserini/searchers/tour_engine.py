@@ -26,6 +26,7 @@ from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
 from tour_pyserini.stores.engines.collection_texts import StoredTexts
 from tour_pyserini.stores.index_scales import given_scale
+from tour_pyserini.stores.positions import positions_of
 from tour_pyserini.stores.refined_index import in_order
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
@@ -117,7 +118,7 @@ class TourEngine:
         self._retrieve = searched.search
         self.order = "exact" if self._store.exact or searched is not self._store else "index"
         self._remove_query = remove_query
-        self._positions = {docid: i for i, docid in enumerate(searcher.docids)} if remove_query or signals else {}
+        self._positions = positions_of(searcher.docids) if remove_query or signals else {}
         for signal in self._signals:
             check_documents(signal, self._positions)
         if purse is not None:

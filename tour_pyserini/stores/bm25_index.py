@@ -11,6 +11,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_files import check_checksums
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.optional import import_optional
@@ -85,10 +86,10 @@ class Bm25Index:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
             _check(model)
-            docids = [line.rstrip() for line in (index / "docid").read_text(encoding="utf-8").split("\n") if line]
         except Exception as error:  # bm25s and NumPy raise errors of many types for damaged files
             reason = first_line(error)
             raise TourError(f"{folder} cannot be read as a BM25 index ({reason:.200}); build it again.") from error
+        docids = read_docids(index / "docid")
         if not isinstance(record, dict) or record.get("settings") != _SETTINGS:
             raise TourError(f"{folder} was made by another version, with other settings; build it again.")
         if not record.get("documents") == model.scores["num_docs"] == len(docids):

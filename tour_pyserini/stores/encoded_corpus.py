@@ -11,21 +11,23 @@ from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.data.lines import Line, json_object, read_json_object, read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.docids import Docids, as_docids, read_docids
 from tour_pyserini.stores.index_files import read_index_files
 from tour_pyserini.stores.index_vectors import IndexVectors, VectorLookup
+from tour_pyserini.stores.positions import Positions
 from tour_pyserini.support.files import atomic_write, cache_home
 
 
 class EncodedCorpus:
     """Looks up the vectors [m, d] of the documents at positions [m] of an index; the corpus may have another order."""
 
-    def __init__(self, stored_vectors: VectorLookup, rows: Ids) -> None:
-        """Use `stored_vectors(rows[i])` for position i of the index."""
+    def __init__(self, stored_vectors: VectorLookup, rows: Ids | None = None) -> None:
+        """Use `stored_vectors(rows[i])` for position i of the index; without rows, both have the same order."""
         self._stored_vectors, self._rows = stored_vectors, rows
 
     def __call__(self, ids: Ids) -> Floats:
         """The vectors of the documents at these positions."""
-        return self._stored_vectors(self._rows[ids])
+        return self._stored_vectors(ids if self._rows is None else self._rows[ids])
 
     @classmethod
     def open(cls, folder: Path, *, docids: Sequence[str], dimension: int) -> "EncodedCorpus":
@@ -50,17 +52,19 @@ class EncodedCorpus:
                 f"the encoded corpus {folder} has {stored_dimension} dimensions and the index {dimension}; "
                 "both must come from the same encoder."
             )
-        row_of = {docid: row for row, docid in enumerate(stored_docids)}
-        try:
-            rows = np.array([row_of[docid] for docid in docids], dtype=np.int64)
-        except KeyError as missing:
+        wanted = as_docids(docids)
+        if wanted == stored_docids:
+            return cls(vectors)
+        rows = Positions(stored_docids).find(wanted)
+        if (rows < 0).any():
+            missing = wanted[int((rows < 0).argmax())]
             raise TourError(
-                f"the encoded corpus {folder} has no vector for document {missing} of the index; encode it too."
-            ) from None
+                f"the encoded corpus {folder} has no vector for document {missing!r} of the index; encode it too."
+            )
         return cls(vectors, rows)
 
 
-def _open_faiss(folder: Path) -> tuple[VectorLookup, list[str], int]:
+def _open_faiss(folder: Path) -> tuple[VectorLookup, Docids, int]:
     """The vectors by row, the docids and the dimension of a flat FAISS index."""
     index, docids = read_index_files(folder, PASSAGE_INDEX)
     vectors = IndexVectors(index)
@@ -71,10 +75,10 @@ def _open_faiss(folder: Path) -> tuple[VectorLookup, list[str], int]:
     return vectors, docids, index.d
 
 
-def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, list[str], int]:
+def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
     """The vectors by row, the docids and the dimension of JSON lines.
 
-    The vectors are converted to a memory-mapped file in the cache folder once, so that they need not fit in memory.
+    Both are converted to memory-mapped files in the cache folder once, so that they need not fit in memory.
     """
     state = repr([(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files])
     path = cache_home() / "vectors" / hashlib.sha256(state.encode()).hexdigest()[:32]
@@ -83,34 +87,37 @@ def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, list[str], int]:
     return lambda rows: np.array(vectors[rows]), docids, dimension
 
 
-def _converted(path: Path) -> tuple[list[str], int] | None:
+def _converted(path: Path) -> tuple[Docids, int] | None:
     """The docids and the dimension of vectors that were converted before; None if there are none, or not all."""
     try:
         stored = read_json_object(path.with_suffix(".json"))
-        docids, dimension = stored["docids"], stored["dimension"]
+        docids, dimension = read_docids(path.with_suffix(".docid")), stored["dimension"]
         whole = path.with_suffix(".f32").stat().st_size == 4 * dimension * len(docids) > 0
-        return (docids, dimension) if whole else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return (docids, dimension) if whole and len(docids) == stored["documents"] else None
+    except (TourError, OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _convert(files: list[Path], path: Path) -> tuple[list[str], int]:
-    docids: list[str] = []
-    dimension = 0
-    with atomic_write(path.with_suffix(".f32"), "wb") as out:
+def _convert(files: list[Path], path: Path) -> tuple[Docids, int]:
+    documents = dimension = 0
+    with atomic_write(path.with_suffix(".f32"), "wb") as out, atomic_write(path.with_suffix(".docid")) as names:
         for line, docid, vector in _records(files):
             dimension = dimension or len(vector)
             if len(vector) != dimension:
                 line.refuse(
                     f"has {len(vector)} dimensions, but the first line has {dimension}; encode the corpus again"
                 )
-            docids.append(docid)
+            try:
+                names.write(f"{docid}\n")
+            except UnicodeEncodeError:
+                line.refuse(f"has half a surrogate pair in the id {docid!r}, which cannot be written as UTF-8")
             out.write(vector.tobytes())
-        if not docids:
+            documents += 1
+        if not documents:
             raise TourError(f"the encoded corpus {files[0].parent} has no vectors; encode the corpus again.")
     with atomic_write(path.with_suffix(".json")) as file:
-        json.dump({"docids": docids, "dimension": dimension}, file)
-    return docids, dimension
+        json.dump({"documents": documents, "dimension": dimension}, file)
+    return read_docids(path.with_suffix(".docid")), dimension
 
 
 def _records(files: list[Path]) -> Iterator[tuple[Line, str, Floats]]:

@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+LAYOUT_VERSION = 1
+"""Raised when a check is added: files that passed older checks are then checked again."""
+
 _BLOCK = 1 << 20  # numbers that are checked at a time
 _LARGEST_DIMENSION = 1 << 16
 _DEEPEST = 4  # indexes inside each other: a transform of an inverted file with a graph over its lists

@@ -8,10 +8,11 @@ from typing import Any
 
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.docids import read_docids
-from tour_pyserini.stores.faiss_layout import UnknownLayoutError, check_layout
+from tour_pyserini.stores.docids import Docids, read_docids
+from tour_pyserini.stores.faiss_layout import LAYOUT_VERSION, UnknownLayoutError, check_layout
 from tour_pyserini.stores.faiss_trial import try_reading
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.files import MAPPED_FROM
+from tour_pyserini.support.remembered import check_once, content_hash
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +20,8 @@ LARGEST_CHECKED = 4 << 30
 """Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
 
 
-def read_index_files(folder: Path, record: str) -> tuple[Any, list[str]]:
-    """The FAISS index and the docids of a folder.
+def read_index_files(folder: Path, record: str) -> tuple[Any, Docids]:
+    """The FAISS index and the docids of a folder; large files are memory-mapped.
 
     Args:
         folder: has the files `index` and `docid`.
@@ -40,27 +41,33 @@ def read_index_files(folder: Path, record: str) -> tuple[Any, list[str]]:
     return index, docids
 
 
-def read_faiss(path: Path, flags: int = 0) -> Any:
-    """Read a FAISS index, once its layout has been checked.
+def read_faiss(path: Path, *, mapped: bool | None = None) -> Any:
+    """Read a FAISS index, once its layout has been checked; that it was right is remembered until the file changes.
 
     An index of a kind whose layout is not known (FastScan, residual quantizers, NSG, ...) is read and searched in a
     process with limits first, and here only if that process did not fail.
 
     Args:
         path: the file.
-        flags: those of FAISS, for example to map a file into memory.
+        mapped: memory-map it if this version of FAISS can: it opens at once, processes share its memory, and an
+            inverted file reads only the lists that are searched. None: if it is large.
 
     Raises:
         TourError: if it is not a FAISS index, or damaged.
     """
     import faiss
 
-    try:
+    def check(path: Path) -> None:
         try:
             check_layout(path)
         except UnknownLayoutError as error:
             log.warning("%s: %s; it is first read on trial by another process", path, error)
             try_reading(path, flags)
+
+    try:
+        mapped = path.stat().st_size >= MAPPED_FROM if mapped is None else mapped
+        flags = getattr(faiss, "IO_FLAG_MMAP_IFC", 0) if mapped else 0
+        check_once("faiss", path, check, version=LAYOUT_VERSION)
         return faiss.read_index(str(path), flags)
     except OSError as error:
         raise TourError(f"cannot read {path}: {error.strerror or first_line(error)}.") from error

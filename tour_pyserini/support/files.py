@@ -18,6 +18,9 @@ from tour_pyserini.support.temporaries import temporary_file, temporary_folder
 # The disk, the user's share of it or the largest allowed file is full, or the disk has become read-only.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
+MAPPED_FROM = 1 << 28
+"""Bytes; larger files of an index are memory-mapped. Smaller ones are read, and so survive a change of the file."""
+
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -58,7 +58,26 @@ def content_hash(path: str | os.PathLike[str], *, read_again: bool = False) -> s
     """
     if read_again:
         return sha256(path)
-    return _hash(Path(path).resolve(), *_state(path))
+    return _hash(Path(path).resolve(), *file_state(path))
+
+
+def check_once(what: str, path: str | os.PathLike[str], check: Callable[[Path], object], *, version: int = 1) -> None:
+    """Call `check(path)`, unless it ended without an error before and the file has not changed since.
+
+    Args:
+        what: the kind of check.
+        path: the file.
+        check: raises an error if the file is not what it should be.
+        version: of the check: another one forgets what older ones found.
+    """
+    path = Path(path)
+    name, state = str(path.resolve()), file_state(path)
+    if recall(what, name, (*state, version)) is not None:
+        return
+    started = time.time_ns()
+    check(path)
+    if state[0] >= _SMALL and _is_settled(path, state, started):
+        remember(what, name, (*state, version), "passed")
 
 
 @lru_cache(maxsize=1024)
@@ -69,12 +88,18 @@ def _hash(path: Path, *state: int) -> str:
         return known
     started = time.time_ns()
     value = sha256(path)
-    if max(state[2:]) < started - _RECENT and _state(path) == state:
+    if _is_settled(path, state, started):
         remember("sha256", str(path), state, value)
     return value
 
 
-def _state(path: str | os.PathLike[str]) -> tuple[int, int, int, int]:
+def _is_settled(path: Path, state: tuple[int, ...], started: int) -> bool:
+    """Whether a file had its state for some time before `started` (nanoseconds), and has it still."""
+    return max(state[2:]) < started - _RECENT and file_state(path) == state
+
+
+def file_state(path: str | os.PathLike[str]) -> tuple[int, int, int, int]:
+    """Size, inode and the two times of change of a file: if they are the same, its content counts as unchanged."""
     status = os.stat(path)
     return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 

@@ -17,7 +17,7 @@ from tour_pyserini.data.text_spans import word_offsets
 from tour_pyserini.data.topic import checked_answers
 from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import sha256
+from tour_pyserini.support.remembered import content_hash
 from tour_pyserini.training.requests import Source
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ def split_by_passage(
 
 def source_checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
     """The checksum (SHA-256) of each file, by path; None for a name that is not a file, such as Pyserini's topics."""
-    return [{str(path): sha256(path) if Path(path).is_file() else None for path in source} for source in sources]
+    return [{str(path): content_hash(path) if Path(path).is_file() else None for path in source} for source in sources]
 
 
 def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:

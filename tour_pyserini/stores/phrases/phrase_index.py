@@ -14,6 +14,7 @@ from tour_pyserini.data.token_rows import ROW, Rows
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_files import check_checksums, read_faiss
+from tour_pyserini.stores.search_effort import set_search_effort
 
 
 class PhraseIndex(NamedTuple):
@@ -72,8 +73,6 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
     Raises:
         TourError: if the folder is not a phrase index or damaged, or `nprobe` is given for a flat index.
     """
-    import faiss
-
     settings, folder = read_settings(folder), Path(folder)
     count, dimension, documents = (settings[name] for name in ("rows", "dimension", "documents"))
     exact, largest_norm = settings["index"]["kind"] == "flat", float(settings["largest_norm"])
@@ -85,12 +84,10 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
     except (OSError, ValueError) as error:
         raise TourError(f"the phrase index {folder} is damaged ({first_line(error)}); build it again.") from error
     docids = read_docids(folder / "docid")
-    # Memory-mapped if this version of FAISS can: an inverted file then reads only the lists that are searched.
-    index = read_faiss(folder / "index", getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
+    index = read_faiss(folder / "index", mapped=True)
     if index.ntotal != count or index.d != dimension or len(docids) != documents:
         raise TourError(f"the phrase index {folder} is damaged: its files do not fit together; build it again.")
-    if nprobe is not None:
-        _set_nprobe(index, nprobe, folder)
+    set_search_effort(index, str(folder), nprobe=nprobe)
     return PhraseIndex(rows, vectors, index, docids, exact, largest_norm)
 
 
@@ -120,12 +117,3 @@ def _check_sizes(folder: Path, sizes: dict[str, int]) -> None:
         size = (folder / name).stat().st_size
         if size != expected:
             raise ValueError(f"{name} has {size} bytes instead of {expected}")
-
-
-def _set_nprobe(index: Any, nprobe: int, folder: Path) -> None:
-    import faiss
-
-    inverted = faiss.try_extract_index_ivf(index)
-    if inverted is None:
-        raise TourError(f"--nprobe is for inverted files, but the index {folder} is flat; remove --nprobe.")
-    inverted.nprobe = nprobe

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.beir_texts import corpus_file
+from tour_pyserini.data.packed_files import plain_file
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.phrases.phrase_index import read_settings
-from tour_pyserini.support.files import sha256
+from tour_pyserini.support.remembered import content_hash
 
 
 def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str]) -> None:
@@ -19,7 +20,7 @@ def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str])
         TourError: if the file has another checksum.
     """
     file = corpus_file(Path(corpus))
-    if file is not None and sha256(file) != read_settings(folder)["corpus_sha256"]:
+    if file is not None and content_hash(plain_file(file)) != read_settings(folder)["corpus_sha256"]:
         raise TourError(
             f"the index {folder} was made from another corpus than {corpus}; "
             "give the corpus of the index, or build the index again."
