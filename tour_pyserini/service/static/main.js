@@ -1,0 +1,137 @@
+// The page: a form that starts one search or two, or a search that was recorded in the page itself.
+
+import { element, replace } from "./dom.js";
+import { Pane } from "./pane.js";
+import { counted, newPath, summary, take } from "./path.js";
+import { eventsOf, jsonOf } from "./stream.js";
+
+const byId = (id) => document.getElementById(id);
+let running = new AbortController();
+
+const recorded = byId("recorded");
+if (recorded) showRecorded(JSON.parse(recorded.textContent));
+else openForm();
+
+/** Show a search that the page brings along. */
+function showRecorded({ query, relevant, events, texts }) {
+  byId("form").remove();
+  replace(byId("title"), query);
+  document.title = query;
+  const path = Object.assign(newPath(query, { relevant }), { isRecorded: true });
+  for (const event of events) take(path, event);
+  for (const [docid, words] of Object.entries(texts))
+    if (!path.texts.has(docid)) path.texts.set(docid, { title: "", words });
+  const pane = new Pane(path, async (docid) => texts[docid] ?? "The page does not hold the whole passage.");
+  begin([pane]);
+  const looked = counted(Object.keys(texts).length, "passage");
+  replace(byId("status"), `${looked} looked at${path.relevant.size ? `, ${path.relevant.size} judged relevant` : ""}.`);
+}
+
+/** Fill the form with what the service offers, and search for what the address asks for. */
+async function openForm() {
+  const form = byId("form");
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const asked = new URLSearchParams([...new FormData(form)].filter(([name, value]) => value && name !== "key"));
+    history.pushState(null, "", `?${asked}`);
+    search(asked);
+  });
+  addEventListener("popstate", () => restore(form));
+  try {
+    offer(form, await jsonOf("about"));
+  } catch (error) {
+    tell(error.message);
+  }
+  restore(form);
+}
+
+function offer(form, { method, methods, examples, documents }) {
+  form.elements.method.append(...methods.map((name) => new Option(name, name, name === method, name === method)));
+  form.elements.compare.append(...methods.map((name) => new Option(name, name)));
+  replace(byId("about"), `${documents.toLocaleString("en")} documents.`);
+  const buttons = examples.map((query) =>
+    element("button", { type: "button", click: () => example(form, query) }, query),
+  );
+  replace(byId("examples"), ...(buttons.length ? [element("h2", {}, "For example"), ...buttons] : []));
+}
+
+function example(form, query) {
+  form.elements.query.value = query;
+  form.requestSubmit();
+}
+
+/** Put the address into the form, and search. */
+function restore(form) {
+  const asked = new URLSearchParams(location.search);
+  for (const field of form.elements)
+    if (field.name && field.name !== "key" && asked.has(field.name)) field.value = asked.get(field.name);
+  if (asked.get("query")) search(asked);
+  else form.elements.query.focus();
+}
+
+/** Search with one method or two at the same time, and show their rounds as they arrive. */
+function search(asked) {
+  running.abort();
+  running = new AbortController();
+  const query = asked.get("query");
+  const methods = [asked.get("method"), asked.get("compare")].filter((name, i) => i === 0 || name);
+  const panes = methods.map((method) => new Pane(newPath(query, { method: method ?? "" }), whole));
+  replace(byId("title"), query);
+  document.title = `${query} – TouR`;
+  begin(panes);
+  for (const [i, pane] of panes.entries()) follow(pane, addressOf(asked, methods[i]), running.signal);
+}
+
+function begin(panes) {
+  byId("start")?.remove();
+  tell("");
+  if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i]));
+  byId("panes").classList.toggle("two", panes.length === 2);
+  replace(
+    byId("panes"),
+    panes.map(({ node }) => node),
+  );
+  for (const pane of panes) pane.update(); // the map needs to know its width
+}
+
+/** Show the events of a search as they arrive. */
+async function follow(pane, address, signal) {
+  const { path } = pane;
+  const name = () => (pane.other ? `${path.method}: ` : "");
+  replace(byId("status"), "Searching …");
+  try {
+    for await (const event of eventsOf(address, { signal, key: byId("key").value })) {
+      take(path, event);
+      pane.update();
+      pane.other?.refresh();
+      if (event.event === "round") replace(byId("status"), name() + summary(path, path.rounds.length - 1));
+      if (event.event === "answer") replace(byId("status"), `${byId("status").textContent} Done: ${path.stop}.`);
+    }
+    if (path.error === null && path.costs === undefined) path.error = "The service ended the search before its answer.";
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    path.error = error.message;
+    if (error.status === 401) byId("more").open = true;
+  }
+  if (path.error !== null) {
+    pane.update();
+    tell(name() + path.error);
+  }
+}
+
+function addressOf(asked, method) {
+  const wanted = new URLSearchParams([...asked].filter(([name]) => name !== "compare" && name !== "method"));
+  if (method) wanted.set("method", method);
+  return `search/stream?${wanted}`;
+}
+
+async function whole(docid) {
+  return (await jsonOf(`documents/${encodeURIComponent(docid)}`, { key: byId("key").value })).contents;
+}
+
+/** Show a problem; an empty text takes it away. */
+function tell(problem) {
+  replace(byId("problem"), problem);
+  byId("problem").hidden = !problem;
+  if (problem) replace(byId("status"), "");
+}
