@@ -35,8 +35,8 @@ def as_events(
     """The event `round` for each round of a path, and one for the final list.
 
     The fields are those of the service's messages. A trace tells neither times nor the scores that rank a list: these
-    fields are left out, and the candidates of a round are in the order of similarity. `name` and `note` are what the page
-    writes above the list.
+    fields are left out, and the candidates of a round are in the order of similarity. `name` and `note` are what the
+    page writes above the list.
 
     Args:
         path: the query's rounds.

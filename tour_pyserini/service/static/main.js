@@ -37,22 +37,27 @@ async function openForm() {
     search(asked);
   });
   addEventListener("popstate", () => restore(form));
-  try {
-    offer(form, await jsonOf("about"));
-  } catch (error) {
-    tell(error.message);
-  }
+  byId("key").addEventListener("change", () => offer(form));
+  await offer(form);
   restore(form);
 }
 
-function offer(form, { method, methods, examples, documents }) {
-  form.elements.method.append(...methods.map((name) => new Option(name, name, name === method, name === method)));
-  form.elements.compare.append(...methods.map((name) => new Option(name, name)));
-  replace(byId("about"), `${documents.toLocaleString("en")} documents.`);
-  const buttons = examples.map((query) =>
-    element("button", { type: "button", click: () => example(form, query) }, query),
-  );
-  replace(byId("examples"), ...(buttons.length ? [element("h2", {}, "For example"), ...buttons] : []));
+/** Fill the form with what the service says of itself, which may need a key. */
+async function offer(form) {
+  try {
+    const { method, methods, examples, documents } = await jsonOf("about", { key: byId("key").value });
+    const options = (chosen) => methods.map((name) => new Option(name, name, name === chosen, name === chosen));
+    replace(form.elements.method, options(method));
+    replace(form.elements.compare, new Option("nothing", ""), options(null));
+    replace(byId("about"), `${documents.toLocaleString("en")} documents.`);
+    const buttons = examples.map((query) =>
+      element("button", { type: "button", click: () => example(form, query) }, query),
+    );
+    replace(byId("examples"), buttons.length ? element("h2", {}, "For example") : null, ...buttons);
+    tell("");
+  } catch (error) {
+    refuse(error);
+  }
 }
 
 function example(form, query) {
@@ -83,7 +88,7 @@ function search(asked) {
 }
 
 function begin(panes) {
-  byId("start")?.remove();
+  byId("start").hidden = true;
   tell("");
   if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i]));
   byId("panes").classList.toggle("two", panes.length === 2);
@@ -111,7 +116,7 @@ async function follow(pane, address, signal) {
   } catch (error) {
     if (error.name === "AbortError") return;
     path.error = error.message;
-    if (error.status === 401) byId("more").open = true;
+    refuse(error);
   }
   if (path.error !== null) {
     pane.update();
@@ -127,6 +132,12 @@ function addressOf(asked, method) {
 
 async function whole(docid) {
   return (await jsonOf(`documents/${encodeURIComponent(docid)}`, { key: byId("key").value })).contents;
+}
+
+/** Show why the service refused; where a key is missing, also the field for it. */
+function refuse(error) {
+  tell(error.message);
+  if (error.status === 401) byId("more").open = true;
 }
 
 /** Show a problem; an empty text takes it away. */

@@ -1,6 +1,6 @@
 // The map: the query among its candidates in two dimensions, as the service projected them.
 
-import { element, point, replace, shape } from "./dom.js";
+import { element, isStill, point, replace, shape } from "./dom.js";
 import { decimal, range, share } from "./path.js";
 
 const MARGIN = 26;
@@ -18,7 +18,7 @@ export class QueryMap {
     this.picture = shape("svg", { class: "map", role: "img" }, arrowHead(this.arrow), this.passages, this.way);
     this.caption = element("p", { class: "pointed-at quiet", "aria-hidden": "true" });
     this.node = element("div", {}, this.picture, this.caption);
-    new ResizeObserver(() => this.path && this.draw()).observe(this.node);
+    new ResizeObserver(() => this.path && !this.node.hidden && this.draw()).observe(this.node);
     this.picture.addEventListener("click", (event) => point(event.target.closest("[data-doc]")?.dataset.doc ?? null));
     this.picture.addEventListener("pointerover", (event) => this.tell(event.target.closest("[data-doc]")?.dataset.doc));
   }
@@ -48,15 +48,20 @@ export class QueryMap {
     });
     circles.sort((one, other) => (other.candidate?.rank ?? Infinity) - (one.candidate?.rank ?? Infinity) || 0);
     push(circles, places.queries, width, height);
-    const dots = new Map(circles.map((circle) => [circle.docid, this.dot(circle)]));
-    this.dots = dots;
-    replace(this.passages, [...dots.values()]);
+    const before = this.dots;
+    this.dots = new Map(circles.map((circle) => [circle.docid, this.dot(circle)]));
+    replace(
+      this.passages,
+      [...this.dots.values()].map(({ node }) => node),
+    );
+    if (!isStill()) for (const [docid, { node, place }] of this.dots) slide(node, before.get(docid)?.place, place);
     replace(this.way, wayOf(places.queries, this.arrow));
   }
 
   /** A passage: its rank in a circle, larger the better its label; a small one for a passage that is not in the list. */
   dot({ docid, candidate, ring, radius, x, y }) {
-    const node = this.dots.get(docid) ?? shape("g", { "data-doc": docid });
+    const { node } = this.dots.get(docid) ?? { node: shape("g", { "data-doc": docid }) };
+    const place = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
     const isNew = this.index > 0 && candidate && candidate.rank_before === null;
     const kind = [
       "dot",
@@ -65,7 +70,7 @@ export class QueryMap {
       isNew ? "new" : "",
     ];
     node.setAttribute("class", kind.filter(Boolean).join(" "));
-    node.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
+    node.style.transform = place;
     replace(
       node,
       ring ? shape("circle", { class: "ring", r: radius }) : null,
@@ -73,7 +78,7 @@ export class QueryMap {
       candidate ? shape("text", { dy: ".35em" }, String(candidate.rank)) : null,
       shape("title", {}, this.about(docid)),
     );
-    return node;
+    return { node, place };
   }
 
   about(docid) {
@@ -124,6 +129,12 @@ function stretched(values, centre) {
   const scaled = (value) => Math.asinh((value - centre) / unit);
   const ends = range(values.map(scaled));
   return (value) => share(scaled(value), ends);
+}
+
+/** Let a dot move to its place; one that stays, or is new, does not. */
+function slide(node, before, now) {
+  if (before !== undefined && before !== now)
+    node.animate([{ transform: before }, { transform: now }], { duration: 700, easing: "cubic-bezier(.2, .7, .2, 1)" });
 }
 
 function radiusOf(candidate, labels) {
