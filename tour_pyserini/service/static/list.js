@@ -1,7 +1,7 @@
 // The list of a round: passages that move to their new ranks, with what moved them.
 
 import { element, isStill, replace, spoken } from "./dom.js";
-import { decimal, movement, range, reason, share } from "./path.js";
+import { beginning, decimal, movement, range, reason, share } from "./path.js";
 
 /** The list of one search. The item of a passage is kept from round to round, so that it can be followed. */
 export class PassageList {
@@ -22,7 +22,13 @@ export class PassageList {
     const items = new Map();
     for (const candidate of candidates) {
       const item = this.items.get(candidate.docid) ?? new Item(candidate, this.read);
-      item.show(candidate, index, { labels, similarities, others, isRelevant: path.relevant.has(candidate.docid) });
+      item.show(candidate, index, {
+        labels,
+        similarities,
+        others,
+        first: beginning(path, candidate.docid, index),
+        isRelevant: path.relevant.has(candidate.docid),
+      });
       items.set(candidate.docid, item);
     }
     this.items = items;
@@ -59,7 +65,7 @@ class Item {
     );
   }
 
-  show(candidate, index, { labels, similarities, others, isRelevant }) {
+  show(candidate, index, { labels, similarities, others, first, isRelevant }) {
     const moved = movement(candidate, index);
     const why = reason(candidate, index);
     replace(this.rank, spoken("Rank "), String(candidate.rank));
@@ -67,8 +73,9 @@ class Item {
       this.notes,
       moved && element("span", { class: `mark ${moved.kind}`, "aria-hidden": "true" }, moved.sign),
       isRelevant ? element("span", { class: "mark relevant" }, "✓ judged relevant") : null,
-      moved && element("span", {}, moved.words, why ? `: ${why}` : "", ". "),
-      others && element("span", { class: "elsewhere" }, elsewhere(others, candidate.docid)),
+      moved && element("span", {}, moved.words, why ? `: ${why}` : "", "."),
+      first && element("span", {}, first),
+      others && element("span", {}, elsewhere(others, candidate.docid)),
       element("span", { class: "docid" }, spoken("Docid "), candidate.docid),
     );
     replace(
@@ -90,7 +97,7 @@ class Item {
 }
 
 function elsewhere({ name, ranks }, docid) {
-  return ranks.has(docid) ? `Rank ${ranks.get(docid)} with ${name}. ` : `Not in the list of ${name}. `;
+  return ranks.has(docid) ? `Rank ${ranks.get(docid)} with ${name}.` : `Not in the list of ${name}.`;
 }
 
 function fact(name, words, picture) {
@@ -105,8 +112,9 @@ function label({ label: value, bought }, labels) {
 }
 
 /** The similarity before and after, as numbers and as two dots on a line. */
-function similarity({ similarity: now, similarity_before: before }, similarities) {
+function similarity({ similarity: now, similarity_before: earlier }, similarities) {
   if (now === null) return ["not known", null];
+  const before = earlier === now ? null : earlier;
   const dots = [before, now].map((value, i) =>
     value === null ? null : element("i", { class: i ? "after" : "before", "--share": share(value, similarities) }),
   );

@@ -92,6 +92,7 @@ function begin(panes) {
   tell("");
   if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i]));
   byId("panes").classList.toggle("two", panes.length === 2);
+  replace(byId("together"), "");
   replace(
     byId("panes"),
     panes.map(({ node }) => node),
@@ -108,7 +109,7 @@ async function follow(pane, address, signal) {
     for await (const event of eventsOf(address, { signal, key: byId("key").value })) {
       take(path, event);
       pane.update();
-      pane.other?.refresh();
+      if (pane.other) compare(pane, pane.other);
       if (event.event === "round") replace(byId("status"), name() + summary(path, path.rounds.length - 1));
       if (event.event === "answer") replace(byId("status"), `${byId("status").textContent} Done: ${path.stop}.`);
     }
@@ -122,6 +123,16 @@ async function follow(pane, address, signal) {
     pane.update();
     tell(name() + path.error);
   }
+}
+
+/** Tell how much two lists have in common. */
+function compare(pane, other) {
+  other.refresh();
+  const ranks = other.others()?.ranks;
+  if (!ranks || other.index < 0) return;
+  const { candidates } = other.path.rounds[other.index];
+  const both = candidates.filter(({ docid }) => ranks.has(docid)).length;
+  replace(byId("together"), `${both} of ${counted(candidates.length, "passage")} are in both lists.`);
 }
 
 function addressOf(asked, method) {

@@ -179,7 +179,9 @@ function wayOf(queries, arrow) {
   const parts = [];
   for (let t = 1; t < queries.length; t++) {
     const [from, to] = [queries[t - 1], queries[t]];
-    parts.push(shape("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y, "marker-end": `url(#${arrow})` }));
+    const hasHead = Math.hypot(to.x - from.x, to.y - from.y) > 28; // a shorter line has no room for it
+    const head = hasHead ? `url(#${arrow})` : null;
+    parts.push(shape("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y, "marker-end": head }));
   }
   queries.forEach(({ x, y }, t) => {
     const isEnd = t === queries.length - 1;

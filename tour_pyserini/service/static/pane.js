@@ -134,9 +134,7 @@ export class Pane {
 }
 
 const MAP_WORDS =
-  "To the right: where the query went. Up and down: how the passages differ most otherwise. Places near the query are " +
-  "drawn larger than those far from it. " +
-  "A number is a rank; a larger circle has a better label; a dashed one has none; a small dot is not in this list.";
+  "To the right is where the query went. The numbers are ranks; the larger the circle, the better the label.";
 
 function part(name, ...children) {
   return element(

@@ -67,6 +67,13 @@ export function reason(candidate, index) {
   return causes.join("; ") || null;
 }
 
+/** Where a candidate was at the beginning, in words; null where the round before tells it already. */
+export function beginning(path, docid, index) {
+  if (index < 2) return null;
+  const first = path.rounds[0].candidates.find((candidate) => candidate.docid === docid);
+  return first ? `Rank ${first.rank} in the first list.` : "Not in the first list.";
+}
+
 /** A round in one sentence, for the status line. */
 export function summary(path, index) {
   const { candidates, costs } = path.rounds[index];
