@@ -18,6 +18,7 @@ from tour_pyserini.cli.parser import CommandParser, program_name
 
 COMMANDS = (
     "search",
+    "serve",
     "index",
     "calibrate",
     "qrels",

@@ -1,4 +1,4 @@
-"""What goes over the wire: the requests, answers and events of the service. Field names are Pyserini's where it has them.
+"""What goes over the wire: requests, answers and events of the service. Field names are Pyserini's where it has them.
 
 A stream (`GET /search/stream`) is a sequence of events: `settings` once, `round` for each list, and at the end `answer`
 or `error`. The data of each is one of the models below, as JSON.
@@ -129,7 +129,7 @@ class Answers(Message):
 
 
 class Problem(Message):
-    """Why there is no answer, in one sentence. The data of the event `error`, and of every answer that is no success."""
+    """Why there is no answer, in one sentence: the data of the event `error`, and of every status from 400 on."""
 
     detail: str
 
