@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-FILES = Path(__file__).parents[1] / "service" / "static"
+FILES = Path(__file__).resolve().parents[1] / "service" / "static"
 """The page that the service shows: HTML, style and modules of JavaScript."""
 
 _IMPORT = re.compile(r'^import .* from "\./(.*)";\n', re.MULTILINE)

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import tour_pyserini
+from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.guard import Guard
@@ -19,14 +19,14 @@ from tour_pyserini.service.label_pool import LabelPool
 from tour_pyserini.service.mcp_tools import mcp_server
 from tour_pyserini.service.messages import Problem
 from tour_pyserini.service.metrics import Counted, Metrics
+from tour_pyserini.service.page_routes import page_routes
 from tour_pyserini.service.problems import RESPONSES, add_handlers
 from tour_pyserini.service.pyserini_routes import pyserini_routes
 from tour_pyserini.service.rerank_routes import rerank_routes
 from tour_pyserini.service.search_routes import search_routes
 from tour_pyserini.service.searches import Searches
 
-PAGE = Path(__file__).with_name("static")
-ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics")
+ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about")
 """First parts of the paths that are counted by name."""
 
 
@@ -64,10 +64,11 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     )
     add_handlers(app)
 
-    for routes in (search_routes(desk), rerank_routes(desk), pyserini_routes(desk), _state_routes(searches, metrics)):
-        app.include_router(routes)
+    for new_routes in (search_routes, rerank_routes, pyserini_routes, page_routes):
+        app.include_router(new_routes(desk))
+    app.include_router(_state_routes(searches, metrics))
     app.router.routes.extend(mcp_routes)
-    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
     guard = Guard(app, key=key, most_bytes=request.most_bytes, local=request.is_local, is_page=_is_page)
     return Counted(guard, metrics, routes=ROUTES)
 
@@ -97,5 +98,5 @@ def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:
 
 def _is_page(path: str) -> bool:
     """Whether a path is a file of the page."""
-    file = (PAGE / path.lstrip("/")).resolve()
-    return path == "/" or (file.is_relative_to(PAGE) and file.is_file())
+    file = (FILES / path.lstrip("/")).resolve()
+    return path == "/" or (file.is_relative_to(FILES) and file.is_file())

@@ -7,7 +7,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.data.documents import Passage
-from tour_pyserini.evaluation.path_page import projected
+from tour_pyserini.evaluation.path_map import projected
 from tour_pyserini.evaluation.query_path import first_words
 from tour_pyserini.searchers.tour_engine import SearchRound
 from tour_pyserini.service.messages import Candidate, Costs, Map, Round

@@ -28,8 +28,8 @@ function column(path, index) {
   if (index > 0 && cosine !== null) facts.push(`cosine to the first vector ${cosine.toFixed(3)}`);
   if (stop) facts.push(`stopped: ${stop}`);
   return element(
-    "section",
-    { class: "column", "aria-label": roundName(path, index) },
+    "div",
+    { class: "column", role: "group", "aria-label": roundName(path, index) },
     element("h4", {}, roundName(path, index)),
     element("p", { class: "quiet" }, facts.join("; ")),
     element("ol", {}, ...candidates.map((candidate) => cell(path, candidate, index))),
