@@ -38,7 +38,7 @@ def test_the_list_improves_as_rounds_arrive(open_page, service):
     service.go.release()
     page.get_by_text("Done: agreement.").wait_for()
     assert docids(page) == ["d5", "d3", "d4", "d1", "d2"]
-    assert "new in this list" in item(page, "d5").inner_text()
+    assert "not in the list before" in item(page, "d5").inner_text()
     assert page.get_by_role("radio", name="Round 2").is_checked()
     assert page.get_by_role("heading", name="anchored").count() == 1
     assert "Stopped: agreement. 1,234 documents." in page.locator(".pane-head").inner_text()

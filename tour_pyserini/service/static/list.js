@@ -26,7 +26,7 @@ export class PassageList {
         labels,
         similarities,
         others,
-        first: beginning(path, candidate.docid, index),
+        first: beginning(path, candidate, index),
         isRelevant: path.relevant.has(candidate.docid),
       });
       items.set(candidate.docid, item);
@@ -69,14 +69,17 @@ class Item {
     const moved = movement(candidate, index);
     const why = reason(candidate, index);
     replace(this.rank, spoken("Rank "), String(candidate.rank));
-    replace(
-      this.notes,
+    const notes = [
       moved && element("span", { class: `mark ${moved.kind}`, "aria-hidden": "true" }, moved.sign),
       isRelevant ? element("span", { class: "mark relevant" }, "✓ judged relevant") : null,
-      moved && element("span", {}, moved.words, why ? `: ${why}` : "", "."),
-      first && element("span", {}, first),
-      others && element("span", {}, elsewhere(others, candidate.docid)),
+      moved && `${moved.words}${why ? `: ${why}` : ""}.`,
+      first,
+      others && elsewhere(others, candidate.docid),
       element("span", { class: "docid" }, spoken("Docid "), candidate.docid),
+    ];
+    replace(
+      this.notes,
+      notes.filter(Boolean).flatMap((note) => [note, " "]),
     );
     replace(
       this.facts,

@@ -32,8 +32,12 @@ export class Pane {
     this.content = element(
       "div",
       { class: "content", hidden: true },
-      part("List", this.note, this.list.node),
-      element("div", { class: "side" }, this.maps, part("Cost so far", this.costs)),
+      element(
+        "div",
+        { class: "now" },
+        part("List", this.note, this.list.node),
+        element("div", { class: "side" }, this.maps, part("Cost so far", this.costs)),
+      ),
       part("Rounds side by side", this.columns),
     );
     this.node = element(

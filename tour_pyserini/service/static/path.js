@@ -44,7 +44,7 @@ export function roundName(path, index) {
 /** How a candidate moved since the round before, as a sign and in words; null in the first list. */
 export function movement(candidate, index) {
   if (index === 0) return null;
-  if (candidate.rank_before === null) return { kind: "new", sign: "new", words: "new in this list" };
+  if (candidate.rank_before === null) return { kind: "new", sign: "new", words: "not in the list before" };
   const ranks = candidate.rank_before - candidate.rank;
   if (ranks === 0) return { kind: "same", sign: "=", words: "same rank as before" };
   const words = `${ranks > 0 ? "up" : "down"} from rank ${candidate.rank_before}`;
@@ -68,10 +68,11 @@ export function reason(candidate, index) {
 }
 
 /** Where a candidate was at the beginning, in words; null where the round before tells it already. */
-export function beginning(path, docid, index) {
+export function beginning(path, { docid, rank_before: before }, index) {
   if (index < 2) return null;
   const first = path.rounds[0].candidates.find((candidate) => candidate.docid === docid);
-  return first ? `Rank ${first.rank} in the first list.` : "Not in the first list.";
+  if (first) return `Rank ${first.rank} in the first list.`;
+  return before === null ? null : "Not in the first list.";
 }
 
 /** A round in one sentence, for the status line. */
