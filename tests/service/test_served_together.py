@@ -72,14 +72,15 @@ def test_a_client_that_goes_away_stops_costing(small, slow, slow_reranker):
         lambda client: client.post("/search", json={"query": "a b c", "k": 3}),
         lambda client: client.get("/search/stream", params={"query": "a b c"}),
     ):
+        before = slow_reranker.counts()[PATH]
         client = httpx.Client(base_url=slow.url, timeout=0.3, trust_env=False)
         with client, pytest.raises(httpx.TimeoutException):
             ask(client)
         wait_until(lambda: slow.metric("tour_running") == 0)
-        before = slow_reranker.counts()[PATH]
+        after = slow_reranker.counts()[PATH]
         time.sleep(0.3)
-        assert slow_reranker.counts()[PATH] == before
-        assert before < BUDGET
+        assert slow_reranker.counts()[PATH] == after
+        assert after - before < BUDGET // 5  # rounds of five labels
 
 
 def test_labels_of_searches_at_the_same_time_share_calls(small, slow):
