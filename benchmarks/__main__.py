@@ -8,12 +8,15 @@ from pathlib import Path
 
 from benchmarks.benchmark_report import Report, check_document, draw_picture, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
+from benchmarks.deadlines import measure_deadlines
 from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
 from benchmarks.guards import measure_guards
 from benchmarks.labelling_speed import measure_labelling
+from benchmarks.overload import measure_overload
 from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
+from benchmarks.service_load import measure_service
 from benchmarks.timings import describe_machine
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import positive
@@ -35,6 +38,12 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "int8-index": measure_int8_index,
     "overlap": measure_overlap,
 }
+SERVED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
+    "service": measure_service,
+    "deadlines": measure_deadlines,
+    "overload": measure_overload,
+}
+"""Measurements of a service, for docs/service.md; they run only if they are named."""
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
 DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
 DEFAULT_MODEL = "ms-marco-MiniLM-L-12-v2"
@@ -51,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     machine = describe_machine()
     reports = []
     for name in names:
-        report = MEASUREMENTS[name](setup)
+        report = {**MEASUREMENTS, **SERVED}[name](setup)
         reports.append(report)
         sys.stdout.write(f"\n({name}) {report.title}\n\n{FORMATS['text'](report.table)}\n\n{report.note}\n")
         sys.stdout.flush()
@@ -64,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=Help)
     add = parser.add_argument
-    add("--only", nargs="+", choices=list(MEASUREMENTS), metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
+    names = [*MEASUREMENTS, *SERVED]
+    add("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
     add("--quick", action="store_true", help="tiny sizes, to test that everything works; the figures mean nothing")
     add(
         "--collections", type=Path, metavar="DIR", help=f"folder of BEIR collections (default: ${COLLECTIONS_VARIABLE})"
@@ -81,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
     add("--passages-from", type=Path, metavar="FILE", help="their corpus (default: that of nq-wiki)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
+    add("--seconds", type=positive, default=300, metavar="N", help="how long a service is overloaded")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
     return parser
@@ -104,6 +115,7 @@ def _setup(args: argparse.Namespace) -> BenchmarkSetup:
         rounds=1 if args.quick else args.rounds,
         passages=8 if args.quick else args.passages,
         passages_from=args.passages_from,
+        seconds=2 if args.quick else args.seconds,
         quick=args.quick,
     )
 

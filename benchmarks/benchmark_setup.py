@@ -46,6 +46,7 @@ class BenchmarkSetup:
         rounds: how often each function is timed.
         passages: passages that are encoded.
         passages_from: the corpus that they come from; None: that of NQ.
+        seconds: how long a service is overloaded.
         quick: tiny sizes, in this process, to test that everything works; the figures mean nothing.
     """
 
@@ -58,6 +59,7 @@ class BenchmarkSetup:
     rounds: int = 3
     passages: int = 3000
     passages_from: Path | None = None
+    seconds: int = 300
     quick: bool = False
 
     def corpus(self, name: str) -> Path:

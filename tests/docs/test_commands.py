@@ -28,6 +28,7 @@ from running_service import running_service
 
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
+from tour_pyserini.cli.serve_flags import serve_request
 from tour_pyserini.cli.train_flags import request_from, train_parser
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
@@ -47,6 +48,7 @@ NOT_RUN = {
     "tour_pyserini.search --topics dpr-nq-test": "downloads Wikipedia's index",
     "tour_pyserini.train": "trains for minutes or hours; tests/training trains small models",
     "pyserini.eval.evaluate_dpr_retrieval": "Pyserini's own commands need a JDK 21; tests/data calls this evaluation",
+    "tour_pyserini.serve": "runs until it is ended; tests/service runs it",
     "benchmarks": "measures for minutes; tests/benchmarks runs it on small data",
 }
 # ... but these can, though they begin like one of them.
@@ -218,6 +220,7 @@ def parse(name, argv):
     requests = {
         "tour_pyserini.search": search_request,
         "tour_pyserini.index": index_request,
+        "tour_pyserini.serve": serve_request,
         "tour_pyserini.train": lambda words: request_from(train_parser().parse_args(words)),
     }
     if name in requests:

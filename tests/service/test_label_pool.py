@@ -1,6 +1,5 @@
 """Labels of several searches in one call: who is served first, deadlines, cancelling, failures."""
 
-import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -122,20 +121,29 @@ def test_closing_finishes_what_waits(pool, reranker):
         pool.buy([("q", "late")])
 
 
-def test_the_forecast_is_the_line_through_what_was_measured():
+def test_the_forecast_is_the_plane_through_what_was_measured():
     cost = LabelCost(max_length=1000)
-    for length in (100, 200, 400, 300):  # 2 ms for a pair, and 1 ms for 25 tokens
-        cost.learn([("", "x" * 4 * length)] * 3, 3 * (0.002 + length / 25_000))
-    assert cost.seconds(5, 500) == pytest.approx(5 * 0.002 + 500 / 25_000)
+    for count, length in ((1, 100), (3, 200), (8, 400), (2, 300), (5, 50)):  # 4 ms, 2 ms a pair, 1 ms for 25 tokens
+        cost.learn([("", "x" * 4 * length)] * count, 0.004 + count * (0.002 + length / 25_000))
+    assert cost.seconds(5, 500) == pytest.approx(0.004 + 5 * 0.002 + 500 / 25_000)
+    assert cost.per_call == pytest.approx(0.004) and cost.margin == pytest.approx(1.15)
     assert cost.tokens(("", "x" * 80_000)) == 1000
-    assert cost.margin == pytest.approx(1.15)
 
 
-def test_workers_that_wait_count():
-    cost = LabelCost(workers=4)
-    cost.learn([("", "x" * 400)] * 8, 0.8)
-    assert cost.seconds(1, 100) == pytest.approx(0.4) and cost.seconds(5, 500) == pytest.approx(0.8)
-    assert cost.seconds(0, 0) == 0 and math.isfinite(cost.margin)
+def test_what_a_call_costs_anyway_does_not_make_calls_small(pool, reranker):
+    reranker.gate.set()
+    for count in (1, 4, 8):  # a network: half a second for any call
+        pool.cost.learn([("q", "x" * 99)] * count, 0.5 + 0.001 * count)
+    pool.buy([("q", "x" * 99)] * 20)
+    assert [len(call) for call in reranker.calls] == [20]
+
+
+def test_long_calls_are_split(pool, reranker):
+    reranker.gate.set()
+    for count in (1, 4, 8):
+        pool.cost.learn([("q", "x" * 99)] * count, 0.03 * count)
+    pool.buy([("q", "x" * 99)] * 4)
+    assert [len(call) for call in reranker.calls][0] == 3
 
 
 def test_the_margin_follows_the_errors():

@@ -2,15 +2,14 @@
 
 import itertools
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from tour_pyserini import load_reranker
+from tour_pyserini import TourConfig, load_reranker
 from tour_pyserini.core.ranking import strictly_decreasing
+from tour_pyserini.pipeline import Opener, SearchRequest, search
 
 METHODS = ("anchored", "hard", "rerank", "dense")
 
@@ -29,20 +28,19 @@ def as_lines(answer):
 
 @pytest.fixture(scope="module")
 def runs(small):
-    """The lists that the command line gives, by method and query id; it has a score cache of its own."""
-    lists = {}
+    """The lists of the search command, by method and query id; it keeps no label."""
+    lists, opener = {}, Opener()
     for method in METHODS:
         output = small.folder / f"{method}.trec"
-        flags = ("--topics", small.folder / "topics.tsv", "--method", method, "--hits", "20", "--output", output)
-        words = [*small.flags, *flags, "--no-cache"]
-        subprocess.run([sys.executable, "-m", "tour_pyserini.search", *map(str, words)], check=True)
+        files = {"topics": small.folder / "topics.tsv", "reranker": small.folder / "reranker", "output": output}
+        options = {"reranker_threads": 1, "hits": 20, "no_cache": True, "config": TourConfig(method, depth=5)}
+        search(SearchRequest(**files, index=small.index[1], corpus=small.index[3], **options), opener=opener)
         for line in output.read_text().splitlines():
             qid, _, docid, _, score, _ = line.split()
             lists.setdefault((method, qid), []).append(f"{docid} {score}")
     return lists
 
 
-@pytest.mark.slow  # four commands that load models
 def test_lists_are_those_of_the_command_line_whatever_else_is_searched(small, server, runs):
     wanted = [(method, qid) for qid in small.queries for method in METHODS]
 

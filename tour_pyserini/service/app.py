@@ -25,6 +25,7 @@ from tour_pyserini.service.pyserini_routes import pyserini_routes
 from tour_pyserini.service.rerank_routes import rerank_routes
 from tour_pyserini.service.search_routes import search_routes
 from tour_pyserini.service.searches import Searches
+from tour_pyserini.support.hardware import cores
 
 ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about")
 """First parts of the paths that are counted by name."""
@@ -38,7 +39,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         key: the key that requests must have; None: everybody may ask.
     """
     request = collection.request
-    pool = LabelPool(collection.reranker, collection.label_cost())
+    pool = LabelPool(collection.reranker, collection.label_cost(), least=request.reranker_threads or cores())
     searches = Searches(collection, pool, at_once=request.at_once, queue=request.queue)
     metrics = Metrics(searches)
     desk = Desk(searches, metrics)

@@ -20,7 +20,6 @@ from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.service.label_cost import LabelCost
 from tour_pyserini.service.serve_request import ServeRequest
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
-from tour_pyserini.support.hardware import cores
 
 ENGINES = 32
 """Settings whose engines are kept; models, index and texts are the same for all."""
@@ -138,10 +137,7 @@ class Collection:
         """The cost of labels, measured on a few passages of the collection; it also loads the model."""
         request, inner = self.request, getattr(self.reranker, "reranker", self.reranker)
         description = getattr(inner, "description", None)
-        cost = LabelCost(
-            max_length=getattr(description, "max_length", None) or request.reranker_max_length,
-            workers=request.reranker_threads or cores(),
-        )
+        cost = LabelCost(max_length=getattr(description, "max_length", None) or request.reranker_max_length)
         docids = self.engine(request.config).searcher.docids
         some = [str(self.texts[docids[i * len(docids) // 16]]) for i in range(min(16, len(docids)))]
         checked_scores(inner, [(some[0][:100], some[0])])  # the first call of a model takes longer

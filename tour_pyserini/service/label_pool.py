@@ -13,7 +13,7 @@ from tour_pyserini.rerankers.reranker import Pair, counted_scores
 from tour_pyserini.service.label_cost import LabelCost
 
 CALL_SECONDS = 0.1
-"""How long a call of the re-ranker should last, by forecast: who comes meanwhile, or has gone, waits no longer."""
+"""How long the pairs of a call should take, by forecast: who comes meanwhile waits no longer."""
 PATIENCE = 1.0
 """Seconds after which labels without a deadline count as due: those with a deadline go first, but not forever."""
 CALL_PAIRS = 256
@@ -53,16 +53,18 @@ class Purchase:
 class LabelPool:
     """Calls the re-ranker for all searches, in a thread of its own.
 
-    A call takes pairs in the order in which they are due until it would last longer than `CALL_SECONDS`, or too long
-    for a deadline of one of its searches. So searches advance together; one that begins joins the next call.
+    A call takes pairs in the order in which they are due until they would take longer than `CALL_SECONDS`, or longer
+    than a call takes anyway, or too long for a deadline of one of its searches. So searches advance together; one that
+    begins joins the next call.
 
     Args:
         reranker: where labels come from, with its score cache.
         cost: the forecast, which learns from each call.
+        least: pairs of a call, if so many are waiting and have time: no fewer than are scored in parallel.
     """
 
-    def __init__(self, reranker: Any, cost: LabelCost) -> None:
-        self.cost = cost
+    def __init__(self, reranker: Any, cost: LabelCost, *, least: int = 1) -> None:
+        self.cost, self._least = cost, least
         self.calls = self.labels = 0
         self._reranker = reranker
         self._waiting: list[Purchase] = []
@@ -134,6 +136,7 @@ class LabelPool:
         """The pairs of the next call, each as its purchase and its position; what is late or cancelled leaves."""
         call: list[tuple[Purchase, int]] = []
         tokens, now, limit = 0.0, time.monotonic(), math.inf
+        longest = self.cost.per_call + max(self.cost.per_call, CALL_SECONDS)
         waiting = [purchase for purchase in self._waiting if not purchase.ended.is_set()]
         for purchase in sorted(waiting, key=lambda one: one.due):
             soonest = min(limit, purchase.deadline)
@@ -144,7 +147,7 @@ class LabelPool:
                     if not call:
                         purchase.end()  # not even one pair can be scored in time
                     break
-                if len(call) == CALL_PAIRS or (seconds > CALL_SECONDS and len(call) >= self.cost.workers):
+                if len(call) == CALL_PAIRS or (len(call) >= self._least and seconds > longest):
                     break
                 call.append((purchase, purchase.taken))
                 tokens, limit = more, soonest

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from tour_pyserini.errors import TourError
 from tour_pyserini.service.desk import GoneError
 from tour_pyserini.service.messages import Problem
-from tour_pyserini.service.searches import BusyError
+from tour_pyserini.service.searches import BusyError, FailedError
 
 CLOSED = 499
 """The status of a request whose client has gone; nobody reads it."""
@@ -32,7 +32,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 def sentence(error: Exception) -> str:
     """Why there is no answer, for whoever asked."""
-    if isinstance(error, TourError | BusyError):
+    if type(error) is TourError or isinstance(error, BusyError):
         return str(error)
     return "the service has failed; its log says why."
 
@@ -63,6 +63,7 @@ def add_handlers(app: FastAPI) -> None:
 
     handlers = {
         TourError: wrong,
+        FailedError: failed,
         RequestValidationError: invalid,
         BusyError: busy,
         HTTPException: known,

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
-from fastapi.sse import format_sse_event
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.service.desk import Desk, Stream
@@ -85,7 +84,7 @@ def _named(message: Any) -> tuple[str, Message]:
 
 
 def _event(name: str, message: Message) -> bytes:
-    return format_sse_event(event=name, data_str=message.model_dump_json())
+    return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
 def _settings(words: list[str]) -> dict[str, bool | int | float | str]:

@@ -40,6 +40,10 @@ class BusyError(Exception):
         self.retry_after = max(1, math.ceil(retry_after))
 
 
+class FailedError(Exception):
+    """The service is to blame; the reason is in its log."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Task:
     """Work that somebody waits for.
@@ -150,7 +154,7 @@ class Searches:
     @property
     def rest(self) -> float:
         """Seconds that nearly all searches need after their last label: update, retrieval, ranking."""
-        return float(np.quantile(list(self._rest), 0.95))
+        return float(np.quantile(list(self._rest), 0.99))
 
     def submit(self, searches: Sequence[Task]) -> None:
         """Take searches in, all of them or none.
@@ -211,8 +215,10 @@ class Searches:
         except CancelledError:
             return
         except Exception as error:
-            if not isinstance(error, TourError):
+            # What a request is to blame for is a TourError of the loop; anything else is told to the log only.
+            if type(error) is not TourError:
                 log.exception("a search failed")
+                error = FailedError("the service has failed; its log says why.")
             task.report(error)
             return
         self._seconds.append(time.monotonic() - task.started)
@@ -239,6 +245,8 @@ class Searches:
         for found in steps:
             if search.cancelled.is_set():
                 raise CancelledError
+            if not np.isfinite([hit.score for hit in found.hits]).all():
+                raise TourError("with these settings, a score is not a finite number; choose smaller ones.")
             if search.streamed or search.rounds:
                 lists.append(messages.message(found, search.costs(found.t)))
             if search.streamed:
@@ -256,7 +264,10 @@ class Searches:
 
     def _labels(self, search: Task, pairs: Sequence[Pair]) -> Floats:
         start = time.monotonic()
-        scores, scored = self.pool.buy(pairs, deadline=search.deadline - self.rest, cancelled=search.cancelled)
+        try:
+            scores, scored = self.pool.buy(pairs, deadline=search.deadline - self.rest, cancelled=search.cancelled)
+        except TourError as error:
+            raise FailedError(str(error)) from error
         missed = int(np.isnan(scores).sum())
         search.labels += len(scores) - missed
         search.scored += scored - missed

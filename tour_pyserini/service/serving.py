@@ -11,6 +11,10 @@ from tour_pyserini.service.serve_request import ServeRequest
 from tour_pyserini.support.optional import import_optional
 
 
+CONNECTIONS = 1000
+"""Most connections; more get status 503."""
+
+
 def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None) -> None:
     """Serve searches until a signal (SIGINT, SIGTERM) asks for the end; what runs is finished first.
 
@@ -56,7 +60,14 @@ def _run(app: object, listener: socket.socket) -> None:
             self.force_exit = self.should_exit
             self.should_exit = True
 
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)  # type: ignore[arg-type]
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]  # the library declares an ASGI application more narrowly
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+    )
     Server(config).run(sockets=[listener])
 
 

@@ -41,7 +41,7 @@ def chosen_config(body: SearchBody, default: TourConfig, limits: ServeRequest) -
     }
     for name, (value, most) in allowed.items():
         if value > most:
-            raise TourError(f"the {name} is {value:g}, and this service allows {most:g} at most.")
+            raise TourError(f"the {name} is {value!s:.40}, and this service allows {most:g} at most.")
     return config
 
 
