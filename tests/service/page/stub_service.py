@@ -7,7 +7,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tour_pyserini.evaluation.path_page import FILES
-from tour_pyserini.service.messages import Round, Settings
+from tour_pyserini.service.messages import Document, Round, Settings
+from tour_pyserini.service.page_routes import About
 
 HOSTILE = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script> & 'quotes'"
 TITLES = {"d1": "Rack lines", "d2": "", "d3": "Ropeways", "d4": HOSTILE, "d5": "Tolls", "a/b?": "Odd id"}
@@ -20,7 +21,14 @@ PLACES = {
     "d5": (0.9, -0.5),
     "a/b?": (0.2, 0.6),
 }
-METHODS = ["anchored", "soft", "dense"]
+ABOUT = About(
+    method="anchored",
+    methods=["anchored", "soft", "dense"],
+    documents=1234,
+    most_hits=100,
+    most_labels=200,
+    examples=["who owned the land"],
+)
 # Of each method: the list of each round, with labels where there are some.
 LISTS = {
     "anchored": [
@@ -122,16 +130,13 @@ class Handler(SimpleHTTPRequestHandler):
     def do_GET(self):
         address = urlsplit(self.path)
         if address.path == "/about":
-            self.answer(
-                {"method": "anchored", "methods": METHODS, "documents": 1234, "examples": ["who owned the land"]}
-            )
+            self.answer(ABOUT.model_dump(mode="json"))
         elif address.path == "/search/stream":
             self.search({name: values[0] for name, values in parse_qs(address.query).items()})
         elif address.path.startswith("/documents/"):
             docid = unquote(address.path.removeprefix("/documents/"))
-            self.answer(
-                {"docid": docid, "title": TITLES[docid], "text": WORDS[docid], "contents": f"Whole {docid}. {HOSTILE}"}
-            )
+            whole = Document(docid=docid, title="", text="", contents=f"Whole {docid}. {HOSTILE}")
+            self.answer(whole.model_dump(mode="json"))
         else:
             super().do_GET()
 

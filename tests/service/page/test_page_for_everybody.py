@@ -42,7 +42,8 @@ CONTRASTS = """() => {
 
 # A line of what a screen reader is given, for something that must have a name and has none.
 NAMELESS = re.compile(
-    r"^ *- (?:button|link|searchbox|textbox|spinbutton|combobox|radio|img|region|heading|search|group)(?! \").*$", re.MULTILINE
+    r"^ *- (?:button|link|searchbox|textbox|spinbutton|combobox|radio|img|region|heading|search)\b(?! \").*$",
+    re.MULTILINE,
 )
 STATES = {
     "start": ("", "For example"),

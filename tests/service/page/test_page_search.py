@@ -79,6 +79,9 @@ def test_two_methods_side_by_side(open_page, service):
     assert "Rank 2 with anchored." in second.locator('[data-doc="d3"].hit').inner_text()
     boxes = [pane.bounding_box() for pane in (first, second)]
     assert boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    first.get_by_role("radio", name="Round 1").check(force=True)  # another list is compared
+    assert "5 of 5 passages are in both lists." in page.locator("main").inner_text()
+    assert "Rank 1 with anchored." in second.locator('[data-doc="d3"].hit').inner_text()
     first.locator('[data-doc="d3"].hit').hover()  # a passage is marked wherever it is
     assert second.locator('[data-doc="d3"].pointed.hit').count() == 1
 

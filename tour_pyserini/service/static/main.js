@@ -90,7 +90,7 @@ function search(asked) {
 function begin(panes) {
   byId("start").hidden = true;
   tell("");
-  if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i]));
+  if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i], () => compare(panes[1 - i])));
   byId("panes").classList.toggle("two", panes.length === 2);
   replace(byId("together"), "");
   replace(
@@ -109,7 +109,6 @@ async function follow(pane, address, signal) {
     for await (const event of eventsOf(address, { signal, key: byId("key").value })) {
       take(path, event);
       pane.update();
-      if (pane.other) compare(pane, pane.other);
       if (event.event === "round") replace(byId("status"), name() + summary(path, path.rounds.length - 1));
       if (event.event === "answer") replace(byId("status"), `${byId("status").textContent} Done: ${path.stop}.`);
     }
@@ -125,8 +124,8 @@ async function follow(pane, address, signal) {
   }
 }
 
-/** Tell how much two lists have in common. */
-function compare(pane, other) {
+/** Tell how much two lists have in common, when the list beside `other` has changed. */
+function compare(other) {
   other.refresh();
   const ranks = other.others()?.ranks;
   if (!ranks || other.index < 0) return;

@@ -18,6 +18,7 @@ export class Pane {
     this.index = -1;
     this.follows = true;
     this.other = null;
+    this.changed = () => {};
     this.id = `pane-${++panes}`;
     this.list = new PassageList(read);
     this.map = new QueryMap();
@@ -56,9 +57,9 @@ export class Pane {
     this.update();
   }
 
-  /** Compare each passage with its rank in the pane beside this one. */
-  beside(other) {
-    this.other = other;
+  /** Compare each passage with its rank in the pane beside this one; `changed` is called when another list is shown. */
+  beside(other, changed) {
+    Object.assign(this, { other, changed });
   }
 
   /** Show what has arrived since the last call. */
@@ -81,7 +82,6 @@ export class Pane {
     clearInterval(this.timer);
     this.follows = index === this.path.rounds.length - 1;
     this.show(index);
-    this.other?.refresh();
   }
 
   /** Show all rounds one after the other. */
@@ -115,6 +115,7 @@ export class Pane {
       replace(this.columns, columnsOf(this.path));
       this.columns.firstElementChild.scrollLeft = scrolled;
     }
+    this.changed();
   }
 
   others() {
