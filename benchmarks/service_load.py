@@ -58,7 +58,7 @@ _TOUR, _RERANK = "TouR", f"re-rank {DEPTH}"
 
 
 def _bodies(name: str) -> dict[str, dict[str, object]]:
-    rerank = {"method": "rerank", "settings": {"depth": DEPTH}}
+    rerank: dict[str, object] = {"method": "rerank", "settings": {"depth": DEPTH}}
     return {_RERANK: {}} if name == PLAIN else {_TOUR: {}, _RERANK: rerank}
 
 

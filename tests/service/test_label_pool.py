@@ -143,7 +143,7 @@ def test_long_calls_are_split(pool, reranker):
     for count in (1, 4, 8):
         pool.cost.learn([("q", "x" * 99)] * count, 0.03 * count)
     pool.buy([("q", "x" * 99)] * 4)
-    assert [len(call) for call in reranker.calls][0] == 3
+    assert len(reranker.calls[0]) == 3
 
 
 def test_the_margin_follows_the_errors():

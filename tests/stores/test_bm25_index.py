@@ -28,6 +28,12 @@ def folder(tmp_path_factory):
     return built(tmp_path_factory.mktemp("bm25") / "index", PASSAGES)
 
 
+def test_nothing_is_logged_for_the_developers_of_bm25s(tmp_path, caplog):
+    with caplog.at_level("DEBUG"):
+        Bm25Index.open(built(tmp_path / "index", PASSAGES))(["cat"], 3)
+    assert caplog.text == ""
+
+
 def formula(query, passages, *, k1=0.9, b=0.4):
     """Lucene's BM25 of each passage; words are separated by blanks."""
     texts = [passage.split() for passage in passages]

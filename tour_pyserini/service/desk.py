@@ -85,7 +85,7 @@ class Desk:
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in tasks]
         for task, future in zip(tasks, futures, strict=True):
-            task.report = _from_thread(loop, _resolver(future))
+            task.report = _from_thread(loop, self._resolver(task, future))
         self.searches.submit(tasks)
         together = asyncio.gather(*futures)
         gone = asyncio.ensure_future(_gone(request)) if request else None
@@ -102,6 +102,18 @@ class Desk:
                     waiting.cancel()
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await waiting
+
+    def _resolver(self, task: Task, future: "asyncio.Future[Any]") -> Callable[[Any], None]:
+        def resolve(message: Any) -> None:
+            if future.done():
+                return
+            if isinstance(message, Exception):
+                future.set_exception(message)
+            else:
+                self.searches.handed_over(task)
+                future.set_result(message)
+
+        return resolve
 
 
 class Stream:
@@ -143,18 +155,6 @@ def _from_thread(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None
             loop.call_soon_threadsafe(function, message)
 
     return report
-
-
-def _resolver(future: "asyncio.Future[Any]") -> Callable[[Any], None]:
-    def resolve(message: Any) -> None:
-        if future.done():
-            return
-        if isinstance(message, Exception):
-            future.set_exception(message)
-        else:
-            future.set_result(message)
-
-    return resolve
 
 
 def _nobody(_: Any) -> None:

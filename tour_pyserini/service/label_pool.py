@@ -95,7 +95,7 @@ class LabelPool:
         scores = kept(pairs) if kept else np.full(len(pairs), np.nan)
         missing = np.flatnonzero(np.isnan(scores))
         if len(missing):
-            purchase = Purchase([pairs[position] for position in missing], deadline)
+            purchase = Purchase([pairs[position] for position in missing.tolist()], deadline)
             self._wait_for(purchase, cancelled)
             scores[missing] = purchase.scores
         return scores, len(missing)

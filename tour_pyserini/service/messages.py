@@ -22,16 +22,18 @@ class SearchBody(Message):
     """What `POST /search` takes."""
 
     query: str | list[str] = Field(description="the text of a query, or a list of them")
-    hits: int = Field(10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`")
-    qid: str = Field("", max_length=200, description="the query's id, which the answer repeats")
-    method: str | None = Field(None, description="the update rule; the service's own if not given")
-    preset: str | None = Field(None, description="settings to start from, by name")
-    settings: dict[str, bool | int | float | str] = Field({}, description="settings of the method, by name")
-    budget: int | None = Field(None, ge=1, description="most labels of the query: the setting `budget`")
-    deadline_ms: float | None = Field(
-        None, gt=0, description="milliseconds from the arrival of the request in which the answer must be there"
+    hits: int = Field(
+        default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
     )
-    rounds: bool = Field(False, description="whether the answer holds every round")
+    qid: str = Field(default="", max_length=200, description="the query's id, which the answer repeats")
+    method: str | None = Field(default=None, description="the update rule; the service's own if not given")
+    preset: str | None = Field(default=None, description="settings to start from, by name")
+    settings: dict[str, bool | int | float | str] = Field(default={}, description="settings of the method, by name")
+    budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
+    deadline_ms: float | None = Field(
+        default=None, gt=0, description="milliseconds from the arrival of the request in which the answer must be there"
+    )
+    rounds: bool = Field(default=False, description="whether the answer holds every round")
 
 
 class QueryInfo(Message):
@@ -52,13 +54,15 @@ class Candidate(Message):
     rank: int = Field(description="position in the list, from 1")
     title: str = Field(description="the title; empty where the passage has none")
     words: str = Field(description="the first words of the text, without the title")
-    document_txt: str | None = Field(None, description="title and text; in answers, not in rounds")
-    label: float | None = Field(None, description="the re-ranker's score; null where it was not bought")
-    bought: bool = Field(False, description="whether the label was bought in this round")
-    rank_before: int | None = Field(None, description="its rank in the list of the round before; null where it is new")
-    similarity: float | None = Field(None, description="inner product with the query's present vector")
+    document_txt: str | None = Field(default=None, description="title and text; in answers, not in rounds")
+    label: float | None = Field(default=None, description="the re-ranker's score; null where it was not bought")
+    bought: bool = Field(default=False, description="whether the label was bought in this round")
+    rank_before: int | None = Field(
+        default=None, description="its rank in the list of the round before; null where it is new"
+    )
+    similarity: float | None = Field(default=None, description="inner product with the query's present vector")
     similarity_before: float | None = Field(
-        None, description="inner product with the vector of the round before; null in the first list"
+        default=None, description="inner product with the vector of the round before; null in the first list"
     )
 
 
@@ -94,7 +98,7 @@ class Round(Message):
     gone: list[str] = Field(description="docids of the list before that are not in this one")
     cosine: float | None = Field(description="of the query vector and the first one; null for a vector of length 0")
     stop: str | None = Field(description="why the search ends with this list; null when it goes on")
-    map: Map | None = Field(None, description="null where the vectors of the passages are not known")
+    map: Map | None = Field(default=None, description="null where the vectors of the passages are not known")
     costs: Costs
 
 
@@ -119,7 +123,7 @@ class Answer(Message):
     stop: str = Field(description="why the search ended: `agreement`, `budget`, `deadline`, ...")
     settings: Settings
     costs: Costs
-    rounds: list[Round] | None = Field(None, description="every list on the way, if asked for")
+    rounds: list[Round] | None = Field(default=None, description="every list on the way, if asked for")
 
 
 class Answers(Message):
@@ -146,7 +150,7 @@ class RerankBody(BaseModel):
     raw_scores: bool = False
     return_text: bool = False
     return_documents: bool = False
-    top_n: int | None = Field(None, ge=1)
+    top_n: int | None = Field(default=None, ge=1)
     truncate: bool = True
 
 

@@ -16,7 +16,7 @@ class SearchParams(BaseModel):
     """What Pyserini's clients send."""
 
     query: str | dict[str, Any]
-    hits: int = Field(10, ge=1)
+    hits: int = Field(default=10, ge=1)
     qid: str = ""
     ef_search: int | None = None
     encoder: str | None = None

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 RECENT = 100
 """Searches that the time of a search is estimated from."""
+SAFE = 0.99
+"""Share of the recent searches that the time kept free at the end would have been enough for."""
 
 
 class BusyError(Exception):
@@ -62,6 +64,7 @@ class Task:
     arrived: float = field(default_factory=time.monotonic)
     cancelled: threading.Event = field(default_factory=threading.Event)
     started: float = 0.0
+    ended: float = 0.0
     labels: int = 0
     scored: int = 0
     label_seconds: float = 0.0
@@ -135,6 +138,7 @@ class Searches:
         self._seconds: deque[float] = deque(maxlen=RECENT)  # from the start of a search to its end
         # From its last label to its end; before any search, a whole one without labels stands for it.
         self._rest: deque[float] = deque([collection.try_search()], maxlen=RECENT)
+        self._handed_over: deque[float] = deque([0.0], maxlen=RECENT)  # from its end to whoever waits for it
         self._threads = [
             threading.Thread(target=self._work, name=f"search-{number}", daemon=True) for number in range(at_once)
         ]
@@ -153,8 +157,12 @@ class Searches:
 
     @property
     def rest(self) -> float:
-        """Seconds that nearly all searches need after their last label: update, retrieval, ranking."""
-        return float(np.quantile(list(self._rest), 0.99))
+        """Seconds that nearly all searches need after their last label: update, retrieval, ranking, handing over."""
+        return sum(float(np.quantile(list(part), SAFE)) for part in (self._rest, self._handed_over))
+
+    def handed_over(self, task: Task) -> None:
+        """Told when the answer has reached whoever waits for it."""
+        self._handed_over.append(time.monotonic() - task.ended)
 
     def submit(self, searches: Sequence[Task]) -> None:
         """Take searches in, all of them or none.
@@ -221,7 +229,8 @@ class Searches:
                 error = FailedError("the service has failed; its log says why.")
             task.report(error)
             return
-        self._seconds.append(time.monotonic() - task.started)
+        task.ended = time.monotonic()
+        self._seconds.append(task.ended - task.started)
         task.report(answer)
 
     def _reranked(self, task: Task) -> list[float]:

@@ -1,6 +1,7 @@
 """A BM25 index beside the vectors of an index: it finds passages by their words. bm25s computes it, without Java."""
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def write_bm25(passages: Iterable[str], folder: Path) -> None:
     Raises:
         TourError: if no passage has a word.
     """
-    bm25s = import_optional("bm25s", extra="bm25")
+    bm25s = _bm25s()
     words = _Words()
     # Words get their numbers in the order in which they are met: the same corpus gives the same files.
     vocabulary: dict[str, int] = {}
@@ -74,7 +75,7 @@ class Bm25Index:
         """
         if not has_bm25(index):
             raise TourError(f"{index} has no BM25 index; build it with python -m tour_pyserini.index --bm25.")
-        bm25s = import_optional("bm25s", extra="bm25")
+        bm25s = _bm25s()
         folder = index / FOLDER
         check_checksums(folder, _RECORD, sorted(path.name for path in folder.iterdir()))
         try:
@@ -108,6 +109,13 @@ class Bm25Index:
             ids = ids[scores[ids] >= np.partition(scores[ids], len(ids) - k)[len(ids) - k]]
         best = ids[np.argsort(-scores[ids], kind="stable")][:k]
         return best, scores[best].astype(np.float64)
+
+
+def _bm25s() -> Any:
+    """The package bm25s, without the messages for its own developers that it logs."""
+    package = import_optional("bm25s", extra="bm25")
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return package
 
 
 def _check(model: Any) -> None:
