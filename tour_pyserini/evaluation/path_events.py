@@ -86,7 +86,7 @@ def as_events(
 
 
 def _lines(one: PathRound) -> list[_Line]:
-    similarities = one.similarities or [None] * len(one.docids)
+    similarities: Sequence[float | None] = one.similarities or [None] * len(one.docids)
     return [_Line(*line) for line in zip(one.docids, map(_known, one.labels), similarities, strict=False)]
 
 

@@ -104,6 +104,10 @@ def test_settings_and_the_address(open_page, service):
     page.reload()
     page.get_by_text("Done: agreement.").wait_for()
     assert service.searches[-1] == asked and page.title().startswith("first query")
+    page.go_back()  # to the page as it was opened
+    page.get_by_role("button", name="who owned the land").wait_for()
+    assert page.locator(".pane").count() == 0 and page.get_by_role("searchbox").input_value() == ""
+    assert page.get_by_label("Method").input_value() == "anchored" and page.title() == "TouR"
 
 
 def test_an_example_is_a_search(open_page, service):
@@ -155,10 +159,11 @@ def test_a_problem_is_shown_in_the_service_s_words(open_page, service):
     service.fault, service.key = None, "open sesame"
     search(page)
     page.get_by_text("The API key is missing or wrong.").wait_for()
+    page.get_by_label("Method").select_option("soft")
     page.get_by_label("API key").fill("open sesame")
     search(page)
     page.get_by_text("Done: agreement.").wait_for()
-    assert not alert.is_visible() and "sesame" not in page.url
+    assert not alert.is_visible() and "sesame" not in page.url and service.searches[-1]["method"] == "soft"
     service.close()
     search(page)
     page.get_by_text("The service cannot be reached.").wait_for()

@@ -6,6 +6,7 @@ import { counted, newPath, summary, take } from "./path.js";
 import { eventsOf, jsonOf } from "./stream.js";
 
 const byId = (id) => document.getElementById(id);
+const TITLE = byId("title").textContent;
 let running = new AbortController();
 
 const recorded = byId("recorded");
@@ -22,7 +23,7 @@ function showRecorded({ query, relevant, events, texts }) {
   for (const [docid, words] of Object.entries(texts))
     if (!path.texts.has(docid)) path.texts.set(docid, { title: "", words });
   const pane = new Pane(path, async (docid) => texts[docid] ?? "The page does not hold the whole passage.");
-  begin([pane]);
+  show([pane]);
   const looked = counted(Object.keys(texts).length, "passage");
   replace(byId("status"), `${looked} looked at${path.relevant.size ? `, ${path.relevant.size} judged relevant` : ""}.`);
 }
@@ -45,12 +46,23 @@ async function openForm() {
 /** Fill the form with what the service says of itself, which may need a key. */
 async function offer(form) {
   try {
-    const { method, methods, examples, documents } = await jsonOf("about", { key: byId("key").value });
-    const options = (chosen) => methods.map((name) => new Option(name, name, name === chosen, name === chosen));
-    replace(form.elements.method, options(method));
-    replace(form.elements.compare, new Option("nothing", ""), options(null));
-    replace(byId("about"), `${documents.toLocaleString("en")} documents.`);
-    const buttons = examples.map((query) =>
+    const about = await jsonOf("about", { key: byId("key").value });
+    for (const [field, standard, more] of [
+      [form.elements.method, about.method, []],
+      [form.elements.compare, "", [new Option("nothing", "", true)]],
+    ]) {
+      const chosen = field.value;
+      replace(
+        field,
+        more,
+        about.methods.map((name) => new Option(name, name, name === standard)),
+      );
+      field.value = about.methods.includes(chosen) ? chosen : standard;
+    }
+    form.elements.hits.max = about.most_hits;
+    form.elements.budget.max = about.most_labels;
+    replace(byId("about"), `${about.documents.toLocaleString("en")} documents.`);
+    const buttons = about.examples.map((query) =>
       element("button", { type: "button", click: () => example(form, query) }, query),
     );
     replace(byId("examples"), buttons.length ? element("h2", {}, "For example") : null, ...buttons);
@@ -65,13 +77,19 @@ function example(form, query) {
   form.requestSubmit();
 }
 
-/** Put the address into the form, and search. */
+/** Put the address into the form, and search; without a query, begin anew. */
 function restore(form) {
   const asked = new URLSearchParams(location.search);
-  for (const field of form.elements)
-    if (field.name && field.name !== "key" && asked.has(field.name)) field.value = asked.get(field.name);
-  if (asked.get("query")) search(asked);
-  else form.elements.query.focus();
+  const key = byId("key").value;
+  form.reset();
+  for (const field of form.elements) if (asked.has(field.name)) field.value = asked.get(field.name);
+  byId("key").value = key; // never from an address
+  if (asked.get("query")) return search(asked);
+  running.abort();
+  show([]);
+  replace(byId("title"), TITLE);
+  document.title = "TouR";
+  form.elements.query.focus();
 }
 
 /** Search with one method or two at the same time, and show their rounds as they arrive. */
@@ -83,13 +101,14 @@ function search(asked) {
   const panes = methods.map((method) => new Pane(newPath(query, { method: method ?? "" }), whole));
   replace(byId("title"), query);
   document.title = `${query} – TouR`;
-  begin(panes);
+  tell("");
+  show(panes);
   for (const [i, pane] of panes.entries()) follow(pane, addressOf(asked, methods[i]), running.signal);
 }
 
-function begin(panes) {
-  byId("start").hidden = true;
-  tell("");
+/** Show these searches; none of them: how to begin. */
+function show(panes) {
+  byId("start").hidden = panes.length > 0;
   if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i], () => compare(panes[1 - i])));
   byId("panes").classList.toggle("two", panes.length === 2);
   replace(byId("together"), "");
