@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Serve searches of an index over HTTP, with a page, a stream of rounds, deadlines and an MCP tool."""
+"""Serve searches of an index over HTTP."""
 
 import sys
 from collections.abc import Sequence

@@ -79,6 +79,10 @@ class TourPhraseEngine(TourEngine):
                 self._predict(q_id, hits[:k])
         return vectors, {q_id: self._by_passage(hits)[:k] for q_id, hits in found.items()}
 
+    def rounds(self, *_: Any, **__: Any) -> Any:
+        """Not for phrases: the lists on the way are of phrases and passages mixed."""
+        raise TourError("a search of phrases does not hand over its rounds; use phrases or batch_phrases.")
+
     def _run(self, queries: Any, q_ids: list[str], k: int, threads: int) -> tuple[Floats, dict[str, list[PhraseHit]]]:
         # Room for the k best phrases and as many passages below them.
         vectors, found = super().batch_run(queries, q_ids, 2 * max(k, self._least_hits), threads)
