@@ -38,7 +38,7 @@ def projected(queries: Floats, candidates: Floats) -> Projection:
 def _main_directions(vectors: Floats, *, count: int) -> Floats:
     """The first principal directions [count, d] of vectors [n, d]; missing ones are 0."""
     _, lengths, directions = np.linalg.svd(vectors, full_matrices=False)
-    # Where vectors do not differ, the directions are arbitrary: not even orthogonal to what was taken out of the vectors.
+    # Where vectors do not differ, directions are arbitrary, and not orthogonal to what was taken out of the vectors.
     directions = directions[lengths > 1e-9][:count]
     # Either sign is right; the one that makes the largest component positive is always chosen.
     signs = np.sign(np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1))
