@@ -9,13 +9,16 @@ from pathlib import Path
 from benchmarks.benchmark_report import Report, check_document, draw_picture, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.cluster import measure_cluster
+from benchmarks.deadlines import measure_deadlines
 from benchmarks.encoding_speed import measure_encoding
 from benchmarks.growth import measure_growth
 from benchmarks.guards import measure_guards
 from benchmarks.labelling_speed import measure_labelling
 from benchmarks.large import measure_large
+from benchmarks.overload import measure_overload
 from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
+from benchmarks.service_load import measure_service
 from benchmarks.store_speed import measure_stores
 from benchmarks.timings import describe_machine
 from tour_pyserini.cli.command import run
@@ -36,13 +39,22 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "guards": measure_guards,
     "int8": measure_int8,
     "int8-index": measure_int8_index,
-    "large": measure_large,
     "overlap": measure_overlap,
-    "cluster": measure_cluster,
-    "stores": measure_stores,
 }
-BY_NAME_ONLY = ("cluster", "stores", "large")
-"""Measurements that only --only runs; their tables are in docs/scale.md."""
+"""Measurements for docs/performance.md: those that run where none is named."""
+SCALED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
+    "stores": measure_stores,
+    "cluster": measure_cluster,
+    "large": measure_large,
+}
+"""Measurements for docs/scale.md."""
+SERVED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
+    "service": measure_service,
+    "deadlines": measure_deadlines,
+    "overload": measure_overload,
+}
+"""Measurements of a service, for docs/service.md."""
+ALL = {**MEASUREMENTS, **SCALED, **SERVED}
 COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
 DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
 DEFAULT_MODEL = "ms-marco-MiniLM-L-12-v2"
@@ -52,14 +64,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
     setup = _setup(args)
-    names = args.only or [name for name in MEASUREMENTS if name not in BY_NAME_ONLY]
+    names = args.only or list(MEASUREMENTS)
     if args.output:
         check_document(args.output, names)
         check_writable(args.output.with_suffix(".png"))
     machine = describe_machine()
     reports = []
     for name in names:
-        report = MEASUREMENTS[name](setup)
+        report = ALL[name](setup)
         reports.append(report)
         sys.stdout.write(f"\n({name}) {report.title}\n\n{FORMATS['text'](report.table)}\n\n{report.note}\n")
         sys.stdout.flush()
@@ -72,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=Help)
     add = parser.add_argument
-    add("--only", nargs="+", choices=list(MEASUREMENTS), metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
+    add("--only", nargs="+", choices=ALL, metavar="NAME", help=f"some of: {', '.join(ALL)}")
     add("--quick", action="store_true", help="tiny sizes, to test that everything works; the figures mean nothing")
     add(
         "--collections", type=Path, metavar="DIR", help=f"folder of BEIR collections (default: ${COLLECTIONS_VARIABLE})"
@@ -91,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--index", type=Path, metavar="DIR", help="flat index for `stores` (default: that of nq-wiki)")
     add("--sizes", type=positive, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
+    add("--seconds", type=positive, default=300, metavar="N", help="how long a service is overloaded")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
     return parser
@@ -116,6 +129,7 @@ def _setup(args: argparse.Namespace) -> BenchmarkSetup:
         passages_from=args.passages_from,
         searched=args.index,
         sizes=tuple(args.sizes or BenchmarkSetup.sizes),
+        seconds=2 if args.quick else args.seconds,
         quick=args.quick,
     )
 

@@ -48,6 +48,7 @@ class BenchmarkSetup:
         passages_from: the corpus that they come from; None: that of NQ.
         searched: the flat index that vector stores are compared on; None: that of NQ.
         sizes: passages of the synthetic collections, ascending.
+        seconds: how long a service is overloaded.
         quick: tiny sizes, in this process, to test that everything works; the figures mean nothing.
     """
 
@@ -62,6 +63,7 @@ class BenchmarkSetup:
     passages_from: Path | None = None
     searched: Path | None = None
     sizes: tuple[int, ...] = (100_000, 1_000_000)
+    seconds: int = 300
     quick: bool = False
 
     def corpus(self, name: str) -> Path:

@@ -19,6 +19,7 @@ from tour_pyserini.cli.parser import CommandParser, program_name
 COMMANDS = (
     "search",
     "merge",
+    "serve",
     "index",
     "calibrate",
     "qrels",

@@ -28,6 +28,7 @@ from running_service import running_service
 
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
+from tour_pyserini.cli.serve_flags import serve_request
 from tour_pyserini.cli.train_flags import request_from, train_parser
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
@@ -50,6 +51,7 @@ NOT_RUN = {
     "tour_pyserini.search --ray": "starts Ray; tests/pipeline/test_ray_searching.py does",
     "tour_pyserini.search --cache postgresql": "needs a server; tests/rerankers/test_postgres_store.py starts one",
     "tour_pyserini.cache merge machine-1": "needs the caches of other machines; tests/commands merges some",
+    "tour_pyserini.serve": "runs until it is ended; tests/service runs it",
     "benchmarks": "measures for minutes; tests/benchmarks runs it on small data",
 }
 # ... but these can, though they begin like one of them.
@@ -221,6 +223,7 @@ def parse(name, argv):
     requests = {
         "tour_pyserini.search": search_request,
         "tour_pyserini.index": index_request,
+        "tour_pyserini.serve": serve_request,
         "tour_pyserini.train": lambda words: request_from(train_parser().parse_args(words)),
     }
     if name in requests:

@@ -120,7 +120,7 @@ def test_an_unknown_sub_command_is_refused(capsys):
 @pytest.mark.parametrize(
     ("line", "words", "expected"),
     [
-        ("tour se", 1, ["search"]),
+        ("tour sea", 1, ["search"]),
         ("tour search --me", 1, ["--method"]),
         ("tour search --method anchored-", 1, ["anchored-hard", "anchored-soft"]),
         ("tour cache prune --unus", 1, ["--unused-for"]),

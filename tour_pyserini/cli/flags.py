@@ -67,8 +67,8 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
         return options | {"action": argparse.BooleanOptionalAction if optional else "store_true"}
     if field.metadata["count"]:
         options |= {"type": positive, "metavar": "N"}
-    elif float in kinds:
-        options["type"] = float
+    elif float in kinds or int in kinds:
+        options["type"] = float if float in kinds else int
     if field.metadata["choices"]:
         options["choices"] = field.metadata["choices"]
     elif field.metadata["metavar"]:

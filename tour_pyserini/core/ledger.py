@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Candidates, Floats, Hits, Ids
+from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 
 Score = Callable[[Ids, Ids], Floats]
-"""Re-ranker scores [m] of m pairs, given as query rows [m] and candidate ids [m]."""
+"""Re-ranker scores [m] of m pairs, given as query rows [m] and candidate ids [m]; NaN: there was no time for it."""
 Vectors = Callable[[Ids], Floats]
 """Candidate vectors [m, d] for ids [m]."""
 Offsets = Callable[[Ids, Ids], Floats]
@@ -49,10 +49,15 @@ class Ledger:
         self._stack: Floats | None = None
         self._met: dict[int, list[int]] = {}
         self._spent: dict[int, int] = {}
+        self._late: set[int] = set()
 
     def spent(self, rows: Ids) -> Ids:
         """[n] labels bought for the queries in `rows` [n]."""
         return np.array([self._spent.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+
+    def late(self, rows: Ids) -> Flags:
+        """[n] true where a label of the query could not be bought in time: it gets no more."""
+        return np.array([row in self._late for row in rows.tolist()], dtype=bool)
 
     def choose(self, rows: Ids, hits: Hits, depth: int, *, new_only: bool, budget: int | None) -> Hits:
         """The candidates of a round: at most `depth` of each query's hits [n, m], best first.
@@ -92,34 +97,46 @@ class Ledger:
         if self._vectors is not None:
             vectors = self._vectors(np.array([id_ for _, id_ in fresh], dtype=np.int64))
             self._stack = vectors if self._stack is None else np.concatenate([self._stack, vectors])
+        first = len(self._labels)
         self._labels = np.concatenate([self._labels, np.full(len(fresh), np.nan)])
         offsets = self._offsets_of(*np.array(fresh, dtype=np.int64).T) if self._offsets_of else np.zeros(len(fresh))
         self._offsets = np.concatenate([self._offsets, offsets])
-        for row, id_ in fresh:
-            self._entries[row, id_] = len(self._entries)
+        for position, (row, id_) in enumerate(fresh, start=first):
+            self._entries[row, id_] = position
             self._met.setdefault(row, []).append(id_)
 
     def buy(self, rows: Ids, hits: Hits) -> Floats:
         """Label the entered hits [n, k] of the queries in `rows` [n], unless they are labelled.
 
+        What there was no time for leaves the ledger again.
+
         Returns:
-            [n, k] their labels, 0 where there is no hit.
+            [n, k] their labels, 0 where there is no hit, NaN where there was no time.
         """
         mask = hits.ids >= 0
         pairs = _pairs(rows, hits)
         entries = np.array([self._entries[pair] for pair in pairs], dtype=np.int64)
         _, first = np.unique(entries, return_index=True)
         fresh = np.sort(first[np.isnan(self._labels[entries[first]])])
-        self.requested += len(entries)
-        self.bought += len(fresh)
         if len(fresh):
-            bought = np.array(pairs, dtype=np.int64)[fresh]
-            self._labels[entries[fresh]] = self._score(bought[:, 0], bought[:, 1])
-            for row in bought[:, 0].tolist():
-                self._spent[row] = self._spent.get(row, 0) + 1
+            asked = np.array(pairs, dtype=np.int64)[fresh]
+            scores = self._labels[entries[fresh]] = self._score(asked[:, 0], asked[:, 1])
+            for (row, id_), missed in zip(asked.tolist(), np.isnan(scores).tolist(), strict=True):
+                if missed:
+                    self._forget(row, id_)
+                else:
+                    self._spent[row] = self._spent.get(row, 0) + 1
+                    self.bought += 1
         labels = np.zeros(mask.shape)
         labels[mask] = self._labels[entries]
+        self.requested += int((~np.isnan(labels[mask])).sum())
         return labels
+
+    def _forget(self, row: int, id_: int) -> None:
+        """Take out a candidate that there was no time to label."""
+        self._late.add(row)
+        self._met[row].remove(id_)
+        del self._entries[row, id_]
 
     def candidates(
         self, rows: Ids, queries: Floats, hits: Hits | None, *, scale: Floats | float, width: int = 1

@@ -84,8 +84,9 @@ def _labelled(outcome: Outcome, row: int, ids: Ids, scaled: Floats, config: Tour
     if vectors is not None:
         similarity = outcome.scale[row] * (vectors @ outcome.queries[row] + offsets).astype(np.float64)
     else:
-        # No query was ever updated: the labelled candidates are the head of the only retrieval.
-        similarity = scaled[: len(known)]
+        # No query was ever updated: the labelled candidates are the head of the only retrieval, or were in time.
+        position = {id_: i for i, id_ in enumerate(ids.tolist())}
+        similarity = scaled[[position[id_] for id_ in known.tolist()]]
     chosen = np.arange(len(known))
     if config.final_list == "last":
         position = {id_: i for i, id_ in enumerate(known.tolist())}

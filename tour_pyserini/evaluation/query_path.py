@@ -23,6 +23,7 @@ class PathRound(NamedTuple):
         cosine: cosine of the query vector and the first query vector; None for a vector of length 0.
         stop_reason: why the query stopped after this round; None if it did not.
         query: the query vector, if the trace has it.
+        similarities: scaled similarity of each candidate to the query vector, if the trace has them.
     """
 
     docids: list[str]
@@ -31,6 +32,7 @@ class PathRound(NamedTuple):
     cosine: float | None
     stop_reason: str | None
     query: list[float] | None = None
+    similarities: list[float] | None = None
 
 
 class FinalHit(NamedTuple):
@@ -97,8 +99,13 @@ def _round(record: Mapping[str, Any]) -> tuple[str, PathRound]:
         target=[_of(_NUMBER, share) for share in _of(list, record["target"])],
         cosine=_of(_NUMBER | None, record["cosine"]),
         stop_reason=_of(str | None, record["stop"]),
-        query=[_of(_NUMBER, value) for value in record["query"]] if record.get("query") is not None else None,
+        query=_numbers(record.get("query")),
+        similarities=_numbers(record.get("similarities")),
     )
+
+
+def _numbers(values: Any) -> list[float] | None:
+    return None if values is None else [_of(_NUMBER, value) for value in _of(list, values)]
 
 
 def _of(kind: Any, value: Any) -> Any:

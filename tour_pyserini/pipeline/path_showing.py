@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tour_pyserini.core.candidates import Floats
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.path_page import as_page, as_svg, projected
+from tour_pyserini.evaluation.path_events import as_events
+from tour_pyserini.evaluation.path_page import as_page
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
 from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.pipeline.request import check_names
@@ -87,21 +89,27 @@ def write_page(request: PageRequest) -> PageSummary:
         raise TourError(
             f"{request.topics} has no query {qid!r}, which the trace has; give the topics that were searched."
         )
-    path, judged, texts = paths[qid], relevant.get(qid, set()), open_texts(request.corpus)
+    path, texts = paths[qid], open_texts(request.corpus)
     final = read_final_list(request.run, qid, path) if request.run else ()
-    svg = _map(path, judged, texts, request.index)
-    page = as_page(path, queries[qid], texts, judged, final=final, shown=request.shown, svg=svg)
+    docids = list(dict.fromkeys(docid for one in path for docid in one.docids))
+    vectors = _vectors(path, docids, request.index)
+    events = as_events(path, texts, final=final, shown=request.shown, vectors=vectors)
+    shown = dict.fromkeys([*docids, *(hit.docid for hit in final[: request.shown])])
+    recorded = {
+        "query": queries[qid],
+        "events": list(events),
+        "relevant": sorted(relevant.get(qid, ())),
+        "texts": {docid: texts[docid] for docid in shown},
+    }
     with atomic_write(request.output) as file:
-        file.write(page)
-    return PageSummary(Path(request.output), qid, len(path), svg is not None)
+        file.write(as_page(recorded))
+    return PageSummary(Path(request.output), qid, len(path), vectors is not None)
 
 
-def _map(path: Sequence[PathRound], relevant: set[str], texts: Mapping[str, str], index: str | None) -> str | None:
-    """The map, if the trace has query vectors and the index has those of the candidates."""
-    vectors = [round_.query for round_ in path if round_.query is not None]
+def _vectors(path: Sequence[PathRound], docids: Sequence[str], index: str | None) -> Mapping[str, Floats] | None:
+    """The vectors of the candidates by docid, if the index has them and the trace has those of the query."""
+    vectors = [one.query for one in path if one.query is not None]
     if index is None or len(vectors) != len(path):
         return None
-    queries = np.array(vectors)
-    docids = list(dict.fromkeys(docid for round_ in path for docid in round_.docids))
-    stored = EncodedCorpus.open(Path(index), docids=docids, dimension=queries.shape[1])
-    return as_svg(projected(queries, stored(np.arange(len(docids)))), path, docids, relevant, texts)
+    stored = EncodedCorpus.open(Path(index), docids=docids, dimension=len(vectors[0]))
+    return dict(zip(docids, stored(np.arange(len(docids))), strict=True))

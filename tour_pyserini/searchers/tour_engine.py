@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import POOL
 from tour_pyserini.core.ledger import Vectors
-from tour_pyserini.core.loop import Outcome, Round, optimise
+from tour_pyserini.core.loop import Outcome, Round, StopReason, optimise, rounds
 from tour_pyserini.core.purse import Grant, Purse
 from tour_pyserini.core.ranking import Ranking, rank
 from tour_pyserini.data.documents import UnknownDocument
@@ -20,7 +20,7 @@ from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import counted_scores
+from tour_pyserini.rerankers.reranker import Pair, counted_scores
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, VectorHit
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
@@ -38,6 +38,28 @@ log = logging.getLogger(__name__)
 
 Observer = Callable[[Round, Sequence[str]], None]
 """Called after each round of a batch with what happened and the query ids of the batch."""
+Label = Callable[[Sequence[Pair]], Floats]
+"""Labels [m] of m (query, passage) pairs; NaN where there is no time for one, and the search then ends."""
+
+
+class SearchRound(NamedTuple):
+    """The list of a query after its first retrieval, or after a round.
+
+    Attributes:
+        hits: the list so far, best first.
+        ids: [m] their positions in the index.
+        query: [d] the query's vector.
+        t: how often it was updated.
+        labels: all labels bought so far, by position in the index.
+        stop: why the search ends with this list; None when it goes on.
+    """
+
+    hits: list[Any]
+    ids: Ids
+    query: Floats
+    t: int
+    labels: dict[int, float]
+    stop: StopReason | None
 
 
 class TourEngine:
@@ -202,6 +224,47 @@ class TourEngine:
             results = {q_id: as_hits(rank(outcome, row, config, hits=k)) for row, q_id in enumerate(q_ids)}
         return outcome.queries, results
 
+    def rounds(
+        self, query: str | dict[str, Any], k: int = 10, threads: int = 1, *, label: Label | None = None
+    ) -> Iterator[SearchRound]:
+        """Search with one query and hand over every list on the way; the last one is what `search` returns.
+
+        The first list comes before any label is bought. Whoever stops asking pays for no more labels.
+
+        Args:
+            query: its text.
+            k: length of the lists.
+            threads: threads of search.
+            label: where labels come from, instead of the searcher's re-ranker.
+
+        Example:
+            for found in searcher.rounds("do statins prevent stroke"):
+                print(len(found.labels), [hit.docid for hit in found.hits])
+        """
+        if k < 1:
+            raise TourError(f"the number of hits must be at least 1, not {k}.")
+        if isinstance(query, np.ndarray):
+            raise TourError("a query given as a vector has no text to label; give its text.")
+        encoded, config, parts = self._prepared([query], ["query"], k, threads, label=label)
+        for outcome, round_ in rounds(encoded, config, grant=self._from_purse(1), **parts):
+            ranking, labelled = rank(outcome, 0, config, hits=k), outcome.ledger.labelled(0)
+            yield SearchRound(
+                self._plain(ranking),
+                ranking.ids,
+                outcome.queries[0].copy(),
+                int(outcome.updates[0]),
+                dict(zip(labelled.ids.tolist(), labelled.labels.tolist(), strict=True)),
+                round_.stops[0] if round_ else None,
+            )
+        self._count(outcome)
+
+    def vectors_at(self, ids: Ids) -> Floats | None:
+        """The vectors [m, d] at positions [m] of the index; None where passages would have to be encoded for it."""
+        if isinstance(self._vectors, PassageVectors):
+            return None
+        self._vectors = self._vectors or self._open_vectors(None)
+        return self._fetch(ids)
+
     def optimised(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
         """The optimised vectors [n, d] of the queries."""
         if not queries:
@@ -222,7 +285,8 @@ class TourEngine:
         self, queries: Sequence[Any], q_ids: Sequence[str], k: int, threads: int, batch_size: int
     ) -> SharedLabels:
         def explore(some: list[Any], ids: list[str], grant: Grant, labels: Labels) -> None:
-            self._loop(some, ids, k, threads, grant=grant, labels=labels)
+            encoded, config, parts = self._prepared(some, ids, k, threads, labels=labels)
+            optimise(encoded, config, grant=grant, **parts)
 
         with self.costs.stage("update"):
             return share_labels(queries, q_ids, self.config, explore, batch_size=batch_size)
@@ -234,33 +298,42 @@ class TourEngine:
         if self.config.shares_labels and not isinstance(queries, np.ndarray):
             shared = shared or self._share_labels(queries, q_ids, k, threads, len(q_ids))
             grant = shared.ration(q_ids)
-        elif self._purse is not None and not isinstance(queries, np.ndarray):
-            self._purse.arrive(len(q_ids))
-            grant = self._purse.grant
-        outcome = self._loop(
-            queries, q_ids, k, threads, grant=grant, labels=shared.labels if shared else None, observe=self._observe
-        )
-        ledger = outcome.ledger
-        self.costs.add(
-            queries=len(q_ids),
-            updates=int(outcome.updates.sum()),
-            pairs=ledger.bought,
-            reused=ledger.requested - ledger.bought,
-        )
+        elif not isinstance(queries, np.ndarray):
+            grant = self._from_purse(len(q_ids))
+        encoded, config, parts = self._prepared(queries, q_ids, k, threads, labels=shared.labels if shared else None)
+        observe = self._observe
+        watch = (lambda round_: observe(round_, q_ids)) if observe else None
+        outcome = optimise(encoded, config, grant=grant, observe=watch, **parts)
+        self._count(outcome)
         return outcome
 
-    def _loop(
+    def _from_purse(self, queries: int) -> Grant | None:
+        """What grants labels to so many queries that arrive now; None where each has a budget of its own."""
+        if self._purse is None:
+            return None
+        self._purse.arrive(queries)
+        return self._purse.grant
+
+    def _prepared(
         self,
         queries: Any,
         q_ids: list[str],
         k: int,
         threads: int,
         *,
-        grant: Grant | None,
-        labels: Labels | None,
-        observe: Observer | None = None,
-    ) -> Outcome:
-        """The loop for some queries; `labels` are those that are known already, and get the new ones."""
+        label: Label | None = None,
+        labels: Labels | None = None,
+    ) -> tuple[Floats, TourConfig, dict[str, Any]]:
+        """The encoded queries [n, d], the settings, and what the loop works with.
+
+        Args:
+            queries: n texts or dicts, or vectors [n, d].
+            q_ids: their ids.
+            k: hits that are asked for.
+            threads: threads of search.
+            label: where labels come from, instead of the searcher's re-ranker.
+            labels: those that are known already; new ones are added.
+        """
         if isinstance(queries, np.ndarray):
             log.info("queries given as vectors carry no text to label and are searched as they are")
             config, texts = TourConfig.preset("dense"), []
@@ -270,19 +343,28 @@ class TourEngine:
             encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
         positions = self._positions if self._remove_query else {}
         own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
-        score = self._score if labels is None else remembering(labels, self._score)
-        return optimise(
-            encoded,
-            config,
-            search=lambda rows, vectors: self._search(
+
+        def bought(some: list[str], ids: Ids) -> Floats:
+            return self._score(some, ids, label)
+
+        score = bought if labels is None else remembering(labels, bought)
+        return encoded, config, {
+            "search": lambda rows, vectors: self._search(
                 _finite(vectors, [q_ids[row] for row in rows]), max(k, self._least_hits), own[rows], threads
             ),
-            signals=self._found(texts, own) if texts else (),
-            vectors=self._fetch,
-            score=lambda rows, ids: score([texts[row] for row in rows], ids),
-            scale=self._scale,
-            grant=grant,
-            observe=(lambda round_: observe(round_, q_ids)) if observe else None,
+            "signals": self._found(texts, own) if texts else (),
+            "vectors": self._fetch,
+            "score": lambda rows, ids: score([texts[row] for row in rows], ids),
+            "scale": self._scale,
+        }  # fmt: skip
+
+    def _count(self, outcome: Outcome) -> None:
+        ledger = outcome.ledger
+        self.costs.add(
+            queries=len(outcome.queries),
+            updates=int(outcome.updates.sum()),
+            pairs=ledger.bought,
+            reused=ledger.requested - ledger.bought,
         )
 
     def _open_vectors(self, spec: Any) -> Vectors:
@@ -311,12 +393,15 @@ class TourEngine:
         with self.costs.stage("vectors"):
             return self._vectors(ids)
 
-    def _score(self, queries: list[str], ids: Ids) -> Floats:
+    def _score(self, queries: list[str], ids: Ids, label: Label | None = None) -> Floats:
         assert self._reranker is not None and self._texts is not None
         with self.costs.stage("texts"):
             if isinstance(self._texts, StoredTexts):
                 self._texts.load([self._docid(id_) for id_ in ids.tolist()])
             pairs = [(query, self._text(self._docid(id_))) for query, id_ in zip(queries, ids.tolist(), strict=True)]
+        if label is not None:
+            with self.costs.stage("label"):
+                return label(pairs)
         with self.costs.stage("label"):
             scores, computed = counted_scores(self._reranker, pairs)
         self.costs.add(scored=computed)

@@ -87,6 +87,10 @@ class TourPhraseEngine(TourEngine):
                 self._predict(q_id, hits[:k])
         return vectors, {q_id: self._by_passage(hits)[:k] for q_id, hits in found.items()}
 
+    def rounds(self, *_: Any, **__: Any) -> Any:
+        """Not for phrases: the lists on the way are of phrases and passages mixed."""
+        raise TourError("a search of phrases does not hand over its rounds; use phrases or batch_phrases.")
+
     def share_labels(
         self, queries: Sequence[Any], q_ids: Sequence[str], k: int = 10, threads: int = 1, *, batch_size: int = 64
     ) -> SharedLabels | None:

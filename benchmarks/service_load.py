@@ -1,0 +1,74 @@
+"""A service under load: pooled searches, one at a time, and a plain service, at 1 to 64 clients."""
+
+from benchmarks.benchmark_report import Lines, Report
+from benchmarks.benchmark_setup import NQ, BenchmarkSetup
+from benchmarks.plain_service import DEPTH
+from benchmarks.served import Load, check_answered, closed_loop, questions, running, tour_flags
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.tables import Table
+
+CLIENTS = (1, 4, 16, 64)
+POOLED, ALONE, PLAIN = "pooled", "one at a time", "plain service"
+
+
+def measure_service(setup: BenchmarkSetup) -> Report:
+    """Answers per second and seconds to an answer; the lists of both services of ours must be the same."""
+    clients = (1, 2) if setup.quick else CLIENTS
+    queries = [question["text"] for question in questions(setup)]
+    room = ("--queue", max(len(queries), max(clients)))
+    plain = ("--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0]), "--encoder", setup.encoder)
+    commands = {
+        POOLED: ("tour_pyserini.serve", *tour_flags(setup), *room),
+        ALONE: ("tour_pyserini.serve", *tour_flags(setup), *room, "--at-once", 1),
+        PLAIN: ("benchmarks.plain_service", *plain, "--model", setup.model),
+    }
+    loads: dict[tuple[str, str, int], Load] = {}
+    lists: dict[str, list[str]] = {}
+    for name, (module, *flags) in commands.items():
+        with running(str(module), *flags) as service:
+            for method, body in _bodies(name).items():
+                check_answered(closed_loop(service.url, queries[:2], clients=1, **body), name)  # it warms up
+                for count in clients:
+                    load = closed_loop(service.url, queries, clients=count, **body)
+                    check_answered(load, name)
+                    loads[name, method, count] = load
+                    if name != PLAIN:
+                        _check_lists(lists, method, load)
+    body_rows = [
+        [str(count), name, method, *_figures(load, loads[PLAIN, _RERANK, count])]
+        for (name, method, count), load in sorted(loads.items(), key=lambda item: item[0][2])
+    ]
+    head = ["clients", "service", "method", "answers/s", "p50, ms", "p95, ms", "p99, ms", "times as many answers"]
+    note = (
+        f"{len(queries)} questions of NQ in each cell, closed loop on loopback; nothing is kept between searches. TouR "
+        f"with its default of at most 30 labels; re-ranking of {DEPTH}; the plain service is FAISS and "
+        "CrossEncoder.predict in torch behind FastAPI, all with the same cross-encoder in fp32. Pooled and one at a "
+        "time gave the same lists, to the last digit of each score."
+    )
+    series = {
+        f"{name}, {method}": [(count, loads[name, method, count].rate) for count in clients]
+        for name, method, count in loads
+        if count == clients[0]
+    }
+    panels = [Lines("clients", "answers per second", series)]
+    return Report("service", "A service under load", Table([head, *body_rows]), note, panels)
+
+
+_TOUR, _RERANK = "TouR", f"re-rank {DEPTH}"
+
+
+def _bodies(name: str) -> dict[str, dict[str, object]]:
+    rerank: dict[str, object] = {"method": "rerank", "settings": {"depth": DEPTH}}
+    return {_RERANK: {}} if name == PLAIN else {_TOUR: {}, _RERANK: rerank}
+
+
+def _figures(load: Load, plain: Load) -> list[str]:
+    times = [f"{1000 * load.percentile(share):.0f}" for share in (0.5, 0.95, 0.99)]
+    return [f"{load.rate:.2f}", *times, f"{load.rate / plain.rate:.2f}"]
+
+
+def _check_lists(lists: dict[str, list[str]], method: str, load: Load) -> None:
+    """Searches must give the same lists, whatever else is searched."""
+    found = [" ".join(f"{hit['docid']} {hit['score']!r}" for hit in reply.body["candidates"]) for reply in load.replies]
+    if lists.setdefault(method, found) != found:
+        raise TourError(f"the service gave different lists for the same questions ({method}).")

@@ -1,0 +1,73 @@
+"""A small collection on disk with tiny real models, and services of it."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from running_server import running_server
+from running_service import running_service
+from tiny_encoder import WORDS, save_encoder
+
+from tour_pyserini.pipeline import IndexRequest, build_index
+
+
+def save_cross_encoder(folder):
+    """A cross-encoder of two layers with random weights, which knows ten letters as words."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    torch.manual_seed(11)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(vocab_size=len(WORDS), num_labels=1, initializer_range=0.5, **sizes)
+    BertForSequenceClassification(config).eval().save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """An index of 60 passages with a tiny encoder and a tiny cross-encoder; `flags` serve or search it."""
+    folder = tmp_path_factory.mktemp("served")
+    random = np.random.default_rng(3)
+    letters = [" ".join(row) for row in random.choice(list("abcdefghij"), size=(60, 12))]
+    lines = [{"_id": f"d{i}", "title": text[:3], "text": text[4:]} for i, text in enumerate(letters)]
+    (folder / "letters.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    queries = {f"q{i}": text[:9] for i, text in enumerate(letters[:12])}
+    (folder / "topics.tsv").write_text("".join(f"{q_id}\t{text}\n" for q_id, text in queries.items()))
+    for name in ("encoder", "reranker"):
+        (folder / name).mkdir()
+    encoder, reranker = save_encoder(folder / "encoder"), save_cross_encoder(folder / "reranker")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOUR_PYSERINI_CACHE", str(folder / "cache"))
+        build_index(IndexRequest(corpus=folder / "letters.jsonl", index=folder / "letters", encoder=encoder))
+    index = ("--index", folder / "letters", "--corpus", folder / "letters.jsonl", "--depth", "5")
+    return SimpleNamespace(
+        folder=folder,
+        index=index,
+        flags=(*index, "--reranker", reranker, "--reranker-threads", "1"),
+        queries=queries,
+        texts={line["_id"]: f"{line['title']} {line['text']}" for line in lines},
+        cache=folder / "cache",
+    )
+
+
+@pytest.fixture(scope="session")
+def server(small):
+    """The small collection, served with tiny real models."""
+    with running_server(*small.flags, cache=small.cache) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def slow_reranker():
+    """A re-ranking service whose answers take 50 ms each."""
+    with running_service() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def slow_flags(small, slow_reranker):
+    """Flags of a service whose labels come from the slow one, one at a time."""
+    return (*small.index, "--reranker", slow_reranker.url("slow/tei/rerank"), "--reranker-threads", "1", "--no-mcp")

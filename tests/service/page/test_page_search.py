@@ -1,0 +1,181 @@
+"""The page at work in a real browser: searching, watching rounds, comparing, and what goes wrong."""
+
+from stub_service import HOSTILE
+
+
+def docids(page, pane=0):
+    return page.locator(".pane").nth(pane).locator(".hit").evaluate_all("all => all.map(each => each.dataset.doc)")
+
+
+def search(page, query="who owned the land"):
+    page.get_by_role("searchbox", name="Query").fill(query)
+    page.get_by_role("button", name="Search").click()
+
+
+def item(page, docid):
+    return page.locator(f'.hit[data-doc="{docid}"]')
+
+
+def test_the_list_improves_as_rounds_arrive(open_page, service):
+    service.flows = False
+    page = open_page()
+    page.goto(service.url)
+    assert "1,234 documents" in page.locator("main").inner_text()
+    search(page)
+    page.get_by_text("First retrieval: 5 passages; 0 labels, 0 updates, 40 ms.").wait_for()
+    assert docids(page) == ["d1", "d2", "d3", "d4", "a/b?"]
+    assert page.get_by_role("radio").count() == 0  # there is one list
+    assert "none" in item(page, "d1").inner_text()
+
+    service.go.release()
+    page.get_by_text("Round 1: 0 new, 1 rose; 3 labels, 1 update, 740 ms.").wait_for()
+    assert docids(page) == ["d3", "d1", "d2", "d4", "a/b?"]
+    rose = item(page, "d3").inner_text()
+    assert "↑2" in rose and "up from rank 3: labelled in this round; the query moved towards it" in rose
+    assert "4.00" in rose and rose.index("0.500 →") < rose.index("0.560")  # the similarity before and after
+    assert page.get_by_text("Searching …").count() == 1
+
+    service.go.release()
+    page.get_by_text("Done: agreement.").wait_for()
+    assert docids(page) == ["d5", "d3", "d4", "d1", "d2"]
+    assert "not in the list before" in item(page, "d5").inner_text()
+    assert page.get_by_role("radio", name="Round 2").is_checked()
+    assert page.get_by_role("heading", name="anchored").count() == 1
+    assert "Stopped: agreement. 1,234 documents." in page.locator(".pane-head").inner_text()
+    columns = page.get_by_role("region", name="Rounds of anchored side by side")
+    assert columns.locator(".column").count() == 3 and columns.locator(".lines path").count() == 5 + 4
+    assert page.locator(".costs tbody tr").count() == 3 and "5 labels" in page.locator(".figures").inner_text()
+    assert page.locator(".map .dot").count() == 5 and page.locator(".map .dot.new").count() == 1
+    assert page.locator(".map .way rect").count() == 3
+
+    page.get_by_text("First retrieval", exact=True).first.click()  # an earlier round can be seen again
+    assert docids(page) == ["d1", "d2", "d3", "d4", "a/b?"] and page.locator(".map .dot.new").count() == 0
+
+
+def test_a_reader_who_chose_a_round_is_left_there(open_page, service):
+    service.flows = False
+    page = open_page()
+    page.goto(f"{service.url}?query=land")
+    service.go.release()
+    page.get_by_text("Round 1: 0 new").wait_for()
+    page.get_by_text("First retrieval", exact=True).first.click()
+    service.go.release()
+    page.get_by_text("Done: agreement.").wait_for()
+    assert docids(page)[0] == "d1" and page.get_by_role("radio").count() == 3
+
+
+def test_two_methods_side_by_side(open_page, service):
+    page = open_page(viewport={"width": 1300, "height": 800})
+    page.goto(service.url)
+    page.get_by_label("Compare with").select_option("soft")
+    search(page)
+    page.locator(".pane[aria-busy=false]").nth(1).wait_for()
+    assert "4 of 5 passages are in both lists." in page.locator("main").inner_text()
+    assert docids(page, 0) == ["d5", "d3", "d4", "d1", "d2"] and docids(page, 1) == ["d3", "d4", "d1", "d2", "a/b?"]
+    assert sorted(asked["method"] for asked in service.searches) == ["anchored", "soft"]
+    assert all("compare" not in asked for asked in service.searches)
+    first, second = page.locator(".pane").nth(0), page.locator(".pane").nth(1)
+    assert "Not in the list of soft." in first.locator('[data-doc="d5"].hit').inner_text()
+    assert "Rank 2 with anchored." in second.locator('[data-doc="d3"].hit').inner_text()
+    boxes = [pane.bounding_box() for pane in (first, second)]
+    assert boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    first.get_by_role("radio", name="Round 1").check(force=True)  # another list is compared
+    assert "5 of 5 passages are in both lists." in page.locator("main").inner_text()
+    assert "Rank 1 with anchored." in second.locator('[data-doc="d3"].hit').inner_text()
+    first.locator('[data-doc="d3"].hit').hover()  # a passage is marked wherever it is
+    assert second.locator('[data-doc="d3"].pointed.hit').count() == 1
+
+
+def test_settings_and_the_address(open_page, service):
+    page = open_page()
+    page.goto(service.url)
+    page.get_by_text("More settings").click()
+    page.get_by_label("Most labels").fill("7")
+    page.get_by_label("Deadline in milliseconds").fill("300")
+    search(page, "first query")
+    page.get_by_text("Done: agreement.").wait_for()
+    asked = {"query": "first query", "method": "anchored", "budget": "7", "deadline_ms": "300"}
+    assert service.searches == [asked]
+    search(page, "second & last")
+    page.get_by_role("heading", name="second & last", level=1).wait_for()
+    page.go_back()
+    page.get_by_role("heading", name="first query", level=1).wait_for()
+    assert page.get_by_role("searchbox").input_value() == "first query"
+    page.reload()
+    page.get_by_text("Done: agreement.").wait_for()
+    assert service.searches[-1] == asked and page.title().startswith("first query")
+    page.go_back()  # to the page as it was opened
+    page.get_by_role("button", name="who owned the land").wait_for()
+    assert page.locator(".pane").count() == 0 and page.get_by_role("searchbox").input_value() == ""
+    assert page.get_by_label("Method").input_value() == "anchored" and page.title() == "TouR"
+
+
+def test_an_example_is_a_search(open_page, service):
+    page = open_page()
+    page.goto(service.url)
+    page.get_by_role("button", name="who owned the land").click()
+    page.get_by_text("Done: agreement.").wait_for()
+    assert service.searches[0]["query"] == "who owned the land" and not page.locator("#start").is_visible()
+
+
+def test_texts_are_never_html(open_page, service):
+    page = open_page()
+    page.goto(service.url)
+    search(page, HOSTILE)
+    page.get_by_text("Done: agreement.").wait_for()
+    assert page.locator("h1").inner_text() == HOSTILE
+    assert HOSTILE in item(page, "d4").inner_text()
+    item(page, "d4").get_by_role("button").click()
+    page.get_by_text(f"Whole d4. {HOSTILE}").wait_for()
+    page.get_by_role("radio", name="First retrieval").check(force=True)
+    item(page, "a/b?").get_by_role("button").click()  # a docid is a part of an address
+    page.get_by_text("Whole a/b?.").wait_for()
+    assert page.evaluate(
+        "[window.hacked === undefined, document.querySelectorAll('main img, main script').length]"
+    ) == [
+        True,
+        0,
+    ]
+
+
+def test_a_problem_is_shown_in_the_service_s_words(open_page, service):
+    open_page.expected += ["429", "401", "ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED"]  # the browser itself logs these
+    page = open_page()
+    page.goto(service.url)
+    alert = page.get_by_role("alert")
+    assert not alert.is_visible()
+    service.fault = "full"
+    search(page)
+    page.get_by_text("Too many searches wait. Try again in 3 s.").wait_for()
+    assert alert.is_visible() and page.locator(".hit").count() == 0
+    service.fault = "error"
+    search(page)
+    page.get_by_text("The re-ranker does not answer.").wait_for()
+    assert docids(page) == ["d1", "d2", "d3", "d4", "a/b?"]  # what had arrived stays
+    assert "Ended early" in page.locator(".pane-head").inner_text()
+    service.fault = "cut"
+    search(page)
+    page.get_by_text("The service ended the search before its answer.").wait_for()
+    service.fault, service.key = None, "open sesame"
+    search(page)
+    page.get_by_text("The API key is missing or wrong.").wait_for()
+    page.get_by_label("Method").select_option("soft")
+    page.get_by_label("API key").fill("open sesame")
+    search(page)
+    page.get_by_text("Done: agreement.").wait_for()
+    assert not alert.is_visible() and "sesame" not in page.url and service.searches[-1]["method"] == "soft"
+    service.close()
+    search(page)
+    page.get_by_text("The service cannot be reached.").wait_for()
+
+
+def test_a_new_search_ends_the_one_before(open_page, service):
+    service.flows = False
+    page = open_page()
+    page.goto(service.url)
+    search(page, "first")
+    page.get_by_text("First retrieval: 5 passages").wait_for()
+    search(page, "second")
+    assert service.ended.acquire(timeout=5)  # the first search costs nothing any more
+    page.get_by_role("heading", name="second", level=1).wait_for()
+    assert page.locator(".pane").count() == 1

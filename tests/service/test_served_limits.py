@@ -1,0 +1,105 @@
+"""What a service refuses: wrong and large requests, strangers; always in one sentence, never with a traceback."""
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from running_server import running_server
+
+from tour_pyserini import TourError
+from tour_pyserini.service.guard import read_key
+from tour_pyserini.service.serve_request import ServeRequest
+
+WRONG = {
+    "an empty query": ({"query": " "}, "empty"),
+    "no query": ({}, "query"),
+    "a long query": ({"query": "a" * 2001}, "2001 characters"),
+    "no queries": ({"query": []}, "1 to 64"),
+    "many queries": ({"query": ["a"] * 65}, "1 to 64"),
+    "too many hits": ({"query": "a", "k": 1001}, "allows 1000"),
+    "no hits": ({"query": "a", "hits": 0}, "hits"),
+    "a large budget": ({"query": "a", "budget": 201}, "allows 200"),
+    "a deep search": ({"query": "a", "settings": {"depth": 500}}, "allows 200"),
+    "a method that does not exist": ({"query": "a", "method": "magic"}, "magic"),
+    "a setting that does not exist": ({"query": "a", "settings": {"index": "/etc"}}, "not a setting"),
+    "a method among settings": ({"query": "a", "settings": {"method": "hard"}}, "beside"),
+    "an endless number": ({"query": "a", "hits": 10**400}, "hits"),
+    "scores without end": ({"query": "a", "method": "hard", "settings": {"similarity_scale": 1e308}}, "finite"),
+    "a wrong setting": ({"query": "a", "settings": {"score_weight": 2}}, "[0, 1]"),
+    "an unknown field": ({"query": "a", "reranker": "/models/other"}, "reranker"),
+    "a deadline that is none": ({"query": "a", "deadline_ms": -1}, "deadline_ms"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_requests_get_one_sentence(server, name):
+    body, words = WRONG[name]
+    answer = server.client.post("/search", json=body)
+    assert answer.status_code == 422 and words in answer.json()["detail"]
+    assert "\n" not in answer.json()["detail"] and "Traceback" not in answer.text
+
+
+def test_what_is_not_json_is_refused(server):
+    for content in (b"{", b"\xff\xfe", b'{"query": NaN}', b"[" * 100_000):
+        answer = server.client.post("/search", content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (400, 422) and set(answer.json()) == {"detail"}
+
+
+def test_large_bodies_are_refused_with_and_without_their_length(server):
+    large = b'{"query": "' + b"a" * 1_000_001 + b'"}'
+    for content in (large, iter([large[:500_000], large[500_000:]])):
+        answer = server.client.post("/search", content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 413 and "1000000 bytes" in answer.json()["detail"]
+    assert server.search("a b").status_code == 200
+
+
+def test_foreign_host_names_and_other_sites_are_refused(server):
+    assert server.client.get("/health", headers={"Host": "evil.example"}).status_code == 421
+    answer = server.client.post("/search", json={"query": "a"}, headers={"Origin": "https://evil.example"})
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_the_page_folder_is_all_that_is_served(server):
+    for path in ("/../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/static/../../app.py"):
+        assert server.client.get(path).status_code == 404
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ("query", "hits", "k", "qid", "method", "preset", "settings", "budget", "deadline_ms", "rounds")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON | st.sampled_from(["a b", "hard", 3]), max_size=6))
+def test_no_body_makes_the_service_fail(server, body):
+    answer = server.client.post("/search", json=body)
+    assert answer.status_code in (200, 422), (body, answer.text)
+
+
+def test_the_key(small):
+    with running_server(*small.flags, cache=small.cache, TOUR_PYSERINI_SERVICE_KEY="open sesame") as server:
+        assert server.search("a b").status_code == 401
+        assert server.client.get("/documents/d1").status_code == server.client.get("/metrics").status_code == 401
+        assert server.client.get("/openapi.json").status_code == server.client.post("/mcp").status_code == 401
+        for path in ("/health", "/ready", "/"):
+            assert server.client.get(path).status_code == 200
+        wrong = {"Authorization": "Bearer open sesam"}
+        assert httpx.get(f"{server.url}/documents/d1", headers=wrong, trust_env=False).status_code == 401
+        for header in ({"Authorization": "Bearer open sesame"}, {"X-API-Key": "open sesame"}):
+            assert httpx.get(f"{server.url}/documents/d1", headers=header, trust_env=False).status_code == 200
+
+
+def test_other_machines_need_a_key(tmp_path, monkeypatch):
+    monkeypatch.delenv("TOUR_PYSERINI_SERVICE_KEY", raising=False)
+    with pytest.raises(TourError, match="lets other machines in"):
+        read_key(ServeRequest(host="0.0.0.0"))
+    (tmp_path / "key").write_text("a long secret\n")
+    assert read_key(ServeRequest(host="0.0.0.0", key_file=tmp_path / "key")) == "a long secret"
+    assert read_key(ServeRequest(host="0.0.0.0", no_key=True)) is None
+    assert read_key(ServeRequest()) is None
+    (tmp_path / "key").write_text("short")
+    with pytest.raises(TourError, match="8 characters"):
+        read_key(ServeRequest(key_file=tmp_path / "key"))

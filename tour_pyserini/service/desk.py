@@ -1,0 +1,161 @@
+"""Between requests, which are asynchronous, and searches, which run in threads."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from fastapi import Request
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.service.messages import Answer, SearchBody
+from tour_pyserini.service.metrics import Metrics
+from tour_pyserini.service.searches import Reranking, Search, Searches, Task
+from tour_pyserini.service.settings import checked_queries, chosen_config
+
+
+class GoneError(Exception):
+    """The client has closed its connection."""
+
+
+class Desk:
+    """Hands requests over to the searches, and their answers back.
+
+    Args:
+        searches: what does the work.
+        metrics: what counts it.
+    """
+
+    def __init__(self, searches: Searches, metrics: Metrics) -> None:
+        self.searches, self.metrics = searches, metrics
+        self.collection = searches.collection
+
+    @property
+    def config(self) -> TourConfig:
+        """The method and settings of the service, where a request gives none."""
+        return self.collection.request.config
+
+    async def search(self, body: SearchBody, request: Request | None = None) -> list[Answer]:
+        """The answers to the queries of a request, in their order.
+
+        Raises:
+            TourError: if the request is wrong.
+            BusyError: if there is no room for it.
+            GoneError: if the client goes away meanwhile.
+        """
+        config = chosen_config(body, self.config, self.collection.request)
+        searches = [
+            Search(
+                query=query,
+                qid=body.qid,
+                hits=body.hits,
+                config=config,
+                deadline_ms=body.deadline_ms,
+                rounds=body.rounds,
+                report=_nobody,
+            )
+            for query in checked_queries(body, self.collection.request)
+        ]
+        answers = await self._answers(searches, request)
+        for answer in answers:
+            self.metrics.answer(answer)
+        return answers
+
+    async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
+        """The raw scores [n] of passages."""
+        (scores,) = await self._answers([Reranking(query=query, passages=passages, report=_nobody)], request)
+        return scores
+
+    def begin(self, body: SearchBody) -> "Stream":
+        """Begin a search of one query whose lists come one by one; raises what `search` does."""
+        config = chosen_config(body, self.config, self.collection.request)
+        (query,) = checked_queries(body, self.collection.request)
+        search = Search(
+            query=query,
+            qid=body.qid,
+            hits=body.hits,
+            config=config,
+            deadline_ms=body.deadline_ms,
+            streamed=True,
+            report=_nobody,
+        )
+        return Stream(self, search)
+
+    async def _answers(self, tasks: Sequence[Task], request: Request | None) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in tasks]
+        for task, future in zip(tasks, futures, strict=True):
+            task.report = _from_thread(loop, self._resolver(task, future))
+        self.searches.submit(tasks)
+        together = asyncio.gather(*futures)
+        gone = asyncio.ensure_future(_gone(request)) if request else None
+        try:
+            await asyncio.wait({together, *({gone} if gone else ())}, return_when=asyncio.FIRST_COMPLETED)
+            if not together.done():
+                raise GoneError
+            return list(together.result())
+        finally:
+            for task in tasks:
+                task.cancelled.set()  # one that has ended does not mind
+            for waiting in (together, gone):
+                if waiting is not None:
+                    waiting.cancel()
+                    with contextlib.suppress(asyncio.CancelledError, Exception):
+                        await waiting
+
+    def _resolver(self, task: Task, future: "asyncio.Future[Any]") -> Callable[[Any], None]:
+        def resolve(message: Any) -> None:
+            if future.done():
+                return
+            if isinstance(message, Exception):
+                future.set_exception(message)
+            else:
+                self.searches.handed_over(task)
+                future.set_result(message)
+
+        return resolve
+
+
+class Stream:
+    """The messages of one search, as they come.
+
+    Attributes:
+        search: the search, which has been submitted.
+    """
+
+    def __init__(self, desk: Desk, search: Search) -> None:
+        self.search, self._desk = search, desk
+        self._messages: asyncio.Queue[Any] = asyncio.Queue()
+        search.report = _from_thread(asyncio.get_running_loop(), self._messages.put_nowait)
+        desk.searches.submit([search])
+
+    async def messages(self) -> AsyncIterator[Any]:
+        """Each `Round`, then the `Answer` or an exception; who stops listening cancels the search."""
+        try:
+            while True:
+                message = await self._messages.get()
+                if isinstance(message, Answer):
+                    self._desk.metrics.answer(message)
+                yield message
+                if isinstance(message, Answer | Exception):
+                    return
+        finally:
+            self.search.cancelled.set()
+
+
+async def _gone(request: Request) -> None:
+    """Wait until the client closes its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _from_thread(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None]) -> Callable[[Any], None]:
+    def report(message: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            loop.call_soon_threadsafe(function, message)
+
+    return report
+
+
+def _nobody(_: Any) -> None:
+    """Replaced before the task is submitted."""

@@ -1,0 +1,141 @@
+"""Who may ask, and how much: the key, the names of this host, and the size of a request."""
+
+import hmac
+import json
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.service.serve_request import KEY_VARIABLE, ServeRequest
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN = ("/health", "/ready")
+"""Paths that need no key; the files of the page need none either."""
+SHORTEST_KEY = 8
+_LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+def read_key(request: ServeRequest) -> str | None:
+    """The key that requests must have, from its file or the environment; None if there is none.
+
+    Raises:
+        TourError: if it cannot be read, is too short, or is missing where others can reach the service.
+    """
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if request.key_file:
+        try:
+            key = next(iter(Path(request.key_file).read_text(encoding="utf-8").splitlines()), "").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TourError(f"cannot read the key in {request.key_file}: {error}.") from error
+        if not key:
+            raise TourError(f"the first line of {request.key_file} is empty; write the key there.")
+    if key and not (len(key) >= SHORTEST_KEY and key.isascii() and key.isprintable()):
+        raise TourError(f"the key must have {SHORTEST_KEY} characters or more, all of them ASCII.")
+    if request.no_key:
+        return None
+    if not key and not request.is_local:
+        raise TourError(
+            f"--host {request.host} lets other machines in: give a key with --key-file or {KEY_VARIABLE}, "
+            "or --no-key to let everybody in."
+        )
+    return key or None
+
+
+class Guard:
+    """Refuses requests without the key, with a foreign host name, or that are too large, before anything reads them.
+
+    Args:
+        app: what is guarded.
+        key: the key; None: there is none.
+        most_bytes: largest body.
+        local: whether the service listens on this machine only; a page of another site must then not reach it by a
+            name that leads here.
+        is_page: whether a path is a file of the page.
+    """
+
+    def __init__(
+        self, app: App, *, key: str | None, most_bytes: int, local: bool, is_page: Callable[[str], bool]
+    ) -> None:
+        self._app, self._key, self._most_bytes, self._local, self._is_page = app, key, most_bytes, local, is_page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if self._local and _host(headers.get("host", "")) not in _LOCAL_NAMES:
+            await refuse(send, 421, "this service answers to the names of its own machine only.")
+        elif not self._may_enter(scope, headers):
+            await refuse(send, 401, "the key is missing or wrong.", {"WWW-Authenticate": "Bearer"})
+        elif _declared(headers) > self._most_bytes:
+            await self._too_large(send)
+        else:
+            await self._limited(scope, receive, send)
+
+    def _may_enter(self, scope: Scope, headers: dict[str, str]) -> bool:
+        if (
+            self._key is None
+            or scope["path"] in OPEN
+            or (scope["method"] in ("GET", "HEAD") and self._is_page(scope["path"]))
+        ):
+            return True
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        given = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        return hmac.compare_digest(given.encode("latin-1", "replace"), self._key.encode())
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and count the bytes of its body, whose length may not have been declared."""
+        read, too_large, answering = 0, False, False
+
+        async def counted() -> MutableMapping[str, Any]:
+            nonlocal read, too_large
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._most_bytes:
+                too_large = True
+                return {"type": "http.disconnect"}
+            return message
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            nonlocal answering
+            if not too_large:
+                answering = True
+                await send(message)
+
+        try:
+            await self._app(scope, counted, guarded)
+        except Exception:
+            if not too_large:
+                raise
+        if too_large and not answering:
+            await self._too_large(send)
+
+    async def _too_large(self, send: Send) -> None:
+        await refuse(send, 413, f"the request has more than {self._most_bytes} bytes.", {"Connection": "close"})
+
+
+async def refuse(send: Send, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+    """Send an answer that says in one sentence why there is no other."""
+    body = json.dumps({"detail": detail}).encode()
+    given = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _host(header: str) -> str:
+    """The name in a Host header, without the port."""
+    name, colon, port = header.rpartition(":")
+    return (name if colon and port.isdigit() else header).lower()
+
+
+def _declared(headers: dict[str, str]) -> int:
+    length = headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 19 else 0

@@ -1,0 +1,71 @@
+"""The service as tools for language models, by the Model Context Protocol at `/mcp`."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.messages import SearchBody
+from tour_pyserini.service.problems import sentence
+from tour_pyserini.service.round_messages import title_and_text
+from tour_pyserini.support.optional import import_optional
+
+
+class FoundPassage(BaseModel):
+    """One passage that was found."""
+
+    docid: str
+    score: float
+    title: str
+    text: str
+
+
+class FoundPassages(BaseModel):
+    """What the tool `search` gives: the passages, best first, why it stopped and what it cost."""
+
+    passages: list[FoundPassage]
+    stop: str
+    labels: int
+    milliseconds: float
+
+
+def mcp_server(desk: Desk) -> Any:
+    """An MCP server with the tools `search` and `get_document`."""
+    server_module = import_optional("mcp.server.mcpserver", extra="mcp")
+    exceptions = import_optional("mcp.server.mcpserver.exceptions", extra="mcp")
+    collection, limits = desk.collection, desk.collection.request
+    server = server_module.MCPServer(
+        "tour_pyserini",
+        instructions=f"Search the collection {collection.name}: {collection.size} passages.",
+        log_level="WARNING",
+    )
+
+    @server.tool()  # type: ignore[untyped-decorator]
+    async def search(
+        query: Annotated[str, Field(description="what to look for, as a question or in words")],
+        k: Annotated[int, Field(ge=1, le=limits.most_hits, description="how many passages")] = 10,
+        deadline_ms: Annotated[
+            float | None, Field(gt=0, description="milliseconds in which the answer must be there")
+        ] = None,
+    ) -> FoundPassages:
+        """Search the collection for passages that answer a query; the best come first."""
+        try:
+            (answer,) = await desk.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
+        except Exception as error:
+            raise exceptions.ToolError(sentence(error)) from None
+        passages = []
+        for hit in answer.candidates:
+            title, text = title_and_text(collection.text(hit.docid))
+            passages.append(FoundPassage(docid=hit.docid, score=hit.score, title=title, text=text))
+        costs = answer.costs
+        return FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
+
+    @server.tool()  # type: ignore[untyped-decorator]
+    async def get_document(docid: str) -> str:
+        """The whole text of a passage by its docid."""
+        try:
+            return str(collection.text(docid))
+        except KeyError:
+            raise exceptions.ToolError(f"there is no document {docid!r:.200} in {collection.name}.") from None
+
+    return server

@@ -1,0 +1,193 @@
+"""What goes over the wire: requests, answers and events of the service. Field names are Pyserini's where it has them.
+
+A stream (`GET /search/stream`) is a sequence of events: `settings` once, `round` for each list, and at the end `answer`
+or `error`. The data of each is one of the models below, as JSON.
+"""
+
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+Point = tuple[float, float]
+"""Coordinates on the map of a query."""
+
+
+class Message(BaseModel):
+    """Base of all messages: a field that is not known is refused, NaN and infinity too."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+class SearchBody(Message):
+    """What `POST /search` takes."""
+
+    query: str | list[str] = Field(description="the text of a query, or a list of them")
+    hits: int = Field(
+        default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
+    )
+    qid: str = Field(default="", max_length=200, description="the query's id, which the answer repeats")
+    method: str | None = Field(default=None, description="the update rule; the service's own if not given")
+    preset: str | None = Field(default=None, description="settings to start from, by name")
+    settings: dict[str, bool | int | float | str] = Field(default={}, description="settings of the method, by name")
+    budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
+    deadline_ms: float | None = Field(
+        default=None, gt=0, description="milliseconds from the arrival of the request in which the answer must be there"
+    )
+    rounds: bool = Field(default=False, description="whether the answer holds every round")
+
+
+class QueryInfo(Message):
+    """The query of an answer."""
+
+    qid: str
+    query_txt: str
+
+
+class Candidate(Message):
+    """One line of a list.
+
+    `label`, `similarity` and what follows are there for a method with labels, and where vectors are known.
+    """
+
+    docid: str
+    score: float
+    rank: int = Field(description="position in the list, from 1")
+    title: str = Field(description="the title; empty where the passage has none")
+    words: str = Field(description="the first words of the text, without the title")
+    document_txt: str | None = Field(default=None, description="title and text; in answers, not in rounds")
+    label: float | None = Field(default=None, description="the re-ranker's score; null where it was not bought")
+    bought: bool = Field(default=False, description="whether the label was bought in this round")
+    rank_before: int | None = Field(
+        default=None, description="its rank in the list of the round before; null where it is new"
+    )
+    similarity: float | None = Field(default=None, description="inner product with the query's present vector")
+    similarity_before: float | None = Field(
+        default=None, description="inner product with the vector of the round before; null in the first list"
+    )
+
+
+class Costs(Message):
+    """What a search has cost so far."""
+
+    labels: int = Field(description="labels bought: (query, passage) pairs")
+    scored: int = Field(description="those that the re-ranker computed; the others were in the score cache")
+    updates: int = Field(description="updates of the query vector")
+    milliseconds: float = Field(description="since the request arrived")
+    waited_ms: float = Field(description="of these, before the search began")
+    label_ms: float = Field(description="of these, while labels were bought")
+
+
+class Map(Message):
+    """The query among its candidates, in two dimensions; each round has all points anew, because axes turn.
+
+    The first axis points from the first query vector to the present one; the second is the direction in which the
+    candidates differ most otherwise. Distances on both axes can be compared.
+    """
+
+    queries: list[Point] = Field(description="the query's vector at each t = 0, 1, ..., the present one last")
+    candidates: dict[str, Point] = Field(description="the passages of the list and all that were labelled, by docid")
+
+
+class Round(Message):
+    """One list of a search: the first retrieval, or what a round made of it. The data of the event `round`."""
+
+    number: int = Field(description="0 is the first retrieval, without a label; then 1, 2, ...")
+    t: int = Field(description="updates of the query vector before this list")
+    candidates: list[Candidate] = Field(description="the list so far, best first")
+    new: list[str] = Field(description="docids that were not in the list before")
+    gone: list[str] = Field(description="docids of the list before that are not in this one")
+    cosine: float | None = Field(description="of the query vector and the first one; null for a vector of length 0")
+    stop: str | None = Field(description="why the search ends with this list; null when it goes on")
+    map: Map | None = Field(default=None, description="null where the vectors of the passages are not known")
+    costs: Costs
+
+
+class Settings(Message):
+    """How a search is made. The data of the event `settings`."""
+
+    method: str
+    settings: dict[str, Any] = Field(description="all settings of the method, by name")
+    most_labels: int = Field(description="labels that the query may have in all")
+    hits: int
+    deadline_ms: float | None
+    index: str = Field(description="name of the index")
+    documents: int = Field(description="how many documents the index has")
+    reranker: str | None = Field(description="name of the re-ranker; null for a method without labels")
+
+
+class Answer(Message):
+    """What `POST /search` gives for a query. The data of the event `answer`."""
+
+    query: QueryInfo
+    candidates: list[Candidate] = Field(description="the list, best first")
+    stop: str = Field(description="why the search ended: `agreement`, `budget`, `deadline`, ...")
+    settings: Settings
+    costs: Costs
+    rounds: list[Round] | None = Field(default=None, description="every list on the way, if asked for")
+
+
+class Answers(Message):
+    """What `POST /search` gives for a list of queries, in their order."""
+
+    answers: list[Answer]
+
+
+class Problem(Message):
+    """Why there is no answer, in one sentence: the data of the event `error`, and of every status from 400 on."""
+
+    detail: str
+
+
+class RerankBody(BaseModel):
+    """What `POST /rerank` takes: text-embeddings-inference's fields, or those of Cohere, Jina and vLLM."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    query: str
+    texts: list[str] | None = None
+    documents: list[str | dict[str, Any]] | None = None
+    model: str | None = None
+    raw_scores: bool = False
+    return_text: bool = False
+    return_documents: bool = False
+    top_n: int | None = Field(default=None, ge=1)
+    truncate: bool = True
+
+
+class TextScore(Message):
+    """One passage of an answer to a request with `texts`."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class DocumentText(Message):
+    """The text of a document that was given."""
+
+    text: str
+
+
+class DocumentScore(Message):
+    """One passage of an answer to a request with `documents`."""
+
+    index: int
+    relevance_score: float
+    document: DocumentText | None = None
+
+
+class Reranked(Message):
+    """The answer to a request with `documents`, best first."""
+
+    id: str
+    model: str
+    results: list[DocumentScore]
+
+
+class Document(Message):
+    """What `GET /documents/{docid}` gives."""
+
+    docid: str
+    title: str
+    text: str
+    contents: str = Field(description="title and text, as models read them; Pyserini's name")

@@ -1,0 +1,100 @@
+"""What the service does, in figures for Prometheus."""
+
+from collections.abc import Collection, Iterator, MutableMapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tour_pyserini.service.guard import App, Receive, Scope, Send
+from tour_pyserini.service.messages import Answer
+from tour_pyserini.service.searches import Searches
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
+_LABELS = (0, 1, 2, 5, 10, 20, 30, 50, 100, 200)
+
+
+class _Live(Collector):
+    """Figures that the searches know by themselves."""
+
+    def __init__(self, searches: Searches) -> None:
+        self._searches = searches
+
+    def collect(self) -> Iterator[Any]:
+        searches, pool = self._searches, self._searches.pool
+        gauges = {
+            "running": ("searches that advance together", searches.running),
+            "waiting": ("searches that wait for their turn", searches.waiting),
+            "pairs_waiting": ("pairs that wait for a call of the re-ranker", pool.waiting),
+            "label_margin": ("factor on the forecast of a call", pool.cost.margin),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"tour_{name}", text, value=value)
+        yield CounterMetricFamily("tour_reranker_calls", "calls of the re-ranker", value=pool.calls)
+        yield CounterMetricFamily("tour_reranker_pairs", "pairs in these calls", value=pool.labels)
+
+
+class Metrics:
+    """Counts requests, answers and labels.
+
+    Args:
+        searches: what is counted.
+    """
+
+    def __init__(self, searches: Searches) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Live(searches))
+        self._requests = Counter("tour_requests", "answers by status", ["route", "status"], registry=self._registry)
+        self._stops = Counter("tour_searches", "searches that ended, by why", ["stop"], registry=self._registry)
+        self._seconds = Histogram(
+            "tour_search_seconds", "from arrival to answer", buckets=_SECONDS, registry=self._registry
+        )
+        self._waited = Histogram(
+            "tour_waited_seconds", "from arrival to start", buckets=_SECONDS, registry=self._registry
+        )
+        self._labels = Histogram("tour_labels", "labels of a search", buckets=_LABELS, registry=self._registry)
+        self._deadlines = Counter("tour_deadlines", "deadlines met and missed", ["met"], registry=self._registry)
+
+    def request(self, route: str, status: int) -> None:
+        """Count an answer of the service."""
+        self._requests.labels(route, str(status)).inc()
+
+    def answer(self, answer: Answer) -> None:
+        """Count a search that ended."""
+        costs, deadline = answer.costs, answer.settings.deadline_ms
+        self._stops.labels(answer.stop).inc()
+        self._seconds.observe(costs.milliseconds / 1000)
+        self._waited.observe(costs.waited_ms / 1000)
+        self._labels.observe(costs.labels)
+        if deadline is not None:
+            self._deadlines.labels("yes" if costs.milliseconds <= deadline else "no").inc()
+
+    def text(self) -> bytes:
+        """All figures, in Prometheus' format."""
+        return generate_latest(self._registry)
+
+
+class Counted:
+    """An application whose answers are counted by route and status.
+
+    Args:
+        app: the application.
+        metrics: where they are counted.
+        routes: first parts of paths that are counted by name; others together, so that nobody can invent names.
+    """
+
+    def __init__(self, app: App, metrics: Metrics, *, routes: Collection[str]) -> None:
+        self._app, self._metrics, self._routes = app, metrics, frozenset(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and count it."""
+        first = scope.get("path", "/").split("/")[1]
+        route = first if first in self._routes else "other"
+
+        async def counted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.request(route, message["status"])
+            await send(message)
+
+        await self._app(scope, receive, counted)

@@ -1,0 +1,67 @@
+"""From the body of a request to a search: settings by name, within the limits of the service."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.errors import TourError
+from tour_pyserini.service.messages import SearchBody
+from tour_pyserini.service.serve_request import ServeRequest
+
+MOST_UPDATES = 100
+LONGEST_DEADLINE = 600_000.0
+"""Milliseconds."""
+
+
+def chosen_config(body: SearchBody, default: TourConfig, limits: ServeRequest) -> TourConfig:
+    """The settings of a request, over those of the service.
+
+    Raises:
+        TourError: if a setting is unknown or wrong, or asks for more than the service allows.
+    """
+    for name in ("method", "preset"):
+        if name in body.settings:
+            raise TourError(f"{name!r} is not a setting; give it beside `settings`.")
+    config = default if body.preset is None else TourConfig.preset(body.preset)
+    changes: Mapping[str, Any] = {
+        **body.settings,
+        **({} if body.method is None else {"method": body.method}),
+        **({} if body.budget is None else {"budget": body.budget}),
+    }
+    config = config.replace(**changes) if changes else config
+    allowed = {
+        "hits": (body.hits, limits.most_hits),
+        "depth": (config.depth, limits.most_hits),
+        "budget, or depth times rounds,": (
+            config.most_labels if config.method_class.needs_labels else 0,
+            limits.most_labels,
+        ),
+        "number of updates": (config.rounds, MOST_UPDATES),
+        "deadline_ms": (body.deadline_ms or 0, LONGEST_DEADLINE),
+    }
+    for name, (value, most) in allowed.items():
+        if value > most:
+            raise TourError(f"the {name} is {value!s:.40}, and this service allows {most:g} at most.")
+    return config
+
+
+def checked_queries(body: SearchBody, limits: ServeRequest) -> list[str]:
+    """The queries of a request.
+
+    Raises:
+        TourError: if there is none, one is empty or too long, or there are too many.
+    """
+    queries = [body.query] if isinstance(body.query, str) else list(body.query)
+    if not 1 <= len(queries) <= limits.most_queries:
+        raise TourError(f"a request has 1 to {limits.most_queries} queries, not {len(queries)}.")
+    for query in queries:
+        check_query(query, limits)
+    return queries
+
+
+def check_query(query: str, limits: ServeRequest) -> None:
+    """Refuse a query that is empty or too long."""
+    if not query.strip():
+        raise TourError("the query is empty; give it a text.")
+    if len(query) > limits.most_characters:
+        raise TourError(f"the query has {len(query)} characters; this service allows {limits.most_characters} at most.")
