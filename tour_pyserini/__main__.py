@@ -20,6 +20,7 @@ COMMANDS = (
     "search",
     "index",
     "calibrate",
+    "learn",
     "qrels",
     "compare",
     "page",

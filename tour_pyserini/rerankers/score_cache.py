@@ -80,8 +80,7 @@ class CachedReranker:
 
     def predict_counted(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, int]:
         """Return the same logits, and the number of pairs that were scored rather than read from the file."""
-        reads = getattr(self.reranker, "reads", str)
-        keys = [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
+        keys = self._keys(pairs)
         first_index: dict[bytes, int] = {}
         for index, key in enumerate(keys):
             first_index.setdefault(key, index)
@@ -92,6 +91,16 @@ class CachedReranker:
         self._report(len(keys) - len(missing))
         scores |= self._score({key: pairs[first_index[key]] for key in missing})
         return np.array([scores[key] for key in keys], dtype=np.float64), len(missing)
+
+    def kept(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Return kept logits, float64 [len(pairs)]; NaN for a pair that is not in the file. None is computed."""
+        keys = self._keys(pairs)
+        scores = self._store.get(set(keys))
+        return np.array([scores.get(key, np.nan) for key in keys], dtype=np.float64)
+
+    def _keys(self, pairs: Sequence[Pair]) -> list[bytes]:
+        reads = getattr(self.reranker, "reads", str)
+        return [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
 
     def _score(self, pairs: Mapping[bytes, Pair]) -> dict[bytes, float]:
         """Score pairs by key, and write the scores to the file while the others are computed."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
@@ -51,6 +52,7 @@ class TourSearcher(TourEngine):
         signals: Sequence[Any] = (),
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
+        adapter: QueryAdapter | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
         **settings: Any,
     ) -> "TourSearcher":
@@ -70,6 +72,7 @@ class TourSearcher(TourEngine):
             signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first.
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
+            adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called after each round of a batch, with the query ids of the batch.
             settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
 
@@ -92,6 +95,7 @@ class TourSearcher(TourEngine):
             signals=signals,
             remove_query=remove_query,
             scale=scale,
+            adapter=adapter,
             observe=observe,
         )
 
