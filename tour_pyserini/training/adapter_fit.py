@@ -19,6 +19,8 @@ from tour_pyserini.core.candidates import Floats, Ids
 START = 10.0
 """The scale of similarities at which the search for the minimum begins."""
 MOST_STEPS = 100
+LEAST_STEP = 1e-6
+"""The search for the minimum ends when a step lowers the loss by a smaller share; rankings do not change after that."""
 BLOCK = 512
 """Queries whose candidate vectors are in memory at a time."""
 _LEAST_SCALE = 1e-3
@@ -134,10 +136,8 @@ def fit_matrices(data: LabelledQueries, targets: Floats, ridges: Sequence[float]
             return loss + ridge / 2 * float((matrix**2).sum()), gradient
 
         bounds = [(_LEAST_SCALE, None)] + [(None, None)] * (dimension * dimension)
-        found = minimize(
-            objective, values, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": MOST_STEPS, "maxcor": 10}
-        )
-        values = found.x
+        options = {"maxiter": MOST_STEPS, "ftol": LEAST_STEP}
+        values = minimize(objective, values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         matrices.append(values[1:].reshape(dimension, dimension) / (START * values[0]))
     return matrices
 

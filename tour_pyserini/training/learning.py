@@ -72,6 +72,24 @@ class LearnSummary(NamedTuple):
     labels: int
 
 
+class NoGain(TourError):
+    """The labels of held-out queries do not improve, so nothing was written.
+
+    Attributes:
+        choice: the best settings, and what they change on held-out queries.
+        labels: how many labels there were.
+    """
+
+    def __init__(self, choice: Choice, *, queries: int, labels: int) -> None:
+        super().__init__(
+            f"nothing is written, as held-out queries do not gain: the mean reciprocal rank of the passage with the "
+            f"best label is {choice.before:.4f}, and the best correction (rank {choice.rank}, ridge {choice.ridge:g}) "
+            f"changes it by {choice.gain:+.4f} (p {choice.p:.3f}; {labels} labels of {queries} queries); "
+            "try again when there are labels of more queries."
+        )
+        self.choice, self.labels = choice, labels
+
+
 def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummary:
     """Fit a correction of query vectors to the kept labels of the topics, and write it if held-out queries gain by it.
 
@@ -82,7 +100,8 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
         opener: opens models, indexes and texts.
 
     Raises:
-        TourError: if there are too few labels, or if the labels of held-out queries do not improve.
+        NoGain: if the labels of held-out queries do not improve.
+        TourError: if there are too few labels.
     """
     opener = opener or Opener()
     check_output(request.output, [request.topics, request.corpus])
@@ -111,12 +130,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
         )
     choice = choose(data, _folds([queries[row] for row in rows]), store)
     if choice.gain <= 0 or choice.p > SIGNIFICANT:
-        raise TourError(
-            f"nothing is written, as held-out queries do not gain: the mean reciprocal rank of the passage with the "
-            f"best label is {choice.before:.4f}, and the best correction (rank {choice.rank}, ridge {choice.ridge:g}) "
-            f"changes it by {choice.gain:+.4f} (p {choice.p:.3f}; {data.count} labels of {len(rows)} queries); "
-            "try again when there are labels of more queries."
-        )
+        raise NoGain(choice, queries=len(rows), labels=data.count)
     (matrix,) = fit_matrices(data, targets_of(data), [choice.ridge])
     about = {
         "encoder": query_encoder_fingerprint(search, opener),
