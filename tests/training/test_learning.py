@@ -7,8 +7,6 @@ import pytest
 from tiny_models import save_transformer
 from toy_collection import HashReranker
 
-from tour_pyserini import learn as learn_command
-from tour_pyserini import search as search_command
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import record_path
 from tour_pyserini.encoders.encoder_loading import load_query_encoder
