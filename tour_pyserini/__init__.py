@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
+    from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
     from tour_pyserini.errors import TourError
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.faiss_searcher import FaissSearcher
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = {
+    "AdaptedQueryEncoder": "encoders.query_adapter",
     "CachedReranker": "rerankers",
     "Costs": "support.costs",
     "FaissSearcher": "searchers.faiss_searcher",
@@ -58,6 +60,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "AdaptedQueryEncoder",
     "CachedReranker",
     "Costs",
     "FaissSearcher",

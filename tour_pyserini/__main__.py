@@ -22,6 +22,7 @@ COMMANDS = (
     "serve",
     "index",
     "calibrate",
+    "learn",
     "qrels",
     "compare",
     "page",

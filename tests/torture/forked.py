@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 COMMANDS = (
     *("answers", "cache", "calibrate", "compare", "dpr_json", "experiment"),
-    *("index", "overlap", "page", "qrels", "search", "train"),
+    *("index", "learn", "overlap", "page", "qrels", "search", "train"),
 )
 LIBRARIES = (
     *("faiss", "ir_measures", "matplotlib.figure", "onnxruntime", "pandas"),

@@ -1,11 +1,10 @@
 """Calibrating an index: finding, once, what a unit of similarity is worth in labels."""
 
-import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,26 +16,21 @@ from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.data.text_spans import sentence_offsets
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
-from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.models_request import INPUT, MODELS, ModelsRequest
 from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.request import Request, option
+from tour_pyserini.pipeline.request import option
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.pipeline.searching import open_reranker, query_encoder_fingerprint, tour_engine
-from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.stores.index_scales import IndexScale, write_scale
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.devices import DTYPES
-
-# Groups of flags in --help.
-_INPUT, _MODELS = "what is calibrated", "models"
 
 LONGEST_QUERY = 24
 """Words of a passage's first sentence that stand for a query."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateRequest(Request):
+class CalibrateRequest(ModelsRequest):
     """Find the scale of an index; the fields are the flags of `python -m tour_pyserini.calibrate`.
 
     Attributes:
@@ -48,72 +42,12 @@ class CalibrateRequest(Request):
         depth: how many candidates of each are labelled.
     """
 
-    index: str = option(
-        dataclasses.MISSING, "FAISS index folder, or the name of a prebuilt index", group=_INPUT, metavar="DIR"
-    )
-    corpus: str = option(
-        dataclasses.MISSING,
-        "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name",
-        group=_INPUT,
-        metavar="FILE",
-    )
-    vectors: str | None = option(
-        None,
-        "exact vectors for a compressed index, as the searches will have them: the folder of an encoded corpus",
-        group=_INPUT,
-        metavar="DIR",
-    )
     topics: str | None = option(
-        None, "queries to calibrate on (default: titles or first sentences of passages)", group=_INPUT
+        None, "queries to calibrate on (default: titles or first sentences of passages)", group=INPUT
     )
-    queries: int = option(64, "how many queries are used", group=_INPUT, count=True)
-    depth: int = option(10, "candidates labelled for each query", group=_INPUT, count=True)
-    encoder: str | None = option(
-        None, "query encoder (default: the encoder that built the index)", group=_MODELS, metavar="NAME"
-    )
-    encoder_class: str | None = option(
-        None, "Pyserini's encoder class; inferred if not given", group=_MODELS, metavar="CLASS"
-    )
-    tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=_MODELS, metavar="NAME")
-    pooling: str | None = option(
-        None, "how vectors of tokens become one (default: as for the index)", group=_MODELS, choices=tuple(POOLINGS)
-    )
-    l2_norm: bool | None = option(None, "vectors of unit norm (default: as for the index)", group=_MODELS)
-    truncate_dim: int | None = option(
-        None, "dimensions kept of each vector (default: as for the index)", group=_MODELS, count=True
-    )
-    query_prefix: str | None = option(
-        None,
-        "put before each query when it is encoded, instead of the model's own prompt",
-        group=_MODELS,
-        metavar="TEXT",
-    )
-    device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_MODELS)
-    dtype: str = option(
-        "auto",
-        "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
-        group=_MODELS,
-        choices=DTYPES,
-    )
-    trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=_MODELS)
-    reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
-        "default", "a cross-encoder's name or folder, or `default`", group=_MODELS
-    )
-    reranker_max_length: int = option(512, "tokens of a query and a passage together", group=_MODELS, count=True)
-    reranker_prompt: str | None = option(
-        None,
-        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
-        group=_MODELS,
-        metavar="PROMPT",
-    )
-    backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=_MODELS, choices=BACKENDS)
-    precision: str | None = option(
-        None, "int8 is faster and gives other scores (default: the model's own)", group=_MODELS, choices=PRECISIONS
-    )
-    cache: str | None = option(
-        None, "the score cache (default: scores.sqlite in the cache folder)", group=_MODELS, metavar="FILE"
-    )
-    no_cache: bool = option(False, "do not read or write kept labels and query vectors", group=_MODELS)
+    queries: int = option(64, "how many queries are used", group=INPUT, count=True)
+    depth: int = option(10, "candidates labelled for each query", group=INPUT, count=True)
+    no_cache: bool = option(False, "do not read or write kept labels and query vectors", group=MODELS)
 
 
 class CalibrateSummary(NamedTuple):
@@ -163,12 +97,12 @@ def calibrate(request: CalibrateRequest, *, opener: Opener | None = None) -> Cal
 
 def _search_request(request: CalibrateRequest) -> SearchRequest:
     """A search that labels the first candidates and leaves similarities as they are."""
-    flags = {name: value for name, value in request.flags().items() if name not in ("topics", "queries", "depth")}
     config = TourConfig("rerank", depth=request.depth, similarity_scale=1.0, calibrate="never")
     if request.vectors:  # re-ranking knows similarities of hits, anchored methods those of exact vectors
         config = config.replace(method="anchored", budget=request.depth, early_stopping=False)
-    named = {name.replace("-", "_"): value for name, value in flags.items()}
-    return SearchRequest(**named, topics=request.topics or "", config=config, remove_query=request.topics is None)
+    return request.search_request(
+        topics=request.topics or "", config=config, no_cache=request.no_cache, remove_query=request.topics is None
+    )
 
 
 def _queries(request: CalibrateRequest, opener: Opener) -> tuple[list[str], list[str], str]:

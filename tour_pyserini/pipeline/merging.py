@@ -23,7 +23,7 @@ from tour_pyserini.support.files import atomic_write, check_output, sha256
 # Flags that may differ between shards: where things are, which the record identifies by their content, and how many
 # processes work.
 _PLACES = {
-    *("topics", "qrels", "index", "corpus", "sparse", "index2", "reranker", "cache", "shard"),
+    *("topics", "qrels", "index", "corpus", "adapter", "sparse", "index2", "reranker", "cache", "shard"),
     *("threads", "reranker-threads", "ray", "ray-workers", *(name.replace("_", "-") for name in OUTPUTS)),
 }
 

@@ -31,7 +31,7 @@ _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with -
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
     *("vectors", "order", "sparse", "index2", "encoder2", "ef_search", "remove_query", "encoder_class", "pooling"),
-    *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend"),
+    *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend", "adapter"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "context", "title", "separator")
 
@@ -180,6 +180,9 @@ class SearchRequest(Request):
     encoded_queries: str | None = option(
         None, "vectors of queries instead of an encoder: a folder or a name", group=_WORK, metavar="DIR"
     )
+    adapter: str | None = option(
+        None, "correct the vectors of queries by this file, which `learn` made", group=_WORK, metavar="FILE"
+    )
     device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=_WORK)
     dtype: str = option(
         "auto",
@@ -278,6 +281,8 @@ class SearchRequest(Request):
             raise TourError("--ray-workers says how many workers Ray starts; give --ray too.")
         if self.encoder and self.encoded_queries:
             raise TourError("--encoder and --encoded-queries both give the queries' vectors; give one of them.")
+        if self.adapter and self.encoded_queries:
+            raise TourError("--adapter corrects vectors of an encoder, not --encoded-queries; give one of them.")
         if self.trace_vectors and not self.trace:
             raise TourError("--trace-vectors adds to the trace; give --trace FILE too.")
         if self.tag is not None and self.tag.split() != [self.tag]:

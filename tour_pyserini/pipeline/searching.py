@@ -26,6 +26,7 @@ from tour_pyserini.encoders.encoder_loading import (
     load_query_encoder,
     query_encoder_with_cache,
 )
+from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.batches import Batch, search_topics
 from tour_pyserini.pipeline.encoder_options import encoder_options
@@ -118,6 +119,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             "index": request.index,
             "corpus": request.corpus,
             "qrels": request.qrels,
+            "adapter": request.adapter,
             **_signal_files(request),
         },
         models={"reranker": getattr(reranker, "fingerprint", None)},
@@ -250,6 +252,8 @@ def _check_inputs(request: SearchRequest) -> None:
             check_signal(spec)
     for index in request.index2:
         check_index(index)
+    if request.adapter:
+        read_adapter(request.adapter)
 
 
 def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> IndexScale | None:
@@ -269,6 +273,7 @@ def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
     options = _encoder_options(request, opener)
     changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
     changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
+    changes["adapter"] = opener.open(read_adapter, request.adapter).fingerprint if request.adapter else None
     order = request.order or ("index" if request.vectors == "encode" else "exact")
     if request.vectors is not None and order == "exact":
         changes["vectors"] = "exact"  # a compressed index's hits then have other similarities
@@ -382,8 +387,11 @@ def _query_encoder(request: SearchRequest, opener: Opener, *, flag: str) -> Any:
         "tokenizer": request.tokenizer,
     }
     if request.no_cache:
-        return opener.open_encoder(load_query_encoder, **options)
-    return opener.open_encoder(query_encoder_with_cache, path=str(query_cache()), **options)
+        encoder = opener.open_encoder(load_query_encoder, **options)
+    else:
+        encoder = opener.open_encoder(query_encoder_with_cache, path=str(query_cache()), **options)
+    # Vectors are kept as the encoder gives them, and corrected after that: another adapter needs no encoding.
+    return opener.open(AdaptedQueryEncoder, encoder, request.adapter) if request.adapter else encoder
 
 
 def _encoder_options(request: SearchRequest, opener: Opener, *, flag: str = "--encoder") -> dict[str, Any]:
@@ -471,7 +479,7 @@ def _check_outputs(request: SearchRequest) -> None:
         if path in outputs[:number]:
             raise TourError(f"the run, the trace and the predictions cannot share {path.name}; give each a name.")
     for path in outputs:
-        check_output(path, [request.topics, request.corpus, request.qrels])
+        check_output(path, [request.topics, request.corpus, request.qrels, request.adapter])
 
 
 @contextlib.contextmanager

@@ -121,6 +121,16 @@ class CachedReranker:
         reads = getattr(self.reranker, "reads", str)
         return [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
 
+    def kept(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Return kept logits, float64 [len(pairs)]; NaN for a pair that is not in the file. None is computed."""
+        keys = self._keys(pairs)
+        scores = self._store.get(set(keys))
+        return np.array([scores.get(key, np.nan) for key in keys], dtype=np.float64)
+
+    def _keys(self, pairs: Sequence[Pair]) -> list[bytes]:
+        reads = getattr(self.reranker, "reads", str)
+        return [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
+
     def _score(self, pairs: Mapping[bytes, Pair]) -> dict[bytes, float]:
         """Score pairs by key, and write the scores to the file while the others are computed."""
         scores: dict[bytes, float] = {}

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.purse import Purse
+from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.dense_signal import dense_part
 from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
@@ -55,6 +56,7 @@ class TourSearcher(TourEngine):
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
         purse: Purse | None = None,
+        adapter: QueryAdapter | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
         **settings: Any,
     ) -> "TourSearcher":
@@ -76,6 +78,7 @@ class TourSearcher(TourEngine):
             remove_query: never retrieve the document whose docid is the query's id.
             scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
             purse: labels that queries share in the order in which they arrive; for a service.
+            adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called after each round of a batch, with the query ids of the batch.
             settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
 
@@ -99,6 +102,7 @@ class TourSearcher(TourEngine):
             remove_query=remove_query,
             scale=scale,
             purse=purse,
+            adapter=adapter,
             observe=observe,
         )
 

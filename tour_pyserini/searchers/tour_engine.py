@@ -18,6 +18,7 @@ from tour_pyserini.data.documents import UnknownDocument
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, counted_scores
@@ -95,6 +96,7 @@ class TourEngine:
         remove_query: bool = False,
         scale: float | str | os.PathLike[str] | None = None,
         purse: Purse | None = None,
+        adapter: QueryAdapter | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Set up the search.
@@ -115,6 +117,7 @@ class TourEngine:
             scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
                 stored it beside; None: each query finds its own, from its own labels.
             purse: labels that queries share in the order in which they arrive; for a service.
+            adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called after each round of a batch, with the query ids of the batch.
         """
         searcher, signals = dense_part(searcher), [*sparse_parts(searcher), *listed(signals)]
@@ -123,6 +126,7 @@ class TourEngine:
         if not isinstance(config, TourConfig | None):
             raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
         self.searcher = searcher
+        self._adapted = None if adapter is None else AdaptedQueryEncoder(searcher.query_encoder, adapter)
         self.config = config or TourConfig()
         self.costs = Costs()
         method = self.config.method_class
@@ -340,7 +344,9 @@ class TourEngine:
         else:
             config, texts = self.config, [text_of(query, q_id) for query, q_id in zip(queries, q_ids, strict=True)]
         with self.costs.stage("encode"):
-            encoded = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
+            encoded = encode_queries(
+                self._adapted or self.searcher.query_encoder, queries, q_ids, self.searcher.dimension
+            )
         positions = self._positions if self._remove_query else {}
         own = np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
 

@@ -1,0 +1,159 @@
+"""Adapters of query vectors: what they compute, their file, and the encoders they refuse."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_collection import unit
+
+from tour_pyserini.encoders.query_adapter import (
+    PROBES,
+    AdaptedQueryEncoder,
+    QueryAdapter,
+    corrected,
+    probe_vectors,
+    read_adapter,
+    write_adapter,
+)
+from tour_pyserini.errors import TourError
+
+
+class HashEncoder:
+    """Vectors [d] that depend on the text and a seed."""
+
+    def __init__(self, seed=0, dimension=4):
+        self.seed, self.dimension = seed, dimension
+
+    def encode(self, query, **_):
+        return unit(np.random.default_rng([self.seed, *query.encode()]), self.dimension)
+
+
+class BatchEncoder(HashEncoder):
+    def encode_batch(self, queries):
+        return np.stack([self.encode(query) for query in queries])
+
+
+def adapter(encoder=None, *, rank=2, seed=1):
+    encoder = encoder or HashEncoder()
+    random = np.random.default_rng(seed)
+    matrices = random.normal(size=(2, encoder.dimension, rank))
+    return QueryAdapter(*matrices, probe_vectors(encoder), {"encoder": "hash", "chosen": {"rank": rank}})
+
+
+def test_a_correction_by_hand():
+    # q + U V^T q = [3, 4] + [1, 0] * 4 = [7, 4], scaled from the length sqrt(65) to 5.
+    found = corrected(np.array([[3.0, 4.0]]), np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]))
+    assert found == pytest.approx(np.array([[7.0, 4.0]]) * 5 / np.sqrt(65))
+    assert found.dtype == np.float32
+
+
+def test_a_vector_that_would_vanish_stays():
+    vector = np.array([[1.0, 0.0]], dtype=np.float32)
+    assert corrected(vector, -np.eye(2), np.eye(2)).tolist() == vector.tolist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 999), st.integers(1, 6), st.integers(1, 4), st.floats(0.1, 50))
+def test_lengths_stay_and_rows_do_not_depend_on_each_other(seed, count, rank, length):
+    random = np.random.default_rng(seed)
+    vectors = (length * unit(random, count, 4)).astype(np.float32)
+    left, right = random.normal(size=(2, 4, rank)).astype(np.float32)
+    together = corrected(vectors, left, right)
+    assert np.linalg.norm(together, axis=1) == pytest.approx(np.full(count, length), rel=1e-4)
+    alone = np.concatenate([corrected(vector[None], left, right) for vector in vectors])
+    assert np.array_equal(together, alone)
+    assert np.array_equal(corrected(vectors, 0 * left, right), vectors) or np.allclose(
+        corrected(vectors, 0 * left, right), vectors, rtol=1e-6
+    )
+
+
+def test_the_file_holds_the_adapter_and_is_the_same_each_time(tmp_path):
+    made = adapter()
+    for name in ("a", "b"):
+        write_adapter(tmp_path / name, made)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    read = read_adapter(tmp_path / "a")
+    assert all(np.array_equal(getattr(read, name), getattr(made, name)) for name in ("left", "right", "probes"))
+    assert read.about == made.about and read.fingerprint == made.fingerprint
+    assert adapter(seed=2).fingerprint != made.fingerprint
+
+
+@pytest.mark.parametrize("kind", [HashEncoder, BatchEncoder])
+def test_an_adapted_encoder_gives_corrected_vectors(kind, tmp_path):
+    write_adapter(tmp_path / "a", adapter())
+    encoder = AdaptedQueryEncoder(kind(), tmp_path / "a")
+    plain = kind().encode("a query")
+    expected = corrected(plain[None], encoder.adapter.left, encoder.adapter.right)[0]
+    assert np.array_equal(encoder.encode("a query"), expected) and not np.allclose(expected, plain)
+    assert hasattr(encoder, "encode_batch") == (kind is BatchEncoder) and encoder.seed == 0
+    if kind is BatchEncoder:
+        assert np.array_equal(encoder.encode_batch(["x", "a query"])[1], expected)
+
+
+def test_another_encoder_is_refused():
+    with pytest.raises(TourError, match=r"learnt for another query encoder \(hash\)"):
+        AdaptedQueryEncoder(HashEncoder(seed=5), adapter())
+    with pytest.raises(TourError, match="corrects vectors of 4 dimensions, and the query encoder gives 8"):
+        AdaptedQueryEncoder(HashEncoder(dimension=8), adapter())
+
+
+def test_small_differences_of_an_encoder_are_not_refused():
+    class Rounded(HashEncoder):
+        def encode(self, query, **_):
+            return super().encode(query).astype(np.float16)
+
+    AdaptedQueryEncoder(Rounded(), adapter())
+
+
+def test_a_table_of_vectors_is_refused():
+    class Table:
+        def encode(self, query):
+            return {}[query]
+
+    with pytest.raises(TourError, match="give the encoder"):
+        AdaptedQueryEncoder(Table(), adapter())
+
+
+def _without_key(path):
+    from safetensors.numpy import save_file
+
+    save_file({"left": np.zeros((2, 1)), "right": np.zeros((2, 1))}, path)
+
+
+def _described(about, **tensors):
+    def write(path):
+        from safetensors.numpy import save_file
+
+        shapes = {"left": (4, 1), "right": (4, 1), "probes": (len(PROBES), 4)} | tensors
+        save_file({name: np.zeros(shape) for name, shape in shapes.items()}, path, {"tour_adapter": about})
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"\x80\x04]"),
+        _without_key,
+        _described("[]"),
+        _described("[" * 10_000),
+        _described(json.dumps({"version": 99, "about": {}})),
+        _described(json.dumps({"version": 1, "about": 3})),
+        _described(json.dumps({"version": 1, "about": {}}), right=(4, 2)),
+        _described(json.dumps({"version": 1, "about": {}}), probes=(1, 4)),
+    ],
+)
+def test_a_file_that_is_no_adapter_is_named(tmp_path, write):
+    write(tmp_path / "bad.adapter")
+    with pytest.raises(TourError, match=r"bad\.adapter is not an adapter of query vectors"):
+        read_adapter(tmp_path / "bad.adapter")
+
+
+def test_numbers_that_are_not_finite_and_missing_files_are_refused(tmp_path):
+    with pytest.raises(TourError, match="'left' of an adapter is a matrix of finite numbers"):
+        QueryAdapter(np.full((4, 1), np.nan), np.zeros((4, 1)), np.zeros((3, 4)))
+    with pytest.raises(TourError, match="does not exist"):
+        read_adapter(tmp_path / "missing")
