@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tour_pyserini.evaluation.comparison import BaselineComparison, SplitRow
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import TITLES
+from tour_pyserini.support.html_tables import html_table
 
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -33,6 +34,9 @@ class Table(NamedTuple):
     cells: Sequence[Sequence[str]]
     words: int = 1
     title: str = ""
+
+    def _repr_html_(self) -> str:
+        return html_table(self.cells, words=self.words, title=self.title)
 
 
 def as_text(table: Table) -> str:

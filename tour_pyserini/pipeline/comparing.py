@@ -4,7 +4,8 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.records import record_path
@@ -18,7 +19,7 @@ from tour_pyserini.evaluation.examples import examples
 from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import TESTS, gains
-from tour_pyserini.evaluation.tables import FORMATS, comparison_table, means_table, split_table
+from tour_pyserini.evaluation.tables import FORMATS, Table, comparison_table, means_table, split_table
 from tour_pyserini.pipeline.judging import uses_patterns
 from tour_pyserini.pipeline.request import check_names
 from tour_pyserini.support.files import atomic_write, check_output
@@ -118,7 +119,31 @@ class _Measured(NamedTuple):
         return self.rows[self.baseline], self.rows[: self.baseline] + self.rows[self.baseline + 1 :]
 
 
-def compare_runs(request: CompareRequest) -> str:
+class Report(str):
+    """A report as text; a notebook shows its tables.
+
+    Attributes:
+        parts: its tables, and passages as text.
+    """
+
+    parts: tuple[Table | str, ...]
+
+    def __new__(cls, text: str, parts: Sequence[Table | str]) -> Self:
+        """The text, and what it was made from."""
+        report = super().__new__(cls, text)
+        report.parts = tuple(parts)
+        return report
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return str(self), self.parts
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts
+        )
+
+
+def compare_runs(request: CompareRequest) -> Report:
     """Measure runs side by side.
 
     Returns:
@@ -126,7 +151,8 @@ def compare_runs(request: CompareRequest) -> str:
     """
     _check_outputs(request)
     found = _measured(request)
-    report = "\n\n".join(_parts(request, found)) + "\n"
+    parts = list(_parts(request, found))
+    report = Report("\n\n".join(_written(part, request.format) for part in parts) + "\n", parts)
     if request.output is not None:
         with atomic_write(request.output) as file:
             file.write(report)
@@ -167,21 +193,25 @@ def _measured(request: CompareRequest) -> _Measured:
     return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
 
 
-def _parts(request: CompareRequest, found: _Measured) -> Iterator[str]:
+def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
     """The parts of the report, one after the other."""
-    write = FORMATS[request.format]
-    yield write(means_table(found.rows))
+    yield means_table(found.rows)
     if found.baseline is not None:
         baseline, others = found.sides()
         compared = compare_with_baseline(baseline, others, test=request.test)
-        yield write(comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha))
+        yield comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha)
     if found.splits is not None:
-        yield write(split_table(by_split(found.scorer, found.rows, found.splits)))
+        yield split_table(by_split(found.scorer, found.rows, found.splits))
     if found.baseline is not None and request.show is not None and found.topics is not None:
         queries = {str(qid): text for qid, text in found.topics}
         texts = open_texts(str(request.corpus))
-        shown = examples(*found.sides(), found.qrels, shown=request.show, queries=queries, texts=texts)
-        yield f"```\n{shown}\n```" if request.format == "markdown" else shown
+        yield examples(*found.sides(), found.qrels, shown=request.show, queries=queries, texts=texts)
+
+
+def _written(part: Table | str, form: str) -> str:
+    if isinstance(part, Table):
+        return FORMATS[form](part)
+    return f"```\n{part}\n```" if form == "markdown" else part
 
 
 def _draw(found: _Measured, output: str) -> None:

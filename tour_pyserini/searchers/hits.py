@@ -1,6 +1,6 @@
 """Hits: documents that were found, with their scores and texts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,3 +53,23 @@ class VectorHit(HitWithText):
     """A document that was found, with its vector [d]."""
 
     vectors: Floats
+
+
+class HitList(list[Any]):
+    """A list of hits, best first; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        lines = [(hit.docid, hit.text or "", f"{hit.score:.4f}") for hit in self]
+        return hits_html(["rank", "docid", "passage", "score"], lines)
+
+
+def hits_html(head: Iterable[str], lines: Iterable[tuple[str, ...]]) -> str:
+    """Lines (docid, passage, numbers ...), best first, as an HTML table with ranks and passages' first words."""
+    from tour_pyserini.evaluation.query_path import first_words  # what only notebooks need is not loaded for all
+    from tour_pyserini.support.html_tables import html_table
+
+    cells = [
+        [str(rank), docid, first_words(passage, 80), *numbers]
+        for rank, (docid, passage, *numbers) in enumerate(lines, start=1)
+    ]
+    return html_table([list(head), *cells], words=3)

@@ -1,9 +1,10 @@
 """TouR over an index: encode queries, optimise them, rank. Nothing here needs Pyserini or Java."""
 
+import copy
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, counted_scores
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
-from tour_pyserini.searchers.hits import Hit, VectorHit
+from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
 from tour_pyserini.stores.engines.collection_texts import StoredTexts
 from tour_pyserini.stores.index_scales import given_scale
@@ -156,6 +157,16 @@ class TourEngine:
             raise AttributeError(name)
         return getattr(self.searcher, name)
 
+    def with_signals(self, *signals: Any) -> Self:
+        """The same search with further signals, each anything `as_signal` takes; models and costs are shared."""
+        self._positions = self._positions or positions_of(self.searcher.docids)  # once for all that are made from it
+        self._vectors = self._vectors or self._open_vectors(None)
+        other = copy.copy(self)
+        other._signals = [*self._signals, *map(as_signal, signals)]
+        for signal in other._signals:
+            check_documents(signal, other._positions)
+        return other
+
     @property
     def _least_hits(self) -> int:
         """Hits that every search must return."""
@@ -178,7 +189,7 @@ class TourEngine:
         vectors, results = self.batch_run(queries, ["query"], k, threads, hit_vectors=return_vector)
         hits = results["query"]
         if remove_dups:
-            hits = list({hit.docid: hit for hit in reversed(hits)}.values())[::-1]
+            hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
         return (vectors, hits) if return_vector else hits
 
     def batch_search(
@@ -425,18 +436,18 @@ class TourEngine:
             raise TourError(f"the text of document {docid!r} is {type(text).__name__}, not a string.")
         return text
 
-    def _plain(self, ranking: Ranking) -> list[Any]:
-        return [
+    def _plain(self, ranking: Ranking) -> HitList:
+        return HitList(
             self.hit_class(self._docid(id_), score, texts=self._texts)
             for id_, score in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
-        ]
+        )
 
-    def _with_vectors(self, ranking: Ranking) -> list[Any]:
+    def _with_vectors(self, ranking: Ranking) -> HitList:
         fetch = self._vectors or self._open_vectors(None)
-        return [
+        return HitList(
             self.vector_hit_class(hit.docid, hit.score, vector, texts=self._texts)
             for hit, vector in zip(self._plain(ranking), fetch(ranking.ids), strict=True)
-        ]
+        )
 
     def _docid(self, id_: int) -> str:
         return self.searcher.docids[id_]

@@ -1,0 +1,18 @@
+"""One small searcher for the tests of all adapters."""
+
+import pytest
+from toy_collection import HashReranker, ToyCollection
+
+from tour_pyserini import TourConfig, TourSearcher
+
+CONFIG = TourConfig(depth=5, iterations=3)
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    return ToyCollection(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture
+def searcher(toy):
+    return TourSearcher.from_vectors(toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, CONFIG)

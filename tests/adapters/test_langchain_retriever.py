@@ -1,0 +1,82 @@
+"""The retriever of LangChain: invoked, awaited, in a chain, and over a vector store."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from toy_collection import HashReranker
+
+from tour_pyserini import TourError
+
+pytest.importorskip("langchain_core")
+from langchain_core.embeddings import Embeddings  # noqa: E402
+from langchain_core.runnables import RunnableLambda  # noqa: E402
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore  # noqa: E402
+
+from tour_pyserini.adapters.langchain_retriever import TourRetriever  # noqa: E402
+
+
+class ToyEmbeddings(Embeddings):
+    """The toy's vectors, stretched: a store compares by cosine."""
+
+    def __init__(self, toy):
+        self._table = {text: 3 * vector for text, vector in zip(toy.texts.values(), toy.vectors, strict=True)}
+        self._queries = toy.encoder.table
+
+    def embed_documents(self, texts):
+        return [(self._table[text] * (1 + len(text))).tolist() for text in texts]
+
+    def embed_query(self, text):
+        return (5 * self._queries[text]).tolist()
+
+
+def test_documents_are_the_searchers_hits_with_what_happened_to_them(toy, searcher):
+    documents = TourRetriever(searcher=searcher, k=7).invoke("query 1")
+    hits = searcher.search("query 1", k=7)
+    assert [(document.id, document.page_content) for document in documents] == [(hit.docid, hit.text) for hit in hits]
+    told = [document.metadata["tour"] for document in documents]
+    assert [one["score"] for one in told] == [hit.score for hit in hits]
+    assert [one["rank"] for one in told] == [1, 2, 3, 4, 5, 6, 7]
+    order = [toy.docids[i] for i in np.argsort(-toy.vectors @ toy.encoder.table["query 1"], kind="stable")[:7]]
+    for one in told:
+        assert one["rank_before"] == (order.index(one["docid"]) + 1 if one["docid"] in order else None)
+        assert one["path"] == told[0]["path"]
+    assert {one["docid"]: one["label"] for one in told if one["label"] is not None}.items() <= {
+        docid: HashReranker().predict([("query 1", text)])[0] for docid, text in toy.texts.items()
+    }.items()
+    assert told[0]["path"][0]["labels"] == 0 and told[0]["path"][-1]["labels"] > 0
+    assert told[0]["path"][-1]["stop"]
+    json.dumps(told)
+
+
+def test_it_is_awaited_batched_and_part_of_a_chain(searcher):
+    retriever = TourRetriever(searcher=searcher, k=3)
+    expected = retriever.invoke("query 2")
+    assert asyncio.run(retriever.ainvoke("query 2")) == expected
+    assert retriever.batch(["query 1", "query 2"])[1] == expected
+    chain = retriever | RunnableLambda(lambda documents: [document.id for document in documents])
+    assert chain.invoke("query 2") == [document.id for document in expected]
+
+
+def test_a_vector_store_and_a_function_are_enough(toy, searcher):
+    store = InMemoryVectorStore(ToyEmbeddings(toy))
+    store.add_texts(toy.texts.values(), [{"page": i} for i in range(60)], ids=toy.docids)
+    score = HashReranker().predict
+    dense = TourRetriever.from_vectorstore(store, score, k=9, method="dense").invoke("query 3")
+    assert [document.id for document in dense] == [one.id for one in store.similarity_search("query 3", k=9)]
+    documents = TourRetriever.from_vectorstore(store, score, k=9, depth=5, iterations=3).invoke("query 3")
+    assert [document.id for document in documents] == [hit.docid for hit in searcher.search("query 3", k=9)]
+    assert [document.metadata["page"] for document in documents] == [int(one.id[1:]) for one in documents]
+
+
+def test_what_it_cannot_use_is_named(toy):
+    class Elsewhere(VectorStore):
+        similarity_search = from_texts = None
+
+    with pytest.raises(TourError, match="Elsewhere does not hand out its vectors"):
+        TourRetriever.from_vectorstore(Elsewhere.__new__(Elsewhere), len)
+    with pytest.raises(TourError, match="no documents with vectors"):
+        TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len)
+    with pytest.raises(TourError, match="takes a TourSearcher, not str"):
+        TourRetriever(searcher="index")

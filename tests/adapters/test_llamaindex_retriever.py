@@ -1,0 +1,86 @@
+"""The retriever of LlamaIndex: called, awaited, and over an index."""
+
+import asyncio
+
+import pytest
+from toy_collection import HashReranker
+
+from tour_pyserini import TourError
+
+pytest.importorskip("llama_index.core")
+from llama_index.core import StorageContext, VectorStoreIndex  # noqa: E402
+from llama_index.core.base.embeddings.base import BaseEmbedding  # noqa: E402
+from llama_index.core.schema import MetadataMode, TextNode  # noqa: E402
+from llama_index.core.vector_stores.types import BasePydanticVectorStore  # noqa: E402
+
+from tour_pyserini.adapters.llamaindex_retriever import TourRetriever  # noqa: E402
+
+
+class ToyEmbedding(BaseEmbedding):
+    """The toy's vectors, of other lengths: an index compares by cosine."""
+
+    documents: dict
+    queries: dict
+
+    def _get_text_embedding(self, text):
+        return (len(text) * self.documents[text]).tolist()
+
+    def _get_query_embedding(self, query):
+        return (5 * self.queries[query]).tolist()
+
+    async def _aget_query_embedding(self, query):
+        return self._get_query_embedding(query)
+
+
+@pytest.fixture
+def index(toy):
+    documents = dict(zip(toy.texts.values(), toy.vectors, strict=True))
+    nodes = [
+        TextNode(id_=docid, text=text, metadata={"page": i}, excluded_embed_metadata_keys=["page"])
+        for i, (docid, text) in enumerate(toy.texts.items())
+    ]
+    embedding = ToyEmbedding(documents=documents, queries=toy.encoder.table)
+    return VectorStoreIndex(nodes, embed_model=embedding)
+
+
+def test_nodes_are_the_searchers_hits(searcher):
+    retriever = TourRetriever(searcher, k=6)
+    found = retriever.retrieve("query 1")
+    hits = searcher.search("query 1", k=6)
+    assert [(one.node_id, one.score, one.text) for one in found] == [(hit.docid, hit.score, hit.text) for hit in hits]
+    told = found[0].metadata["tour"]
+    assert (told["docid"], told["rank"], told["score"]) == (hits[0].docid, 1, hits[0].score)
+    assert told["path"][-1]["stop"]
+    assert "tour" not in found[0].get_content(MetadataMode.LLM), "a language model reads the passage alone"
+    assert [one.node_id for one in asyncio.run(retriever.aretrieve("query 1"))] == [hit.docid for hit in hits]
+
+
+def test_an_index_and_a_function_are_enough(index, searcher):
+    score = HashReranker().predict
+    dense = TourRetriever.from_index(index, score, k=8, method="dense").retrieve("query 4")
+    assert [one.node_id for one in dense] == [
+        one.node_id for one in index.as_retriever(similarity_top_k=8).retrieve("query 4")
+    ]
+    found = TourRetriever.from_index(index, score, k=8, depth=5, iterations=3).retrieve("query 4")
+    assert [one.node_id for one in found] == [hit.docid for hit in searcher.search("query 4", k=8)]
+    assert [one.metadata["page"] for one in found] == [int(one.node_id[1:]) for one in found]
+    assert "tour" not in index.docstore.get_node(found[0].node_id).metadata, "the index keeps its nodes as they were"
+
+
+def test_what_it_cannot_use_is_named(index):
+    class Elsewhere(BasePydanticVectorStore):
+        stores_text: bool = True
+        client = add = delete = query = None
+
+    elsewhere = Elsewhere.model_construct()
+    with pytest.raises(TourError, match="Elsewhere does not hand out its vectors"):
+        TourRetriever.from_index(
+            VectorStoreIndex(
+                nodes=[],
+                embed_model=index._embed_model,
+                storage_context=StorageContext.from_defaults(vector_store=elsewhere),
+            ),
+            len,
+        )
+    with pytest.raises(TourError, match="takes a TourSearcher, not VectorStoreIndex"):
+        TourRetriever(index)

@@ -1,0 +1,117 @@
+"""Transformers of PyTerrier: queries to results, results to query vectors, in pipelines and experiments."""
+
+import numpy as np
+import pytest
+from toy_collection import HashReranker
+
+from tour_pyserini import TourConfig, TourError, TourPrf, TourSearcher
+
+pt = pytest.importorskip("pyterrier")
+import pandas as pd  # noqa: E402
+from ir_measures import RR, R  # noqa: E402
+
+from tour_pyserini.adapters.terrier_transformers import Tour, TourVectorPrf  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def topics(toy):
+    return pd.DataFrame({"qid": toy.q_ids, "query": toy.queries})
+
+
+@pytest.fixture(scope="module")
+def words(toy, topics):
+    """Another retriever: documents whose number is a multiple of the query's."""
+    lines = [
+        (qid, query, f"d{i}", 100.0 - i, i // (number + 1))
+        for number, (qid, query) in enumerate(zip(topics["qid"], topics["query"], strict=True))
+        for i in range(0, 60, number + 1)
+    ]
+    return pt.Transformer.from_df(pd.DataFrame(lines, columns=["qid", "query", "docno", "score", "rank"]))
+
+
+def as_lists(results):
+    by_query = results.sort_values("rank").groupby("qid")
+    return {qid: list(zip(some["docno"], some["score"], strict=True)) for qid, some in by_query}
+
+
+def test_results_are_those_of_the_searcher(toy, topics, searcher):
+    results = Tour(searcher, num_results=20, batch_size=3, text=True)(topics)
+    expected = searcher.batch_search(toy.queries, toy.q_ids, k=20)
+    assert as_lists(results) == {qid: [(hit.docid, hit.score) for hit in hits] for qid, hits in expected.items()}
+    assert list(results.columns) == ["qid", "query", "docno", "score", "rank", "text"]
+    assert results["rank"].tolist() == [*range(20)] * 7
+    assert results["text"].tolist() == [toy.texts[docno] for docno in results["docno"]]
+
+
+def test_columns_of_queries_are_kept_and_those_of_documents_are_not(topics, searcher):
+    queries = topics.assign(query_1="before", query_0="first", docid=1, title="of a document")
+    assert list(Tour(searcher)(queries).columns) == ["qid", "query", "query_1", "query_0", "docno", "score", "rank"]
+
+
+def test_no_queries_give_no_results_and_wrong_frames_are_named(topics, searcher):
+    assert Tour(searcher)(topics.head(0)).empty
+    with pytest.raises(pt.validate.InputValidationError, match="query"):
+        Tour(searcher)(topics[["qid"]])
+    with pytest.raises(TourError, match="takes a TourSearcher, not str"):
+        Tour("index")
+
+
+def test_a_retriever_before_it_is_a_signal(toy, topics, words, searcher):
+    found = words(topics).groupby("query")
+
+    def signal(queries, k):
+        tables = [found.get_group(query).head(k) for query in queries]
+        return [table["docno"].tolist() for table in tables], [table["score"].tolist() for table in tables]
+
+    hybrid = TourSearcher.from_vectors(
+        toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, searcher.config, signals=[signal]
+    )
+    together = as_lists((words >> Tour(searcher, num_results=15))(topics))
+    assert together == as_lists(Tour(hybrid, num_results=15)(topics))
+    assert together != as_lists(Tour(searcher, num_results=15)(topics)), "and the searcher itself stays as it was"
+
+
+def test_a_document_that_the_index_lacks_is_named(topics, searcher):
+    before = pt.Transformer.from_df(topics.head(1).assign(docno="elsewhere", score=1.0, rank=0))
+    with pytest.raises(TourError, match="'elsewhere', which the index does not have"):
+        (before >> Tour(searcher))(topics.head(1))
+
+
+def test_vector_prf_is_pyserinis_rule(toy, topics):
+    dense = TourSearcher.from_vectors(toy.vectors, toy.texts, toy.encoder.encode, method="dense")
+    config = TourConfig("hard")
+    rule = TourVectorPrf(HashReranker(), toy.texts, config, k=5)
+    updated = (Tour(dense, num_results=9, vectors=True) >> rule)(topics)
+    assert list(updated.columns) == ["qid", "query", "query_vec"]
+    pyserini = TourPrf(HashReranker(), toy.texts, config, topics=dict(zip(toy.q_ids, toy.queries, strict=True)))
+    vectors, hits = dense.batch_search(toy.queries, toy.q_ids, k=5, return_vector=True)
+    expected = pyserini.get_batch_prf_q_emb(toy.q_ids, vectors, hits)
+    np.testing.assert_array_equal(np.stack(updated["query_vec"]), expected)
+    assert not np.array_equal(expected, vectors)
+    from_column = Tour(dense, num_results=9, vectors=True, text=True) >> TourVectorPrf(HashReranker(), config=config, k=5)
+    np.testing.assert_array_equal(np.stack(from_column(topics)["query_vec"]), expected)
+    with pytest.raises(pt.validate.InputValidationError, match="doc_vec"):
+        rule(Tour(dense)(topics))
+
+
+def test_a_rule_by_hand_and_without_passages():
+    frame = pd.DataFrame(
+        {
+            **{"qid": ["1", "1"], "query": ["a", "a"], "docno": ["x", "y"], "score": [2.0, 1.0], "rank": [0, 1]},
+            **{"query_vec": [np.float32([1, 0])] * 2, "doc_vec": [np.float32([0, 1]), np.float32([1, 1])]},
+        }
+    )
+    both = TourVectorPrf(config=TourConfig("average"))(frame)["query_vec"][0]
+    first = TourVectorPrf(config=TourConfig("average"), k=1)(frame)["query_vec"][0]
+    np.testing.assert_allclose(both, [2 / 3, 2 / 3], rtol=1e-6)  # the mean of the query and its documents
+    np.testing.assert_allclose(first, [1 / 2, 1 / 2], rtol=1e-6)
+
+
+def test_an_experiment_measures_pipelines(toy, topics, words, searcher):
+    qrels = pd.DataFrame({"qid": toy.q_ids, "docno": "d7", "label": 1})
+    tour = Tour(searcher, num_results=60)
+    table = pt.Experiment([tour, words >> tour, words], topics, qrels, [RR, R @ 60], names=["tour", "both", "words"])
+    ranks = [1 + [docno for docno, _ in hits].index("d7") for hits in as_lists(tour(topics)).values()]
+    assert table["RR"][0] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+    assert table["R@60"].tolist()[:2] == [1, 1]
+    assert table["R@60"][2] < 1

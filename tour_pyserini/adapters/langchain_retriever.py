@@ -1,0 +1,86 @@
+"""TouR as a retriever of LangChain; needs the extra `langchain`."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Self
+
+from tour_pyserini.adapters.stored_vectors import KEY, checked_searcher, store_searcher
+from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.search_path import search_path
+from tour_pyserini.support.optional import import_optional
+
+import_optional("langchain_core", extra="langchain")
+
+from langchain_core.callbacks import (  # noqa: E402
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document  # noqa: E402
+from langchain_core.retrievers import BaseRetriever  # noqa: E402
+from langchain_core.vectorstores import InMemoryVectorStore  # noqa: E402
+from pydantic import field_validator  # noqa: E402
+
+
+class TourRetriever(BaseRetriever):
+    """Searches with queries that are optimised at test time.
+
+    Documents have the passage as their content, the docid as their id, and `metadata["tour"]`: score, label, rank
+    before, and the query's path, as `SearchPath.metadata` gives them.
+
+    Attributes:
+        searcher: a `TourSearcher`.
+        k: documents that are returned.
+        metadata_of: further metadata of documents, by docid.
+
+    Example:
+        retriever = TourRetriever(searcher=searcher, k=5)
+        documents = retriever.invoke("do statins prevent stroke")
+    """
+
+    searcher: Any
+    k: int = 10
+    metadata_of: Mapping[str, Mapping[str, Any]] = {}
+
+    _checked = field_validator("searcher")(checked_searcher)
+
+    @classmethod
+    def from_vectorstore(cls, store: InMemoryVectorStore, score: Any, *, k: int = 10, **settings: Any) -> Self:
+        """Search the documents that an `InMemoryVectorStore` has now, by cosine, as it does.
+
+        Args:
+            store: the store; its own embeddings encode queries.
+            score: where labels come from: a function from pairs (query, passage) to scores, or a re-ranker.
+            k: documents that are returned.
+            settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
+        """
+        if not isinstance(store, InMemoryVectorStore):
+            raise TourError(
+                f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
+                "TourSearcher.from_vectors from the vectors and texts that you put there."
+            )
+        found = dict(store.store)
+        searcher = store_searcher(
+            {docid: entry["vector"] for docid, entry in found.items()},
+            {docid: entry["text"] for docid, entry in found.items()},
+            store.embeddings.embed_query,
+            score,
+            cosine=True,
+            settings=settings,
+        )
+        return cls(searcher=searcher, k=k, metadata_of={docid: entry["metadata"] for docid, entry in found.items()})
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        path = search_path(self.searcher, query, self.k)
+        return [
+            Document(
+                id=hit.docid,
+                page_content=hit.text or "",
+                metadata={**self.metadata_of.get(hit.docid, {}), KEY: path.metadata(hit)},
+            )
+            for hit in path.hits
+        ]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return await asyncio.to_thread(self._get_relevant_documents, query, run_manager=run_manager.get_sync())

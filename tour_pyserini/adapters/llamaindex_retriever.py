@@ -1,0 +1,88 @@
+"""TouR as a retriever of LlamaIndex; needs the extra `llama-index`."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Self
+
+from tour_pyserini.adapters.stored_vectors import KEY, checked_searcher, store_searcher
+from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
+from tour_pyserini.support.optional import import_optional
+
+import_optional("llama_index.core", extra="llama-index")
+
+from llama_index.core import VectorStoreIndex  # noqa: E402
+from llama_index.core.retrievers import BaseRetriever  # noqa: E402
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode  # noqa: E402
+from llama_index.core.vector_stores import SimpleVectorStore  # noqa: E402
+
+
+class TourRetriever(BaseRetriever):
+    """Searches with queries that are optimised at test time.
+
+    Nodes have the passage as their text, the docid as their id, their score, and `metadata["tour"]`: label, rank
+    before, and the query's path, as `SearchPath.metadata` gives them. Language models and embeddings do not get to
+    read that entry.
+
+    Example:
+        retriever = TourRetriever(searcher, k=5)
+        nodes = retriever.retrieve("do statins prevent stroke")
+    """
+
+    def __init__(
+        self, searcher: Any, *, k: int = 10, nodes: Mapping[str, BaseNode] | None = None, **options: Any
+    ) -> None:
+        """Retrieve with a searcher.
+
+        Args:
+            searcher: a `TourSearcher`.
+            k: nodes that are returned.
+            nodes: the node of each docid, where nodes are more than their text.
+            options: those of LlamaIndex's retrievers, such as `callback_manager`.
+        """
+        super().__init__(**options)
+        self._searcher, self._k, self._nodes = checked_searcher(searcher), k, nodes or {}
+
+    @classmethod
+    def from_index(cls, index: VectorStoreIndex, score: Any, *, k: int = 10, **settings: Any) -> Self:
+        """Search the nodes that a `VectorStoreIndex` has now, by cosine, as it does.
+
+        Args:
+            index: an index over LlamaIndex's own vector store; its embedding model encodes queries.
+            score: where labels come from: a function from pairs (query, passage) to scores, or a re-ranker.
+            k: nodes that are returned.
+            settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
+        """
+        store = index.vector_store
+        if not isinstance(store, SimpleVectorStore):
+            raise TourError(
+                f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
+                "TourSearcher.from_vectors from the vectors and texts that you put there."
+            )
+        vectors = dict(store.data.embedding_dict)
+        nodes = {docid: index.docstore.get_node(docid) for docid in vectors}
+        searcher = store_searcher(
+            vectors,
+            {docid: node.get_content(MetadataMode.EMBED) for docid, node in nodes.items()},  # what was encoded
+            index._embed_model.get_query_embedding,
+            score,
+            cosine=True,
+            settings=settings,
+        )
+        return cls(searcher, k=k, nodes=nodes)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        path = search_path(self._searcher, query_bundle.query_str, self._k)
+        return [NodeWithScore(node=self._node(path, hit), score=hit.score) for hit in path.hits]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+    def _node(self, path: SearchPath, hit: PathHit) -> BaseNode:
+        # A copy: the index keeps its nodes as they are.
+        known = self._nodes.get(hit.docid)
+        node = TextNode(id_=hit.docid, text=hit.text or "") if known is None else known.model_copy()
+        node.metadata = {**node.metadata, KEY: path.metadata(hit)}
+        node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, KEY]
+        node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, KEY]
+        return node

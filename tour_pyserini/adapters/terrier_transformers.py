@@ -1,0 +1,158 @@
+"""TouR as transformers of PyTerrier; needs the extra `pyterrier`. Nothing here needs Java."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.adapters.stored_vectors import checked_searcher
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.feedback import Feedback
+from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.support.optional import import_optional
+
+import_optional("pyterrier", extra="pyterrier")
+
+import pandas as pd  # noqa: E402
+import pyterrier as pt  # noqa: E402
+
+class Tour(pt.Transformer):
+    """Searches with queries that are optimised at test time: queries in, results out.
+
+    After another retriever, as in `bm25 >> Tour(searcher)`, the documents that it found are a further signal for their
+    query: they are candidates too, and their scores count. All documents must be in the searcher's index.
+
+    Example:
+        tour = Tour(searcher, num_results=100)
+        pt.Experiment([dense, tour, bm25 >> tour], topics, qrels, [nDCG @ 10, R @ 100])
+    """
+
+    def __init__(
+        self, searcher: Any, *, num_results: int = 1000, batch_size: int = 64, text: bool = False, vectors: bool = False
+    ) -> None:
+        """Retrieve with a searcher.
+
+        Args:
+            searcher: a `TourSearcher`.
+            num_results: documents of a query.
+            batch_size: queries that advance together; results do not depend on it, unless the queries share labels.
+            text: whether results have the passages (`text`).
+            vectors: whether results have vectors (`query_vec`, the optimised one, and `doc_vec`).
+        """
+        if batch_size < 1:
+            raise TourError(f"batch_size must be at least 1, not {batch_size}.")
+        self.searcher = checked_searcher(searcher)
+        self.num_results, self.batch_size, self.text, self.vectors = num_results, batch_size, text, vectors
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """The results of the queries of a frame: their own columns, `docno`, `score` and `rank` (from 0)."""
+        with pt.validate.any(inp) as frame:
+            frame.query_frame(extra_columns=["query"])
+            frame.result_frame(extra_columns=["query"])
+        queries = _queries(inp).drop(columns="query_vec", errors="ignore")
+        searcher = self.searcher.with_signals(_FrameSignal(inp)) if "docno" in inp else self.searcher
+        lines = [
+            line
+            for start in range(0, len(queries), self.batch_size)
+            for line in self._lines(searcher, queries.iloc[start : start + self.batch_size])
+        ]
+        more = [*(["text"] if self.text else []), *(["query_vec", "doc_vec"] if self.vectors else [])]
+        found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank", *more])
+        return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
+
+    def _lines(self, searcher: TourEngine, queries: pd.DataFrame) -> list[tuple[Any, ...]]:
+        vectors, found = searcher.batch_run(
+            queries["query"].tolist(), queries["qid"].tolist(), self.num_results, hit_vectors=self.vectors
+        )
+        return [
+            (
+                *(qid, hit.docid, hit.score, rank),
+                *([hit.text] if self.text else []),
+                *([vector, hit.vectors] if self.vectors else []),
+            )
+            for vector, (qid, hits) in zip(vectors, found.items(), strict=True)
+            for rank, hit in enumerate(hits)
+        ]
+
+
+class TourVectorPrf(pt.Transformer):
+    """One update of the query vectors from results with vectors: results in, queries with `query_vec` out.
+
+    It takes the columns `query_vec` and `doc_vec`, and passages from the column `text` or from `texts`.
+
+    Example:
+        pipeline = model.query_encoder() >> index.retriever() >> index.vec_loader()
+        pipeline >> TourVectorPrf("default", "corpus.jsonl") >> index.retriever()
+    """
+
+    def __init__(
+        self,
+        reranker: Any = "default",
+        texts: Mapping[str, str] | str | None = None,
+        config: TourConfig | None = None,
+        *,
+        k: int = 10,
+        scale: float | str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Set up the rule.
+
+        Args:
+            reranker: where labels come from: anything `load_reranker` takes.
+            texts: the passages, where results have no column `text`: anything `open_texts` takes.
+            config: the method and its settings; there is one update, from the first k documents.
+            k: documents of a query that it learns from.
+            scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
+        """
+        if k < 1:
+            raise TourError(f"k must be at least 1, not {k}.")
+        self._rule = Feedback(reranker, config, scale=scale)
+        self._texts = None if texts is None else open_texts(texts)
+        self.k = k
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """The queries of a frame of results, each with its updated `query_vec`."""
+        needed = ["query_vec", "doc_vec", *(["query"] if self._rule.reads_query else [])]
+        needed += ["text"] if self._rule.labels and self._texts is None else []
+        pt.validate.result_frame(inp, extra_columns=needed)
+        queries = _queries(inp)
+        by_query = {qid: results.nsmallest(self.k, "rank") for qid, results in inp.groupby("qid", sort=False)}
+        # A list of arrays; a column of them cannot be made by pandas from an array [n, d].
+        vectors = [self._updated(by_query[qid]) for qid in queries["qid"]]
+        return queries.assign(query_vec=pd.Series(vectors, index=queries.index, dtype=object))
+
+    def _updated(self, results: pd.DataFrame) -> np.ndarray:
+        docids = results["docno"].astype(str).tolist()
+        return self._rule.updated(
+            results["query_vec"].iloc[0],
+            np.stack(results["doc_vec"].tolist()),
+            docids=docids,
+            passages=self._passages(docids, results) if self._rule.labels else (),
+            query=results["query"].iloc[0] if self._rule.reads_query else None,
+        )
+
+    def _passages(self, docids: Sequence[str], results: pd.DataFrame) -> list[str]:
+        return results["text"].tolist() if self._texts is None else [self._texts[docid] for docid in docids]
+
+
+class _FrameSignal:
+    """What the results of a frame say of their queries; a signal."""
+
+    __name__ = "before Tour in the pipeline"
+
+    def __init__(self, results: pd.DataFrame) -> None:
+        best_first = results.sort_values("score", ascending=False, kind="stable")
+        self._found = {query: some.drop_duplicates("docno") for query, some in best_first.groupby("query")}
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+        """At most k docids of each query and their scores, best first."""
+        found = [self._found[query].head(k) for query in queries]
+        return [some["docno"].astype(str).tolist() for some in found], [some["score"].tolist() for some in found]
+
+
+def _queries(frame: pd.DataFrame) -> pd.DataFrame:
+    """The queries of a frame, one line each, in their order, with the columns that PyTerrier counts as theirs."""
+    theirs = pt.model.query_columns(frame)  # in an order that changes from process to process
+    return frame[[name for name in frame.columns if name in theirs]].drop_duplicates("qid").reset_index(drop=True)
