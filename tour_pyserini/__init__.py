@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
     from tour_pyserini.searchers.prf import TourPrf
     from tour_pyserini.searchers.query_encoder import TourQueryEncoder
+    from tour_pyserini.searchers.search_path import SearchPath, search_path
     from tour_pyserini.searchers.searcher import TourSearcher
     from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
@@ -41,6 +42,7 @@ _MODULES = {
     "Purse": "core.purse",
     "QuerySignal": "stores.signals",
     "Reranker": "rerankers",
+    "SearchPath": "searchers.search_path",
     "TourConfig": "core.config",
     "TourError": "errors",
     "TourPhraseSearcher": "searchers.tour_phrase_searcher",
@@ -57,6 +59,7 @@ _MODULES = {
     "register_reranker_kind": "rerankers",
     "register_run_format": "data.run_formats",
     "register_vector_source": "stores.vectors",
+    "search_path": "searchers.search_path",
 }
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "Purse",
     "QuerySignal",
     "Reranker",
+    "SearchPath",
     "TourConfig",
     "TourError",
     "TourPhraseSearcher",
@@ -85,6 +89,7 @@ __all__ = [
     "register_reranker_kind",
     "register_run_format",
     "register_vector_source",
+    "search_path",
 ]
 
 

@@ -10,11 +10,11 @@ from toy_collection import HashReranker
 from tour_pyserini import TourError
 
 pytest.importorskip("langchain_core")
-from langchain_core.embeddings import Embeddings  # noqa: E402
-from langchain_core.runnables import RunnableLambda  # noqa: E402
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore  # noqa: E402
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from tour_pyserini.adapters.langchain_retriever import TourRetriever  # noqa: E402
+from tour_pyserini.adapters.langchain_retriever import TourRetriever
 
 
 class ToyEmbeddings(Embeddings):

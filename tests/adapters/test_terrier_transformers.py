@@ -88,7 +88,9 @@ def test_vector_prf_is_pyserinis_rule(toy, topics):
     expected = pyserini.get_batch_prf_q_emb(toy.q_ids, vectors, hits)
     np.testing.assert_array_equal(np.stack(updated["query_vec"]), expected)
     assert not np.array_equal(expected, vectors)
-    from_column = Tour(dense, num_results=9, vectors=True, text=True) >> TourVectorPrf(HashReranker(), config=config, k=5)
+    from_column = Tour(dense, num_results=9, vectors=True, text=True) >> TourVectorPrf(
+        HashReranker(), config=config, k=5
+    )
     np.testing.assert_array_equal(np.stack(from_column(topics)["query_vec"]), expected)
     with pytest.raises(pt.validate.InputValidationError, match="doc_vec"):
         rule(Tour(dense)(topics))

@@ -19,6 +19,7 @@ import_optional("pyterrier", extra="pyterrier")
 import pandas as pd  # noqa: E402
 import pyterrier as pt  # noqa: E402
 
+
 class Tour(pt.Transformer):
     """Searches with queries that are optimised at test time: queries in, results out.
 
