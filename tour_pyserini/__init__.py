@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tour_pyserini.errors import TourError
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.faiss_searcher import FaissSearcher
+    from tour_pyserini.searchers.opening import open_index
     from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
     from tour_pyserini.searchers.prf import TourPrf
     from tour_pyserini.searchers.query_encoder import TourQueryEncoder
@@ -53,6 +54,7 @@ _MODULES = {
     "load_phrase_encoder": "encoders.phrases.phrase_loading",
     "load_query_encoder": "encoders.encoder_loading",
     "load_reranker": "rerankers",
+    "open_index": "searchers.opening",
     "open_phrase_index": "stores.phrases.phrase_index",
     "open_texts": "data.texts",
     "register_method": "core.methods",
@@ -83,6 +85,7 @@ __all__ = [
     "load_phrase_encoder",
     "load_query_encoder",
     "load_reranker",
+    "open_index",
     "open_phrase_index",
     "open_texts",
     "register_method",

@@ -19,7 +19,14 @@ def make(toy, **settings):
     return TourSearcher.from_vectors(toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, **settings)
 
 
-@pytest.mark.parametrize("settings", [{}, {"method": "hard"}, {"method": "rerank"}, {"method": "dense"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({}, {"method": "hard"}, {"method": "rerank"}, {"method": "dense"}),
+        *({"mean_budget": 12, "depth": 4}, {"mean_budget": 11, "depth": 3}, {"mean_budget": 20, "depth": 5}),
+    ],
+    ids=str,
+)
 def test_the_list_is_that_of_search(toy, settings):
     searcher = make(toy, **settings)
     for query in toy.queries:

