@@ -35,8 +35,15 @@ from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
 from tour_pyserini.pipeline.progress import search_bar
 from tour_pyserini.pipeline.ray_searching import RaySearcher, ray_searcher
-from tour_pyserini.pipeline.request import words
-from tour_pyserini.pipeline.search_request import OUTPUTS, QUERY_LENGTH, SearchRequest
+from tour_pyserini.pipeline.request import flag_name, words
+from tour_pyserini.pipeline.search_request import (
+    NO_SIGNAL,
+    OUTPUTS,
+    OWN_BM25,
+    QUERY_LENGTH,
+    SIGNAL_SETTINGS,
+    SearchRequest,
+)
 from tour_pyserini.pipeline.shards import Shard, whole_or_shard
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
 from tour_pyserini.rerankers.kept_scores import KeptScores
@@ -46,6 +53,7 @@ from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import check_index, open_index, open_searcher
 from tour_pyserini.searchers.tour_engine import Observer, TourEngine
 from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.bm25_index import has_bm25
 from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
@@ -155,9 +163,36 @@ def completed(request: SearchRequest) -> SearchRequest:
     method = request.config.method
     if request.config.method_class.needs_labels and not request.corpus and not store_address(request.index):
         raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
+    if not phrases:
+        request = replace(request, sparse=_sparse(request))
     output = request.output or f"runs/{name}.{method}.trec"
     predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
     return replace(request, output=output, predictions=predictions)
+
+
+def _sparse(request: SearchRequest) -> tuple[Any, ...]:
+    """What `--sparse` stands for: the index itself, nothing, or what is named.
+
+    Where it says nothing and there is no other signal, methods that keep their labels use the BM25 index that is beside
+    the vectors; the others are what their papers say.
+    """
+    index, method = str(request.index), request.config.method
+    if request.sparse == (NO_SIGNAL,):
+        return ()
+    if request.sparse or request.index2:
+        return tuple(index if spec == OWN_BM25 else spec for spec in request.sparse)
+    default = TourConfig(method)
+    if not request.config.method_class.keeps_labels or not has_bm25(Path(index)):
+        for name in SIGNAL_SETTINGS:
+            if getattr(request.config, name, None) != getattr(default, name, None):
+                raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
+        return ()
+    if request.config.score_weight != default.score_weight:
+        raise TourError(
+            f"--score-weight changes nothing for the method {method} with the BM25 index of {index}; "
+            f"use --belief, or --sparse {NO_SIGNAL}."
+        )
+    return (index,)
 
 
 def open_reranker(request: SearchRequest, opener: Opener, scores: KeptScores | None = None) -> Any:

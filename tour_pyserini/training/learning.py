@@ -146,7 +146,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
 
 def _queries(request: LearnRequest) -> tuple[list[str], list[str]]:
     """Ids and texts of the topics; of topics with the same text, the first."""
-    topics = {}
+    topics: dict[str, str] = {}
     for id_, query in read_topics(request.topics, request.topics_format):
         topics.setdefault(text_of(query, str(id_)), str(id_))
     return list(topics.values()), list(topics)

@@ -54,7 +54,6 @@ class Anchored(Method):
 
     Settings = AnchoredSettings
     keeps_labels = True
-    version = 2
     estimates_gain = True
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
