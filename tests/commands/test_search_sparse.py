@@ -9,8 +9,8 @@ from tour_pyserini import index
 from tour_pyserini.cli.command import run
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.request_completion import completed
 from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.pipeline.searching import completed
 from tour_pyserini.search import main
 
 

@@ -16,10 +16,10 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors, write_adapter
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.engine_opening import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.pipeline.models_request import INPUT, ModelsRequest
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request import option
-from tour_pyserini.pipeline.searching import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.files import check_output
