@@ -26,7 +26,7 @@ OUTPUTS = ("output", "output_queries", "trace", "predictions")
 
 OWN_BM25, NO_SIGNAL = "index", "none"
 """What `--sparse` may be instead of a name: the BM25 index beside the vectors of the index, or no signal at all."""
-SIGNAL_SETTINGS = ("signal_weight", "signal_step", "belief")
+SIGNAL_SETTINGS = ("signal_weight", "signal_step", "signal_least_gain", "belief")
 """Settings that mean something only where there is a further signal."""
 
 # Groups of flags in --help.
