@@ -91,9 +91,9 @@ class Anchored(Method):
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries)
-        solved = np.where(self._fused(candidates)[:, None], self._stepped(start, candidates), solved).astype(
-            query.dtype
-        )
+        fused = self._fused(candidates)
+        solved = np.where(fused[:, None], self._stepped(start, candidates), solved).astype(query.dtype)
+        self._least[rows] = np.where(fused, self.settings.signal_least_gain, self.settings.least_gain)
         similarities = candidates.similarities_to(solved)
         self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
