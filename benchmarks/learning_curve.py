@@ -10,7 +10,7 @@ The labels of the stream must be in the score cache: search it first (`search --
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,10 +169,11 @@ def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    panels = (
-        *(("dense " + name, lambda point, name=name: point["dense"][name]) for name in MEASURES),
-        ("labels of the default method", lambda point: point["bought"]),
-    )
+    def dense(name: str) -> Callable[[Any], Any]:
+        return lambda point: point["dense"][name]
+
+    panels: list[tuple[str, Callable[[Any], Any]]] = [(f"dense {name}", dense(name)) for name in MEASURES]
+    panels.append(("labels of the default method", lambda point: point["bought"]))
     figure, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.2), layout="constrained")
     for axis, (title, value) in zip(axes, panels, strict=True):
         for curve, colour in zip(curves, COLOURS, strict=False):

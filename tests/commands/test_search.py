@@ -380,8 +380,8 @@ def test_counts_are_whole_numbers_above_0(case, flag, value, capsys):
      ("dpr-nq-test", "dpr-nq-test")],
 )  # fmt: skip
 def test_runs_are_named_after_their_topics(topics, name):
+    from tour_pyserini.pipeline.request_completion import completed
     from tour_pyserini.pipeline.search_request import SearchRequest
-    from tour_pyserini.pipeline.searching import completed
 
     dense = TourConfig("dense")
     assert completed(SearchRequest(topics=topics, index="an-index", config=dense)).output == f"runs/{name}.dense.trec"

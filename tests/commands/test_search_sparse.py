@@ -9,6 +9,8 @@ from tour_pyserini import index
 from tour_pyserini.cli.command import run
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.request_completion import completed
+from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.search import main
 
 
@@ -63,8 +65,8 @@ def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, ca
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--belief", "1"], "--belief changes nothing without --sparse"),
-        (["--signal-weight", "1"], "--signal-weight changes nothing without --sparse"),
+        (["--sparse", "none", "--belief", "1"], "--belief changes nothing without --sparse"),
+        (["--method", "dense", "--signal-weight", "1"], "--signal-weight changes nothing without --sparse"),
         (
             ["--sparse", "x", "--score-weight", "1"],
             "--score-weight changes nothing for .* with --sparse",
@@ -75,6 +77,26 @@ def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, ca
 def test_settings_that_change_nothing_are_refused(more, message):
     with pytest.raises(TourError, match=message):
         main(["--topics", "t.tsv", "--index", "i", *more])
+
+
+def filled_in(folder, *, name="index", **given):
+    flags = {"topics": "t.tsv", "index": folder / name, "corpus": folder / "corpus.jsonl", **given}
+    return completed(SearchRequest.from_flags({key: str(value) for key, value in flags.items()})).sparse
+
+
+def test_methods_that_keep_their_labels_use_the_bm25_index_beside_the_vectors(folder):
+    own = str(folder / "index")
+    assert filled_in(folder) == filled_in(folder, sparse="index") == (own,)
+    assert filled_in(folder, method="anchored-hard") == (own,)
+    assert (
+        filled_in(folder, method="dense") == filled_in(folder, method="hard") == filled_in(folder, sparse="none") == ()
+    )
+    assert filled_in(folder, method="dense", sparse="index") == (own,)
+    assert filled_in(folder, name="vectors-only") == ()
+    with pytest.raises(TourError, match=r"--score-weight changes nothing for .*; use --belief, or --sparse none"):
+        filled_in(folder, **{"score-weight": 0.7})
+    with pytest.raises(TourError, match="--belief changes nothing without --sparse"):
+        filled_in(folder, name="vectors-only", belief=0.7)
 
 
 def test_the_weight_of_the_signal_changes_the_list(folder):

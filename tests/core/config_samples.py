@@ -59,9 +59,9 @@ VERSION_0_1_DEFAULTS = {
 }
 # The methods of version 0.1, and which of their own settings they read. A later method needs no line here.
 OWN = {
-    "anchored": {"anchor", "least_gain", "signal_step"},
-    "anchored-soft": {"anchor", "least_gain", "signal_step", "tau"},
-    "anchored-hard": {"anchor", "least_gain", "signal_step", "tau", "p"},
+    "anchored": {"anchor", "least_gain", "signal_step", "signal_least_gain"},
+    "anchored-soft": {"anchor", "least_gain", "signal_step", "signal_least_gain", "tau"},
+    "anchored-hard": {"anchor", "least_gain", "signal_step", "signal_least_gain", "tau", "p"},
     "hard": {"learning_rate", "momentum", "weight_decay", "gradient_clip", "p", "tau", "stopping"},
     "soft": {"learning_rate", "momentum", "weight_decay", "gradient_clip", "p", "tau", "stopping"},
     "top": {"learning_rate", "momentum", "weight_decay", "gradient_clip", "positives"},
@@ -73,12 +73,12 @@ OWN = {
     "rocchio-rerank": {"positives", "rocchio_alpha", "rocchio_beta", "rocchio_gamma"},
     "average-rerank": {"positives"},
     "refit": {"tau"},
-    "regression": {"anchor", "least_gain", "signal_step"},
+    "regression": {"anchor", "least_gain", "signal_step", "signal_least_gain"},
     "graph": set(),
 }
 # Settings that version 0.1 did not have, with their defaults.
 NEWER = {"mean_budget": 0, "signal_weight": 0.5, "belief": 0.4}
-NEWER_OWN = {"signal_step": 0.7}
+NEWER_OWN = {"signal_step": 0.7, "signal_least_gain": 0.1}
 SHARED = {
     *("depth", "iterations", "budget", "score_weight", "early_stopping", "similarity_scale"),
     *("calibrate", "final_list", "aggregation", *NEWER),

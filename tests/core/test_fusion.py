@@ -261,3 +261,18 @@ def test_with_a_signal_the_query_takes_a_step_of_rocchio_by_the_odds_of_its_labe
     assert moved[0] == pytest.approx(
         [2 + 0.5 * (weights[0] + weights[2] - 2 / 3), 0.5 * (weights[1] + weights[2] - 2 / 3)]
     )
+
+
+def test_a_query_with_a_signal_stops_by_its_own_least_gain():
+    """The second query, of which the signal says nothing, follows the rule of one signal."""
+    vectors, queries, words, labels = labelled_world(6)
+    signal = found(words, 100)
+    signal.ids[1], signal.similarities[1] = -1, -np.inf
+    spent = {}
+    for least in ({}, {"least_gain": 1e6}, {"signal_least_gain": 1e6}):
+        config = TourConfig("anchored", budget=60, **{"least_gain": 0, "signal_least_gain": 0, **least})
+        corpus = MemoryCorpus(vectors, labels, 120)
+        calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+        outcome = optimise(queries, config, **calls, signals=[signal])
+        spent[str(least)] = outcome.ledger.spent(np.arange(2)).tolist()
+    assert list(spent.values()) == [[60, 60], [60, 10], [10, 60]]

@@ -11,8 +11,8 @@ from tour_pyserini import TourConfig, TourError, TourSearcher
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.data.records import record_path
 from tour_pyserini.pipeline import Opener, SearchRequest, search
-from tour_pyserini.pipeline import searching as module
-from tour_pyserini.pipeline.searching import completed
+from tour_pyserini.pipeline import engine_opening as module
+from tour_pyserini.pipeline.request_completion import completed
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tour_pyserini.stores import docids as docids_module
 from tour_pyserini.stores import positions as positions_module
 from tour_pyserini.stores.docids import Docids, read_docids
-from tour_pyserini.stores.positions import Positions, hash_of, hashes_of, positions_of
+from tour_pyserini.stores.positions import Positions, difference, hash_of, hashes_of, positions_of
 
 NAMES = st.lists(st.text(alphabet="ab7é\u4e00\U0001f600 \n-", max_size=20), max_size=30)
 
@@ -63,6 +63,17 @@ def test_positions_are_those_of_a_dictionary(names, others):
     assert [table.get(name, -1) for name in others] == [expected.get(name, -1) for name in others]
     assert table.find(Docids.of(others)).tolist() == [expected.get(name, -1) for name in others]
     assert 7 not in table
+
+
+@given(NAMES, NAMES)
+def test_what_two_sets_of_docids_do_not_share_is_what_a_dictionary_says(names, others):
+    """Of several, each names one: the table's order of equal docids is another than a dictionary's."""
+    extra, missing = difference(Docids.of(others), positions_of(Docids.of(names)))
+    assert (extra is None, missing is None) == (set(others) <= set(names), set(names) <= set(others))
+    assert extra is None or extra in set(others) - set(names)
+    assert missing is None or missing in set(names) - set(others)
+    plain = difference(others, {name: i for i, name in enumerate(names)})
+    assert [each is None for each in plain] == [extra is None, missing is None]
 
 
 @given(NAMES)

@@ -195,7 +195,7 @@ def read_adapter(path: str | os.PathLike[str]) -> QueryAdapter:
                 raise ValueError(f"it has layout {described['version']}, and this version reads layout {_VERSION}")
             if not isinstance(described["about"], dict):
                 raise ValueError("its description has another form")
-            return QueryAdapter(*(file.get_tensor(name) for name in _TENSORS), described["about"])
+            return QueryAdapter(**{name: file.get_tensor(name) for name in _TENSORS}, about=described["about"])
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise TourError(
             f"{os.fspath(path)} is not an adapter of query vectors ({first_line(error):.200}); "

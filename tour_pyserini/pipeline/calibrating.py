@@ -17,11 +17,11 @@ from tour_pyserini.data.text_spans import sentence_offsets
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.engine_opening import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.pipeline.models_request import INPUT, MODELS, ModelsRequest
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request import option
 from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.pipeline.searching import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.stores.index_scales import IndexScale, write_scale
 from tour_pyserini.support.costs import Costs
 

@@ -24,6 +24,11 @@ PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
 OUTPUTS = ("output", "output_queries", "trace", "predictions")
 """The fields that name what is written."""
 
+OWN_BM25, NO_SIGNAL = "index", "none"
+"""What `--sparse` may be instead of a name: the BM25 index beside the vectors of the index, or no signal at all."""
+SIGNAL_SETTINGS = ("signal_weight", "signal_step", "signal_least_gain", "belief")
+"""Settings that mean something only where there is a further signal."""
+
 # Groups of flags in --help.
 _INPUT, _OUTPUT, _WORK = "what is searched", "what is written", "how it works"
 _LABELS, _PHRASES = "where labels come from", "phrases, for an index made with --phrases"
@@ -90,8 +95,9 @@ class SearchRequest(Request):
     )
     sparse: tuple[Any, ...] = option(
         (),
-        "find candidates by BM25 too: an index made with --bm25, a Lucene index folder or a prebuilt name; every "
-        "method then searches with both, and `dense` is hybrid search",
+        "find candidates by BM25 too: an index made with --bm25, `index` for the --index itself, a Lucene index folder "
+        "or a prebuilt name; every method then searches with both, and `dense` is hybrid search; `none`: not even by "
+        "the BM25 of the --index, which methods that keep their labels use by themselves",
         group=_INPUT,
         metavar="DIR",
     )
@@ -331,10 +337,11 @@ class SearchRequest(Request):
 def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
     """Refuse settings that change nothing with, or without, a further signal."""
     signals = _listed(flags.get("sparse")) + _listed(flags.get("index2"))
-    for name in ("signal_weight", "signal_step", "belief"):
-        if name in flags and not signals:
+    without = signals == (NO_SIGNAL,) or (not signals and not config.method_class.keeps_labels)
+    for name in SIGNAL_SETTINGS:
+        if name in flags and without:
             raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
-    if "score_weight" in flags and signals and config.method_class.keeps_labels:
+    if "score_weight" in flags and signals not in ((), (NO_SIGNAL,)) and config.method_class.keeps_labels:
         flag = "--sparse" if flags.get("sparse") else "--index2"
         raise TourError(f"--score-weight changes nothing for the method {config.method} with {flag}; use --belief.")
 

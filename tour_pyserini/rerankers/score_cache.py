@@ -112,16 +112,6 @@ class CachedReranker:
         return np.array([scores[key] for key in keys], dtype=np.float64), bought
 
     def kept(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """The logits, float64 [len(pairs)], that are in the file; NaN where one is not. Nothing is computed."""
-        keys = self._keys(pairs)
-        scores = self._store.get(set(keys))
-        return np.array([scores.get(key, np.nan) for key in keys], dtype=np.float64)
-
-    def _keys(self, pairs: Sequence[Pair]) -> list[bytes]:
-        reads = getattr(self.reranker, "reads", str)
-        return [pair_key(self.fingerprint, query, reads(passage)) for query, passage in pairs]
-
-    def kept(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Return kept logits, float64 [len(pairs)]; NaN for a pair that is not in the file. None is computed."""
         keys = self._keys(pairs)
         scores = self._store.get(set(keys))

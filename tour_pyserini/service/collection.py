@@ -12,8 +12,9 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.engine_opening import open_reranker, stored_scale, tour_engine
 from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.searching import completed, open_reranker, stored_scale, tour_engine
+from tour_pyserini.pipeline.request_completion import completed
 from tour_pyserini.rerankers.reranker import checked_scores, display_name
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.searchers.tour_engine import TourEngine

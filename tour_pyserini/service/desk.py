@@ -10,8 +10,8 @@ from fastapi import Request
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.service.messages import Answer, SearchBody
 from tour_pyserini.service.metrics import Metrics
+from tour_pyserini.service.request_limits import checked_queries, chosen_config
 from tour_pyserini.service.searches import Reranking, Search, Searches, Task
-from tour_pyserini.service.settings import checked_queries, chosen_config
 
 
 class GoneError(Exception):

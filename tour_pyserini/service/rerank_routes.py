@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from tour_pyserini.errors import TourError
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import DocumentScore, DocumentText, RerankBody, Reranked, TextScore
-from tour_pyserini.service.settings import check_query
+from tour_pyserini.service.request_limits import check_query
 
 
 def rerank_routes(desk: Desk) -> APIRouter:

@@ -19,6 +19,20 @@ def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
     return Positions(docids) if isinstance(docids, Docids) else {docid: i for i, docid in enumerate(docids)}
 
 
+def difference(docids: Sequence[str], positions: Mapping[str, int]) -> tuple[str | None, str | None]:
+    """A docid that has no position, and one that has a position and is not among the docids; None where there is none.
+
+    Example:
+        >>> difference(["MED-10", "MED-12"], {"MED-10": 0, "MED-14": 1})
+        ('MED-12', 'MED-14')
+    """
+    if isinstance(docids, Docids) and isinstance(positions, Positions):
+        return positions.difference(docids)
+    known = set(docids)
+    extra = next((docid for docid in docids if docid not in positions), None)
+    return extra, next((docid for docid in positions if docid not in known), None)
+
+
 class Positions(Mapping[str, int]):
     """The position of each of many docids; of equal docids, the last one.
 
@@ -52,6 +66,17 @@ class Positions(Mapping[str, int]):
 
     def __iter__(self) -> Iterator[str]:
         return (docid for position, docid in enumerate(self._docids) if self[docid] == position)
+
+    def difference(self, docids: Docids) -> tuple[str | None, str | None]:
+        """The function `difference`, for millions of docids."""
+        found = self.find(docids)
+        met = np.zeros(len(self._docids), dtype=bool)
+        met[found[found >= 0]] = True
+        # Of equal docids only the last one is found: the others were met if it was.
+        missing = (self._docids[int(at)] for at in np.flatnonzero(~met))
+        missing = (docid for docid in missing if not met[self[docid]])
+        unknown = np.flatnonzero(found < 0)
+        return docids[int(unknown[0])] if len(unknown) else None, next(missing, None)
 
     def find(self, docids: Docids) -> Ids:
         """The positions [n] of docids; -1 where there is none."""

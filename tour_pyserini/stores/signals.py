@@ -14,6 +14,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, has_bm25
 from tour_pyserini.stores.engines.collection_store import CollectionStore, open_collection
 from tour_pyserini.stores.engines.store_address import store_address
+from tour_pyserini.stores.positions import difference
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
@@ -132,15 +133,13 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
     own = getattr(signal, "docids", None)
     if own is None:
         return
-    for docid in own:
-        if docid not in positions:
-            raise TourError(
-                f"{_name(signal)} has the document {docid!r}, which the index does not have; "
-                "both must be built from the same corpus."
-            )
-    if len(own) < len(positions):
-        known = set(own)
-        missing = next(docid for docid in positions if docid not in known)
+    extra, missing = difference(own, positions)
+    if extra is not None:
+        raise TourError(
+            f"{_name(signal)} has the document {extra!r}, which the index does not have; "
+            "both must be built from the same corpus."
+        )
+    if missing is not None:
         raise TourError(
             f"{_name(signal)} lacks the document {missing!r}, which the index has; "
             "both must be built from the same corpus."

@@ -16,10 +16,10 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors, write_adapter
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.engine_opening import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.pipeline.models_request import INPUT, ModelsRequest
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request import option
-from tour_pyserini.pipeline.searching import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.files import check_output
@@ -146,7 +146,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
 
 def _queries(request: LearnRequest) -> tuple[list[str], list[str]]:
     """Ids and texts of the topics; of topics with the same text, the first."""
-    topics = {}
+    topics: dict[str, str] = {}
     for id_, query in read_topics(request.topics, request.topics_format):
         topics.setdefault(text_of(query, str(id_)), str(id_))
     return list(topics.values()), list(topics)

@@ -40,6 +40,9 @@ class AnchoredSettings(Settings):
         "the first ten have; 0: never",
         rule=NOT_NEGATIVE,
     )
+    signal_least_gain: float = setting(
+        0.1, "the same for queries of which a further signal says something", rule=NOT_NEGATIVE
+    )
 
 
 class Anchored(Method):
@@ -54,12 +57,11 @@ class Anchored(Method):
 
     Settings = AnchoredSettings
     keeps_labels = True
-    version = 2
     estimates_gain = True
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
         super().__init__(settings, queries, rounds=rounds)
-        self._intercept, self._spread, self._relevance = (np.zeros(len(queries)) for _ in range(3))
+        self._intercept, self._spread, self._relevance, self._least = (np.zeros(len(queries)) for _ in range(4))
         self._scale = np.ones(len(queries))
 
     def target(self, candidates: Candidates) -> Floats:
@@ -72,7 +74,7 @@ class Anchored(Method):
         Labels are log-odds of relevance. A candidate whose predicted label is m, with the leave-one-out spread as its
         error, is relevant with probability E[sigmoid(N(m, spread^2))], about sigmoid(m / sqrt(1 + pi spread^2 / 8)).
         """
-        return self._expected_relevance(rows, offered) < self.settings.least_gain * self._relevance[rows]
+        return self._expected_relevance(rows, offered) < self._least[rows] * self._relevance[rows]
 
     def expected_gain(self, rows: Ids, offered: Hits) -> Floats:
         """The relevance that the offered candidates are expected to hold, as a share of that of the best ten."""
@@ -89,9 +91,9 @@ class Anchored(Method):
         fit = self._fit(start, candidates)
         worse = fit.spreads > WORSE * fit.prior_spreads
         solved = np.where(worse[:, None], start, fit.queries)
-        solved = np.where(self._fused(candidates)[:, None], self._stepped(start, candidates), solved).astype(
-            query.dtype
-        )
+        fused = self._fused(candidates)
+        solved = np.where(fused[:, None], self._stepped(start, candidates), solved).astype(query.dtype)
+        self._least[rows] = np.where(fused, self.settings.signal_least_gain, self.settings.least_gain)
         similarities = candidates.similarities_to(solved)
         self._scale[rows] = candidates.scales[:, 0]
         self._intercept[rows] = intercept(labels, similarities, mask)[:, 0]
