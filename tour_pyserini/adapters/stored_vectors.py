@@ -11,7 +11,7 @@ from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.searchers.tour_engine import TourEngine
 
 KEY = "tour"
-"""The key of a document's metadata under which adapters put what they know of it."""
+"""The key of a document's metadata that holds what TouR knows of it."""
 
 
 def store_searcher(
@@ -56,7 +56,9 @@ def checked_searcher(searcher: Any) -> TourEngine:
         TourError: if it is something else.
     """
     if not isinstance(searcher, TourEngine):
-        raise TourError(f"the adapter takes a TourSearcher, not {type(searcher).__name__}; make one first.")
+        raise TourError(
+            f"TouR in another framework takes a TourSearcher, not {type(searcher).__name__}; make one first."
+        )
     return searcher
 
 

@@ -48,6 +48,9 @@ class Tour(pt.Transformer):
         self.searcher = checked_searcher(searcher)
         self.num_results, self.batch_size, self.text, self.vectors = num_results, batch_size, text, vectors
 
+    def __repr__(self) -> str:
+        return f"Tour({self.searcher.config.method}, num_results={self.num_results})"
+
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """The results of the queries of a frame: their own columns, `docno`, `score` and `rank` (from 0)."""
         with pt.validate.any(inp) as frame:
@@ -112,6 +115,9 @@ class TourVectorPrf(pt.Transformer):
         self._rule = Feedback(reranker, config, scale=scale)
         self._texts = None if texts is None else open_texts(texts)
         self.k = k
+
+    def __repr__(self) -> str:
+        return f"TourVectorPrf({self._rule.config.method}, k={self.k})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """The queries of a frame of results, each with its updated `query_vec`."""

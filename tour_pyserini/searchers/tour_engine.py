@@ -236,7 +236,9 @@ class TourEngine:
         config = TourConfig.preset("dense") if isinstance(queries, np.ndarray) else self.config
         as_hits = self._with_vectors if hit_vectors else self._plain
         with self.costs.stage("rank"):
-            results = {q_id: as_hits(rank(outcome, row, config, hits=k)) for row, q_id in enumerate(q_ids)}
+            results: dict[str, list[Any]] = {
+                q_id: as_hits(rank(outcome, row, config, hits=k)) for row, q_id in enumerate(q_ids)
+            }
         return outcome.queries, results
 
     def rounds(
