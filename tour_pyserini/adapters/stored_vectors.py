@@ -56,9 +56,7 @@ def checked_searcher(searcher: Any) -> TourEngine:
         TourError: if it is something else.
     """
     if not isinstance(searcher, TourEngine):
-        raise TourError(
-            f"TouR in another framework takes a TourSearcher, not {type(searcher).__name__}; make one first."
-        )
+        raise TourError(f"searcher: TouR takes a TourSearcher, not {type(searcher).__name__}.")
     return searcher
 
 
