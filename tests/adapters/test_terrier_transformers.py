@@ -52,7 +52,9 @@ def test_no_queries_give_no_results_and_wrong_frames_are_named(topics, searcher)
     assert Tour(searcher)(topics.head(0)).empty
     with pytest.raises(pt.validate.InputValidationError, match="query"):
         Tour(searcher)(topics[["qid"]])
-    with pytest.raises(TourError, match="takes a TourSearcher, not str"):
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        Tour(searcher)(topics.assign(docno="d1"))
+    with pytest.raises(TourError, match="searcher is str, not a TourSearcher"):
         Tour("index")
 
 

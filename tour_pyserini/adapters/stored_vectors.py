@@ -56,7 +56,7 @@ def checked_searcher(searcher: Any) -> TourEngine:
         TourError: if it is something else.
     """
     if not isinstance(searcher, TourEngine):
-        raise TourError(f"searcher: TouR takes a TourSearcher, not {type(searcher).__name__}.")
+        raise TourError(f"searcher is {type(searcher).__name__}, not a TourSearcher; make one with TourSearcher(...).")
     return searcher
 
 

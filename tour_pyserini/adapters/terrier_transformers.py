@@ -55,7 +55,7 @@ class Tour(pt.Transformer):
         """The results of the queries of a frame: their own columns, `docno`, `score` and `rank` (from 0)."""
         with pt.validate.any(inp) as frame:
             frame.query_frame(extra_columns=["query"])
-            frame.result_frame(extra_columns=["query"])
+            frame.result_frame(extra_columns=["query", "score"])
         queries = _queries(inp).drop(columns="query_vec", errors="ignore")
         searcher = self.searcher.with_signals(_FrameSignal(inp)) if "docno" in inp else self.searcher
         lines = [
@@ -121,7 +121,7 @@ class TourVectorPrf(pt.Transformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """The queries of a frame of results, each with its updated `query_vec`."""
-        needed = ["query_vec", "doc_vec", *(["query"] if self._rule.reads_query else [])]
+        needed = ["rank", "query_vec", "doc_vec", *(["query"] if self._rule.reads_query else [])]
         needed += ["text"] if self._rule.labels and self._texts is None else []
         pt.validate.result_frame(inp, extra_columns=needed)
         queries = _queries(inp)
