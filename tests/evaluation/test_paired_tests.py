@@ -148,9 +148,11 @@ def test_collections_count_the_same_however_many_queries_they_have():
     gain = pooled_gain([one, two])
     assert gain.mean == pytest.approx((one.mean() + two.mean()) / 2)
     error = np.sqrt(one.var() / 400 + two.var() / 50) / 2  # of the mean of two means
-    assert (gain.low, gain.high) == pytest.approx((gain.mean - 1.96 * error, gain.mean + 1.96 * error), abs=0.1 * error)
+    assert (gain.low, gain.high) == pytest.approx(
+        (gain.mean - 1.96 * error, gain.mean + 1.96 * error), abs=0.25 * error
+    )
     assert pooled_gain([one, two]) == gain
-    assert 0.05 < gain.p < 0.5 if gain.low < 0 < gain.high else gain.p < 0.1
+    assert (gain.p < 0.05) == (gain.low > 0)
 
 
 def test_one_collection_has_the_p_value_of_its_own_test():
