@@ -14,6 +14,7 @@ from tour_pyserini.evaluation.paired_tests import (
     gains,
     holm,
     outcomes,
+    pooled_gain,
     randomisation_p,
     sampled_p,
     t_p,
@@ -139,3 +140,22 @@ def test_gains_and_outcomes_by_hand():
     gained = gains(np.array([0.5, 0.3, 0.2, 0.1 + 0.2]), np.array([0.4, 0.4, 0.2 + 9e-10, 0.3]))
     assert gained.tolist() == [pytest.approx(0.1), pytest.approx(-0.1), 0, 0]
     assert outcomes(gained) == (1, 2, 1)
+
+
+def test_collections_count_the_same_however_many_queries_they_have():
+    random = np.random.default_rng(5)
+    one, two = random.normal(0.1, 0.2, 400), random.normal(-0.05, 0.2, 50)
+    gain = pooled_gain([one, two])
+    assert gain.mean == pytest.approx((one.mean() + two.mean()) / 2)
+    error = np.sqrt(one.var() / 400 + two.var() / 50) / 2  # of the mean of two means
+    assert (gain.low, gain.high) == pytest.approx(
+        (gain.mean - 1.96 * error, gain.mean + 1.96 * error), abs=0.25 * error
+    )
+    assert pooled_gain([one, two]) == gain
+    assert (gain.p < 0.05) == (gain.low > 0)
+
+
+def test_one_collection_has_the_p_value_of_its_own_test():
+    gained = np.array([0.3, -0.1, 0.2, 0.05, 0.0])
+    assert pooled_gain([gained]).p == randomisation_p(gained)
+    assert pooled_gain([np.zeros(4), np.zeros(3)]) == (0, 0, 0, 1)

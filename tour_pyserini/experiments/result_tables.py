@@ -8,6 +8,7 @@ from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.comparison import BaselineComparison, by_split, compare_with_baseline
 from tour_pyserini.evaluation.measures import MeasuredRun
+from tour_pyserini.evaluation.paired_tests import gains, pooled_gain
 from tour_pyserini.evaluation.tables import Table, split_table
 from tour_pyserini.experiments.definition import Experiment, Setup, TableDefinition
 from tour_pyserini.experiments.figures import Cost
@@ -119,7 +120,10 @@ def _reranker_tables(
 
 
 def _mean_tables(experiment: Experiment, definition: TableDefinition, shown: Results) -> Iterator[Table]:
-    """Means over collections for each encoder, index and re-ranker, of the conditions that every collection has."""
+    """Means over collections for each encoder, index and re-ranker, of the conditions that every collection has.
+
+    A comparison with a baseline has: mean difference, its 95 % confidence interval, and p; see `pooled_gain`.
+    """
     groups: dict[tuple[str, ...], list[Setup]] = {}
     for setup in shown:
         groups.setdefault(setup[1:4], []).append(setup)
@@ -127,11 +131,21 @@ def _mean_tables(experiment: Experiment, definition: TableDefinition, shown: Res
         if len(members) < 2:
             continue
         common = [name for name in definition.conditions if all(name in shown[setup] for setup in members)]
-        body = [_mean_line(experiment, name, [shown[setup][name] for setup in members]) for name in common]
+        baselines = [name for name in definition.baselines if name in common]
+        columns = ["condition", *experiment.measures, "labels/query"]
+        columns += [f"{measure} vs {name}" for name in baselines for measure in experiment.measures]
+        body = []
+        for name in common:
+            runs = [shown[setup][name] for setup in members]
+            fields = _mean_line(experiment, name, runs)
+            for base in baselines:
+                pairs = [(run, shown[setup][base]) for run, setup in zip(runs, members, strict=True)]
+                fields += ["" if name == base else _pooled(measure, pairs) for measure in experiment.measures]
+            body.append(fields)
         where = setup_title(experiment, members[0]).split(", ", 1)[1]
         title = f"{definition.title}: mean of {', '.join(setup.collection for setup in members)}, {where}"
         if body:
-            yield Table([["condition", *experiment.measures, "labels/query"], *body], title=title)
+            yield Table([columns, *body], title=title)
 
 
 def _mean_line(experiment: Experiment, name: str, runs: Sequence[MeasuredRun]) -> list[str]:
@@ -139,6 +153,12 @@ def _mean_line(experiment: Experiment, name: str, runs: Sequence[MeasuredRun]) -
     labels = [run.costs.pairs / max(run.costs.queries, 1) for run in runs if run.costs is not None]
     mean_labels = f"{sum(labels) / len(labels):.1f}" if len(labels) == len(runs) else "-"
     return [experiment.conditions[name].title, *map(_number, means), mean_labels]
+
+
+def _pooled(measure: str, pairs: Sequence[tuple[MeasuredRun, MeasuredRun]]) -> str:
+    gain = pooled_gain([gains(run.values[measure], base.values[measure]) for run, base in pairs])
+    p = f"{gain.p:.3f}" if gain.p >= 0.001 else "<0.001"
+    return f"{gain.mean:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}] {p}"
 
 
 def _table(
