@@ -9,7 +9,7 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.feedback import Feedback
+from tour_pyserini.searchers.one_update import Feedback
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()
