@@ -1,9 +1,13 @@
-"""One small searcher for the tests of all adapters."""
+"""One small searcher for the tests of all frameworks."""
+
+import os
 
 import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher
+
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when Haystack is imported
 
 CONFIG = TourConfig(depth=5, iterations=3)
 

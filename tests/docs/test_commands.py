@@ -136,6 +136,7 @@ def folder(tmp_path, monkeypatch, cache):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(cache))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
