@@ -1,7 +1,8 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Learn a correction of the query encoder from the labels that searches have bought, and write it as an adapter.
+"""Learn a correction of the query encoder from kept labels.
 
-It reads the kept labels of the given topics and buys none. What is written is chosen by held-out queries; if they do
+It reads the labels that searches of the given topics have bought, and buys none. The correction is written as an
+adapter. What is written is chosen by held-out queries; if they do
 not gain by it, nothing is written and the exit code is 2. `search --adapter FILE` uses it.
 """
 

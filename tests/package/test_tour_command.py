@@ -121,11 +121,11 @@ def test_an_unknown_sub_command_is_refused(capsys):
     ("line", "words", "expected"),
     [
         ("tour sea", 1, ["search"]),
-        ("tour search --me", 1, ["--method"]),
+        ("tour search --met", 1, ["--method"]),
         ("tour search --method anchored-", 1, ["anchored-hard", "anchored-soft"]),
         ("tour cache prune --unus", 1, ["--unused-for"]),
-        ("python -m tour_pyserini search --me", 3, ["--method"]),
-        ("python -m tour_pyserini.search --me", 3, ["--method"]),
+        ("python -m tour_pyserini search --met", 3, ["--method"]),
+        ("python -m tour_pyserini.search --met", 3, ["--method"]),
     ],
 )
 def test_tab_completion(script, tmp_path, line, words, expected):
