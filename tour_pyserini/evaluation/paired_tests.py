@@ -124,7 +124,8 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
     low, high = np.percentile(draws, [2.5, 97.5])
     weighted = np.concatenate([gained / (gained.size * len(collections)) for gained in collections])
     mean = float(sum(gained.mean() for gained in collections) / len(collections))
-    return PooledGain(*(round(float(value), 12) for value in (mean, low, high)), randomisation_p(weighted))
+    rounded = [round(float(value), 12) for value in (mean, low, high)]
+    return PooledGain(rounded[0], rounded[1], rounded[2], randomisation_p(weighted))
 
 
 def _as_extreme(flips: np.ndarray, gained: np.ndarray) -> int:

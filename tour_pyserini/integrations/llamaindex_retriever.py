@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tour_pyserini.adapters.stored_vectors import KEY, checked_searcher, store_searcher
 from tour_pyserini.errors import TourError
+from tour_pyserini.integrations.stored_vectors import KEY, checked_searcher, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.optional import import_optional
 

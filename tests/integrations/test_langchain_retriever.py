@@ -14,7 +14,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from tour_pyserini.adapters.langchain_retriever import TourRetriever
+from tour_pyserini.integrations.langchain_retriever import TourRetriever
 
 
 class ToyEmbeddings(Embeddings):

@@ -18,7 +18,7 @@ from tour_pyserini import TourError
     ],
 )
 def test_the_extra_is_named(monkeypatch, module, package, extra):
-    name = f"tour_pyserini.adapters.{module}"
+    name = f"tour_pyserini.integrations.{module}"
     monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, package, None)  # its import fails
     with pytest.raises(TourError, match=rf'pip install "tour_pyserini\[{extra}\]"'):

@@ -10,7 +10,7 @@ pt = pytest.importorskip("pyterrier")
 import pandas as pd  # noqa: E402
 from ir_measures import RR, R  # noqa: E402
 
-from tour_pyserini.adapters.terrier_transformers import Tour, TourVectorPrf  # noqa: E402
+from tour_pyserini.integrations.terrier_transformers import Tour, TourVectorPrf  # noqa: E402
 
 
 @pytest.fixture(scope="module")

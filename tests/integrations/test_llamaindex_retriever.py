@@ -12,7 +12,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import MetadataMode, TextNode
 
-from tour_pyserini.adapters.llamaindex_retriever import TourRetriever
+from tour_pyserini.integrations.llamaindex_retriever import TourRetriever
 
 
 class ToyEmbedding(BaseEmbedding):

@@ -12,7 +12,7 @@ import pandas as pd  # noqa: E402
 from ir_measures import RR, R  # noqa: E402
 from pyterrier_adaptive import GAR  # noqa: E402
 
-from tour_pyserini.adapters.terrier_transformers import Tour, TourVectorPrf  # noqa: E402
+from tour_pyserini.integrations.terrier_transformers import Tour, TourVectorPrf  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.adapters.stored_vectors import checked_searcher
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
+from tour_pyserini.integrations.stored_vectors import checked_searcher
 from tour_pyserini.searchers.one_update import Feedback
 from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.support.optional import import_optional

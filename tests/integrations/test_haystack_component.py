@@ -11,7 +11,7 @@ haystack = pytest.importorskip("haystack")
 from haystack import Document, Pipeline, component  # noqa: E402
 from haystack.document_stores.in_memory import InMemoryDocumentStore  # noqa: E402
 
-from tour_pyserini.adapters.haystack_component import TourRetriever  # noqa: E402
+from tour_pyserini.integrations.haystack_component import TourRetriever  # noqa: E402
 
 
 @component
