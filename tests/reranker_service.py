@@ -112,8 +112,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply({"error": "wrong key"}, 401)
         if fault == "stall" and count % 3 != 0:
             time.sleep(3)
-        if fault == "slow":
+        if fault in ("slow", "slower"):
             time.sleep(0.05)
+        if fault == "slower":
+            time.sleep(0.008 * len(body["texts"]))
         if fault == "busy" and count % 3 != 0:
             return self.reply({"error": "Model is overloaded"}, 429, Retry_After="0")
         if fault == "later":

@@ -42,6 +42,14 @@ def test_the_first_list_is_dense_and_the_last_is_that_of_the_search(method):
     assert [found.stop is None for found in lists] == [True] * (len(lists) - 1) + [False]
 
 
+@pytest.mark.parametrize("mean", [5, 7, 14, 15, 23])
+def test_a_query_alone_has_the_mean_budget_for_itself(mean):
+    settings = {"mean_budget": mean, "least_gain": 0}
+    *_, last = searcher(**settings).rounds("query", k=20)
+    tour = searcher(**settings)
+    assert last.hits == tour.search("query", k=20) and len(last.labels) == tour.costs.pairs == mean // 5 * 5
+
+
 def test_who_stops_asking_pays_for_no_more_labels():
     reranker = HashReranker()
     config = TourConfig(depth=5, least_gain=0)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.candidates import Flags, Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.purse import Grant, Purse, Ration, share_out
 from tour_pyserini.errors import TourError
@@ -64,6 +64,22 @@ def share_labels(
     budgets = share_out(len(queries), mean=config.mean_budget, depth=config.depth, explore=explored)
     budgets = np.minimum(budgets, config.most_labels)
     return SharedLabels(dict(zip(q_ids, budgets.tolist(), strict=True)), labels)
+
+
+def lone_grant(config: TourConfig) -> Grant:
+    """Grants a query that shares its labels with no other what `share_labels` would, without exploring it first."""
+    spent = budget = 0
+
+    def grant(rows: Ids, gains: Floats, labels: Ids) -> Flags:
+        nonlocal spent, budget
+        wanted = int(labels[0])
+        if spent + wanted > budget and gains[0] > 0 and spent + config.depth <= config.mean_budget:
+            budget = spent + config.depth
+        granted = spent + wanted <= budget
+        spent += wanted if granted else 0
+        return np.array([granted])
+
+    return grant
 
 
 def remembering(labels: Labels, score: Callable[[list[str], Ids], Floats]) -> Callable[[list[str], Ids], Floats]:

@@ -25,7 +25,14 @@ from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, counted_scores
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
-from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, check_purse, remembering, share_labels
+from tour_pyserini.searchers.shared_labels import (
+    Labels,
+    SharedLabels,
+    check_purse,
+    lone_grant,
+    remembering,
+    share_labels,
+)
 from tour_pyserini.stores.engines.collection_texts import StoredTexts
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.positions import positions_of
@@ -263,9 +270,7 @@ class TourEngine:
         if isinstance(query, np.ndarray):
             raise TourError("a query given as a vector has no text to label; give its text.")
         encoded, config, parts = self._prepared([query], ["query"], k, threads, label=label)
-        # A query alone has the mean budget for itself.
-        alone = SharedLabels({"query": self.config.mean_budget}, {}).ration(["query"])
-        grant = alone if self.config.shares_labels else self._from_purse(1)
+        grant = lone_grant(config) if config.shares_labels else self._from_purse(1)
         for outcome, round_ in rounds(encoded, config, grant=grant, **parts):
             ranking, labelled = rank(outcome, 0, config, hits=k), outcome.ledger.labelled(0)
             yield SearchRound(

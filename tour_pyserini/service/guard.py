@@ -1,5 +1,7 @@
 """Who may ask, and how much: the key, the names of this host, and the size of a request."""
 
+import asyncio
+import contextlib
 import hmac
 import json
 import os
@@ -18,6 +20,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN = ("/health", "/ready")
 """Paths that need no key; the files of the page need none either."""
 SHORTEST_KEY = 8
+DISCARDED = 16
+"""A body that is too large is read and discarded up to so many times the largest that is allowed."""
+DISCARD_SECONDS = 10.0
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
@@ -75,7 +80,8 @@ class Guard:
         elif not self._may_enter(scope, headers):
             await refuse(send, 401, "the key is missing or wrong.", {"WWW-Authenticate": "Bearer"})
         elif _declared(headers) > self._most_bytes:
-            await self._too_large(send)
+            # Who asks before sending a body sends none when it is refused.
+            await self._too_large(send, None if "expect" in headers else receive)
         else:
             await self._limited(scope, receive, send)
 
@@ -92,12 +98,13 @@ class Guard:
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on and count the bytes of its body, whose length may not have been declared."""
-        read, too_large, answering = 0, False, False
+        read, too_large, more, answering = 0, False, True, False
 
         async def counted() -> MutableMapping[str, Any]:
-            nonlocal read, too_large
+            nonlocal read, too_large, more
             message = await receive()
             read += len(message.get("body", b""))
+            more = message.get("more_body", False)
             if read > self._most_bytes:
                 too_large = True
                 return {"type": "http.disconnect"}
@@ -115,10 +122,27 @@ class Guard:
             if not too_large:
                 raise
         if too_large and not answering:
-            await self._too_large(send)
+            await self._too_large(send, receive if more else None)
 
-    async def _too_large(self, send: Send) -> None:
+    async def _too_large(self, send: Send, receive: Receive | None) -> None:
+        """Refuse a body, after what is still to come of it from `receive` was discarded.
+
+        A connection that is closed before all of it was read is reset, and the client may lose the answer.
+        """
+        if receive is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DISCARD_SECONDS):
+                    await _discard(receive, DISCARDED * self._most_bytes)
         await refuse(send, 413, f"the request has more than {self._most_bytes} bytes.", {"Connection": "close"})
+
+
+async def _discard(receive: Receive, most_bytes: int) -> None:
+    """Read the rest of a body, or so many bytes of it."""
+    read, more = 0, True
+    while more and read < most_bytes:
+        message = await receive()
+        read += len(message.get("body", b""))
+        more = message.get("more_body", False)
 
 
 async def refuse(send: Send, status: int, detail: str, headers: dict[str, str] | None = None) -> None:

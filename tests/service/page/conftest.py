@@ -28,7 +28,7 @@ def open_page(browser):
 
     def open_(**options):
         context = browser.new_context(**options)
-        context.set_default_timeout(20_000)  # milliseconds
+        context.set_default_timeout(60_000)  # milliseconds; a busy machine takes its time
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
@@ -47,4 +47,5 @@ def service():
     service = StubService()
     yield service
     service.flows = True
+    service.about.set()
     service.close()

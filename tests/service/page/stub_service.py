@@ -103,11 +103,15 @@ def settings_of(method):
 
 
 class StubService:
-    """The service at `url`. Rounds wait for `go`, unless `flows`; `fault` is what goes wrong with the next searches."""
+    """The service at `url`. Rounds wait for `go`, unless `flows`; `fault` is what goes wrong with the next searches.
+
+    What the service says of itself waits for `about`, which is set at first.
+    """
 
     def __init__(self):
         self.fault, self.key, self.flows = None, None, True
-        self.go = threading.Semaphore(0)
+        self.go, self.about = threading.Semaphore(0), threading.Event()
+        self.about.set()
         self.searches, self.ended = [], threading.Semaphore(0)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, self))
         self.server.daemon_threads = True
@@ -130,6 +134,7 @@ class Handler(SimpleHTTPRequestHandler):
     def do_GET(self):
         address = urlsplit(self.path)
         if address.path == "/about":
+            self.service.about.wait()
             self.answer(ABOUT.model_dump(mode="json"))
         elif address.path == "/search/stream":
             self.search({name: values[0] for name, values in parse_qs(address.query).items()})

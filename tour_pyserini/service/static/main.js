@@ -38,9 +38,16 @@ async function openForm() {
     search(asked);
   });
   addEventListener("popstate", () => restore(form));
-  byId("key").addEventListener("change", () => offer(form));
+  byId("key").addEventListener("change", () => {
+    tell("");
+    offer(form);
+  });
+  // At once: what is typed, or searched for, while the service is slow to answer must stay.
+  const { search: opened } = location;
+  const asked = fill(form);
+  if (!asked.get("query")) form.elements.query.focus();
   await offer(form);
-  restore(form);
+  if (asked.get("query") && location.search === opened) search(asked);
 }
 
 /** Fill the form with what the service says of itself, which may need a key. */
@@ -51,7 +58,7 @@ async function offer(form) {
       [form.elements.method, about.method, []],
       [form.elements.compare, "", [new Option("nothing", "", true)]],
     ]) {
-      const chosen = field.value;
+      const chosen = field.value || new URLSearchParams(location.search).get(field.name);
       replace(
         field,
         more,
@@ -66,7 +73,6 @@ async function offer(form) {
       element("button", { type: "button", click: () => example(form, query) }, query),
     );
     replace(byId("examples"), buttons.length ? element("h2", {}, "For example") : null, ...buttons);
-    tell("");
   } catch (error) {
     refuse(error);
   }
@@ -77,13 +83,19 @@ function example(form, query) {
   form.requestSubmit();
 }
 
-/** Put the address into the form, and search; without a query, begin anew. */
-function restore(form) {
+/** Put the address into the form; what it asks for. */
+function fill(form) {
   const asked = new URLSearchParams(location.search);
   const key = byId("key").value;
   form.reset();
   for (const field of form.elements) if (asked.has(field.name)) field.value = asked.get(field.name);
   byId("key").value = key; // never from an address
+  return asked;
+}
+
+/** Put the address into the form, and search; without a query, begin anew. */
+function restore(form) {
+  const asked = fill(form);
   if (asked.get("query")) return search(asked);
   running.abort();
   show([]);
