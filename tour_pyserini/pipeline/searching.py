@@ -190,7 +190,7 @@ def _service_record(reranker: Any) -> dict[str, Any]:
 
 
 def _index_record(searcher: TourEngine | RaySearcher, *, phrases: bool) -> dict[str, Any]:
-    """What the index told, here or in the workers of a Ray cluster, for the record; an index of phrases tells nothing."""
+    """What the index told, here or in the workers of a Ray cluster, for the record; one of phrases tells nothing."""
     if phrases:
         return {}
     return searcher.told if isinstance(searcher, RaySearcher) else told_by_index(searcher)
