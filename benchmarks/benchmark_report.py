@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.support.files import atomic_replace, atomic_write
+from tour_pyserini.support.files import atomic_write
+from tour_pyserini.support.pictures import save_picture
 
 # Okabe and Ito's blue, vermilion, green and purple, distinct for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
@@ -91,8 +92,7 @@ def draw_picture(reports: Sequence[Report], output: Path) -> None:
             axes.spines[side].set_visible(False)
     for axes in all_axes[len(panels) :]:
         axes.set_axis_off()
-    with atomic_replace(output) as partial:
-        figure.savefig(partial, dpi=150, format="png")
+    save_picture(figure, output)
 
 
 def _between_marks(name: str) -> re.Pattern[str]:

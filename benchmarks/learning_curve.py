@@ -20,7 +20,8 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.pipeline import Opener, SearchRequest, search
-from tour_pyserini.support.files import atomic_replace, atomic_write
+from tour_pyserini.support.files import atomic_write
+from tour_pyserini.support.pictures import save_picture
 from tour_pyserini.training.learning import LearnRequest, LearnSummary, NoGain, learn
 
 MEASURES = ("nDCG@10", "R@100")
@@ -182,8 +183,7 @@ def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
         axis.set(title=title, xlabel="queries of the stream whose labels were seen")
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False)
-    with atomic_replace(path) as partial:
-        figure.savefig(partial, format="png", dpi=120, metadata={"Software": None})
+    save_picture(figure, path, dpi=120)
     plt.close(figure)
 
 

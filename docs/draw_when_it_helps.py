@@ -14,6 +14,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import yaml
 
+from tour_pyserini.support.pictures import save_picture
+
 ROOT = Path(__file__).resolve().parents[1]
 SCORES = ROOT / "tour_pyserini" / "experiments" / "files" / "results.yaml"
 PICTURE = ROOT / "docs" / "when-it-helps.png"
@@ -51,7 +53,7 @@ def draw(experiment: dict[str, Any], path: Path) -> None:
     labels = [f"{collection}, {experiment['encoders'][encoder]['name']}" for collection, encoder in rows]
     panels[0].set_yticks(range(len(rows)), labels, fontsize=9)
     panels[0].invert_yaxis()
-    figure.savefig(path, dpi=150, metadata={"Software": None})
+    save_picture(figure, path)
     plt.close(figure)
 
 

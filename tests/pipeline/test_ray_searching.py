@@ -1,5 +1,6 @@
 """Searches spread over the workers of a real Ray cluster: the bytes of one process, also when workers are killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import toy_collection
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
+from tour_pyserini.data.records import record_path
 from tour_pyserini.pipeline import SearchRequest, ray_searching, search
 from tour_pyserini.rerankers.score_upkeep import all_scores
 
@@ -70,10 +72,16 @@ def labels(path):
         return [(score.key, score.logit) for score in scores]
 
 
+def what_was_found(run):
+    return json.loads(record_path(run).read_text())["found"]
+
+
 def assert_same_files(tmp_path):
     for name in ("{}.trec", "{}.jsonl", "{}/embedding.pkl", "{}/embedding.safetensors"):
         one, other = ((tmp_path / name.format(word)).read_bytes() for word in ("one", "ray"))
         assert one == other and one
+    found = what_was_found(tmp_path / "one.trec")
+    assert found == what_was_found(tmp_path / "ray.trec") and found["order"] == "exact"
 
 
 def test_workers_write_the_bytes_of_one_process(cluster, request_, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_folder, atomic_replace, atomic_write, check_writable
+from tour_pyserini.support.pictures import save_picture
 from tour_pyserini.support.temporaries import remove_abandoned, temporary_file, temporary_folder
 
 
@@ -144,8 +145,9 @@ def write_weights(path):
 def write_picture(path):
     from matplotlib.figure import Figure
 
-    with atomic_replace(path) as partial:
-        Figure().savefig(partial, format="png")
+    figure = Figure()
+    figure.subplots().plot(range(100), marker="o")
+    save_picture(figure, path)
 
 
 def write_faiss(path):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.paired_tests import outcomes
-from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.support.pictures import save_picture
 
 SUFFIXES = (".png", ".pdf", ".svg")
 GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
@@ -51,8 +51,7 @@ def draw_gains(
     figure.supxlabel("queries, from the largest gain to the largest loss", fontsize=10)
     figure.supylabel(f"gain in {measure}", fontsize=10)
     figure.suptitle(f"Gain over {_short(baseline)} by query", fontsize=10, parse_math=False)
-    with atomic_replace(output) as partial:
-        figure.savefig(partial, dpi=150, format=Path(output).suffix.lower().lstrip("."))
+    save_picture(figure, output)
 
 
 def _draw_panel(panel: Any, name: str, values: np.ndarray) -> None:

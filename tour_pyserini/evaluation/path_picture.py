@@ -4,11 +4,10 @@ import math
 import os
 import textwrap
 from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
 from typing import Any
 
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound
-from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.support.pictures import save_picture
 
 LINE, LINES = 38, 2  # characters of a line, and lines of a passage in a box
 _RELEVANT, _OTHER, _MUTED = "#b03024", "#5d6d7e", "#f2f4f6"
@@ -73,8 +72,7 @@ def draw(
     for side in axes.spines.values():
         side.set_visible(False)
     figure.supxlabel(wrapped, fontsize=8, ha="left", x=0.01)
-    with atomic_replace(output) as partial:
-        figure.savefig(partial, dpi=150, format=Path(output).suffix.lstrip(".") or "png")
+    save_picture(figure, output)
     pyplot.close(figure)
 
 

@@ -9,7 +9,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup
 from tour_pyserini.experiments.measuring import Results
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.support.pictures import save_picture
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
@@ -93,8 +93,7 @@ def draw_panels(
     figure.suptitle(title, fontsize=10, parse_math=False)
     legend_columns = max(1, min(4, len(legend), len(columns)))
     figure.legend(legend.values(), legend, loc="outside lower center", ncols=legend_columns, fontsize=8, frameon=False)
-    with atomic_replace(output) as partial:
-        figure.savefig(partial, dpi=150, format=output.suffix.lstrip("."))
+    save_picture(figure, output)
 
 
 def _curves(

@@ -60,3 +60,9 @@ def searched(
     found = {} if shared is None else {"shared": shared}
     vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads, **found)
     return Batch(ids, queries, vectors, hits_by_id)
+
+
+def told_by_index(searcher: Any) -> dict[str, Any]:
+    """What the searched index told, for the record: the order of its hits, and what a vector database is."""
+    describe = getattr(searcher.searcher.index, "description", None)
+    return {"order": searcher.order, **({"store": describe()} if describe else {})}

@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.pipeline.batches import Batch, searched, topic_batches
+from tour_pyserini.pipeline.batches import Batch, searched, told_by_index, topic_batches
 from tour_pyserini.pipeline.ray_scores import RayScores, start_ray_scores
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.rerankers.postgres_connection import is_server
@@ -52,13 +52,17 @@ class _Opening(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What a worker returns of a batch: query vectors [n, d], (docid, score) by topic id, and lines for the files."""
+    """What a worker returns of a batch: query vectors [n, d], (docid, score) by topic id, and lines for the files.
+
+    `told` is what `told_by_index` says of the worker's index.
+    """
 
     vectors: Floats
     hits: Mapping[str, Sequence[tuple[str, float]]]
     trace: str
     predictions: str
     costs: Costs
+    told: Mapping[str, Any]
 
 
 @dataclass
@@ -87,7 +91,7 @@ class SearchWorker:
             return f"{error} (a Ray worker on {socket.gethostname()})"
         plain = {qid: [(hit.docid, float(hit.score)) for hit in found] for qid, found in batch.hits.items()}
         trace, predictions = map(_taken, (self._trace, self._predictions))
-        return _Answer(batch.vectors, plain, trace, predictions, self._engine.costs)
+        return _Answer(batch.vectors, plain, trace, predictions, self._engine.costs, told_by_index(self._engine))
 
     def _open(self, opening: _Opening) -> Any:
         open_engine, request, scale, scores, folder, variables = opening
@@ -105,7 +109,7 @@ class SearchWorker:
 
 
 class RaySearcher:
-    """Spreads batches over workers; `costs` are the sum of theirs.
+    """Spreads batches over workers; `costs` are the sum of theirs, `told` is what their index told.
 
     Args:
         opening: what the workers open.
@@ -114,7 +118,7 @@ class RaySearcher:
     """
 
     def __init__(self, opening: _Opening, *, trace: IO[str] | None, predictions: IO[str] | None) -> None:
-        self.costs = Costs()
+        self.costs, self.told = Costs(), dict[str, Any]()
         self._opening, self._trace, self._predictions = opening, trace, predictions
 
     def search_topics(
@@ -142,7 +146,7 @@ class RaySearcher:
             for file, lines in ((self._trace, answer.trace), (self._predictions, answer.predictions)):
                 if file is not None:
                     file.write(lines)
-            self.costs = Costs.total([self.costs, answer.costs])
+            self.costs, self.told = Costs.total([self.costs, answer.costs]), dict(answer.told)
             yield Batch(
                 ids,
                 queries,

@@ -17,7 +17,7 @@ from tour_pyserini.data.runs import write_run
 from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.batches import Batch, search_topics
+from tour_pyserini.pipeline.batches import Batch, search_topics, told_by_index
 from tour_pyserini.pipeline.engine_opening import open_reranker, reranker_options, stored_scale, tour_engine
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
@@ -112,9 +112,8 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         models={"reranker": getattr(reranker, "fingerprint", None)},
         found={
             "similarity_scale": _scale_record(request, scale),
-            **({} if phrases else {"order": searcher.order}),
+            **_index_record(searcher, phrases=phrases),
             **_service_record(reranker),
-            **_store_record(searcher),
         },
         costs=searcher.costs,
         shard={"number": shard.number, "count": shard.count, "flags": _as_json(flags)} if shard else None,
@@ -190,10 +189,11 @@ def _service_record(reranker: Any) -> dict[str, Any]:
     return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
 
 
-def _store_record(searcher: TourEngine) -> dict[str, Any]:
-    """What a vector database told about the collection that was searched, for the record."""
-    describe = getattr(searcher.searcher.index, "description", None)
-    return {"store": describe()} if describe else {}
+def _index_record(searcher: TourEngine | RaySearcher, *, phrases: bool) -> dict[str, Any]:
+    """What the index told, here or in the workers of a Ray cluster, for the record; one of phrases tells nothing."""
+    if phrases:
+        return {}
+    return searcher.told if isinstance(searcher, RaySearcher) else told_by_index(searcher)
 
 
 def _signal_files(request: SearchRequest) -> dict[str, str | None]:
