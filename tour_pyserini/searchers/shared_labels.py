@@ -72,6 +72,8 @@ def lone_grant(config: TourConfig) -> Grant:
 
     def grant(rows: Ids, gains: Floats, labels: Ids) -> Flags:
         nonlocal spent, budget
+        if not len(rows):  # the query wants no labels
+            return np.zeros(0, dtype=bool)
         wanted = int(labels[0])
         if spent + wanted > budget and gains[0] > 0 and spent + config.depth <= config.mean_budget:
             budget = spent + config.depth
