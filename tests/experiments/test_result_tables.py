@@ -1,5 +1,7 @@
 """Tables, costs and curves of runs whose measures are given."""
 
+import re
+
 import pytest
 import yaml
 from rows import row
@@ -55,10 +57,13 @@ def test_a_table_for_each_setup_and_their_means(experiment, rows):
     assert "letters, tiny, exact" in first.title and "1 comparisons per baseline" in first.title
     assert second.cells[0] == [name for name in head if "paper" not in name]
     assert means.cells == [
-        ["condition", "nDCG@10", "labels/query"],
-        ["dense", "0.6000", "0.0"],
-        ["re-rank, depth 3", "0.5250", "2.2"],
+        ["condition", "nDCG@10", "labels/query", "nDCG@10 vs dense"],
+        ["dense", "0.6000", "0.0", ""],
+        ["re-rank, depth 3", "0.5250", "2.2", means.cells[2][3]],
     ]
+    # The mean of +0.6 and -0.75, with an interval around it.
+    difference, low, high = map(float, re.findall(r"[+-]\d\.\d{4}", means.cells[2][3]))
+    assert low <= difference == -0.075 <= high
     assert means.title == "main: mean of letters, more, tiny, exact"
 
 

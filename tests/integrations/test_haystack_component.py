@@ -1,8 +1,7 @@
 """The component of Haystack: in pipelines, awaited, and over a document store."""
 
-import asyncio
-
 import pytest
+from own_loop import awaited
 from toy_collection import HashReranker
 
 from tour_pyserini import TourError
@@ -46,7 +45,7 @@ def test_documents_of_a_pipeline_are_the_searchers_hits(pipeline, searcher):
 
 def test_it_is_awaited(searcher):
     retriever = TourRetriever(searcher, top_k=4)
-    assert asyncio.run(retriever.run_async(query="query 2")) == retriever.run(query="query 2")
+    assert awaited(retriever.run_async(query="query 2")) == retriever.run(query="query 2")
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot_product"])

@@ -1,10 +1,10 @@
 """The retriever of LangChain: invoked, awaited, in a chain, and over a vector store."""
 
-import asyncio
 import json
 
 import numpy as np
 import pytest
+from own_loop import awaited
 from toy_collection import HashReranker
 
 from tour_pyserini import TourError
@@ -53,7 +53,7 @@ def test_documents_are_the_searchers_hits_with_what_happened_to_them(toy, search
 def test_it_is_awaited_batched_and_part_of_a_chain(searcher):
     retriever = TourRetriever(searcher=searcher, k=3)
     expected = retriever.invoke("query 2")
-    assert asyncio.run(retriever.ainvoke("query 2")) == expected
+    assert awaited(retriever.ainvoke("query 2")) == expected
     assert retriever.batch(["query 1", "query 2"])[1] == expected
     chain = retriever | RunnableLambda(lambda documents: [document.id for document in documents])
     assert chain.invoke("query 2") == [document.id for document in expected]

@@ -1,8 +1,7 @@
 """The retriever of LlamaIndex: called, awaited, and over an index."""
 
-import asyncio
-
 import pytest
+from own_loop import awaited
 from toy_collection import HashReranker
 
 from tour_pyserini import TourError
@@ -51,7 +50,7 @@ def test_nodes_are_the_searchers_hits(searcher):
     assert (told["docid"], told["rank"], told["score"]) == (hits[0].docid, 1, hits[0].score)
     assert told["path"][-1]["stop"]
     assert "tour" not in found[0].get_content(MetadataMode.LLM), "a language model reads the passage alone"
-    assert [one.node_id for one in asyncio.run(retriever.aretrieve("query 1"))] == [hit.docid for hit in hits]
+    assert [one.node_id for one in awaited(retriever.aretrieve("query 1"))] == [hit.docid for hit in hits]
 
 
 def test_an_index_and_a_function_are_enough(index, searcher):

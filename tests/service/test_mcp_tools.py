@@ -1,9 +1,7 @@
 """The MCP tools, asked by the official client over HTTP."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 from mcp import Client
+from own_loop import awaited
 
 
 def ask(server, work):
@@ -11,9 +9,7 @@ def ask(server, work):
         async with Client(f"{server.url}/mcp") as client:
             return await work(client)
 
-    # In a thread of its own: a browser of other tests may keep an event loop in this one.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, session()).result()
+    return awaited(session())
 
 
 def test_search_gives_the_passages_of_a_search(small, server):
