@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -115,17 +116,21 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
         >>> pooled_gain([np.array([0.2, 0.2, 0.2]), np.array([0.4, 0.4])])
         PooledGain(mean=0.3, low=0.3, high=0.3, p=0.0625)
     """
-    random = np.random.default_rng(SEED)
     draws = np.zeros(RESAMPLED)
-    for gained in collections:
-        # How often each query is drawn, [draws, queries].
-        counts = random.multinomial(gained.size, np.full(gained.size, 1 / gained.size), size=RESAMPLED)
+    for gained, counts in zip(collections, _resampled(tuple(gained.size for gained in collections)), strict=True):
         draws += counts @ gained / (gained.size * len(collections))
     low, high = np.percentile(draws, [2.5, 97.5])
     weighted = np.concatenate([gained / (gained.size * len(collections)) for gained in collections])
     mean = float(sum(gained.mean() for gained in collections) / len(collections))
     rounded = [round(float(value), 12) for value in (mean, low, high)]
     return PooledGain(rounded[0], rounded[1], rounded[2], randomisation_p(weighted))
+
+
+@lru_cache(maxsize=1)  # a table compares many conditions on the same collections
+def _resampled(sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """How often each query of collections of these sizes is drawn by the bootstrap, [draws, queries] each."""
+    random = np.random.default_rng(SEED)
+    return [random.multinomial(size, np.full(size, 1 / size), size=RESAMPLED) for size in sizes]
 
 
 def _as_extreme(flips: np.ndarray, gained: np.ndarray) -> int:

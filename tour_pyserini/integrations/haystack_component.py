@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from tour_pyserini.errors import TourError
-from tour_pyserini.integrations.stored_vectors import KEY, checked_searcher, store_searcher
+from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.optional import import_optional
 
@@ -51,11 +50,7 @@ class TourRetriever:
             top_k: documents that are returned.
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
-        if not isinstance(store, InMemoryDocumentStore):
-            raise TourError(
-                f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
-                "TourSearcher.from_vectors from the vectors and texts that you put there."
-            )
+        check_store(store, InMemoryDocumentStore)
         found = {document.id: document for document in store.storage.values()}
         searcher = store_searcher(
             {docid: document.embedding for docid, document in found.items() if document.embedding is not None},

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tour_pyserini.errors import TourError
-from tour_pyserini.integrations.stored_vectors import KEY, checked_searcher, store_searcher
+from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
 from tour_pyserini.searchers.search_path import search_path
 from tour_pyserini.support.optional import import_optional
 
@@ -54,11 +53,7 @@ class TourRetriever(BaseRetriever):
             k: documents that are returned.
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
-        if not isinstance(store, InMemoryVectorStore):
-            raise TourError(
-                f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
-                "TourSearcher.from_vectors from the vectors and texts that you put there."
-            )
+        check_store(store, InMemoryVectorStore)
         found = dict(store.store)
         searcher = store_searcher(
             {docid: entry["vector"] for docid, entry in found.items()},

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tour_pyserini.errors import TourError
-from tour_pyserini.integrations.stored_vectors import KEY, checked_searcher, store_searcher
+from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.optional import import_optional
 
@@ -54,11 +53,7 @@ class TourRetriever(BaseRetriever):
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
         store = index.vector_store
-        if not isinstance(store, SimpleVectorStore):
-            raise TourError(
-                f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
-                "TourSearcher.from_vectors from the vectors and texts that you put there."
-            )
+        check_store(store, SimpleVectorStore)
         vectors = dict(store.data.embedding_dict)
         nodes = {docid: index.docstore.get_node(docid) for docid in vectors}
         searcher = store_searcher(

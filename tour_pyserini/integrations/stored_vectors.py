@@ -49,6 +49,19 @@ def store_searcher(
     )
 
 
+def check_store(store: Any, kind: type) -> None:
+    """Refuse a store of another kind than the one whose vectors can be read.
+
+    Raises:
+        TourError: if it is of another kind.
+    """
+    if not isinstance(store, kind):
+        raise TourError(
+            f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
+            "TourSearcher.from_vectors from the vectors and texts that you put there."
+        )
+
+
 def checked_searcher(searcher: Any) -> TourEngine:
     """The searcher, if it is one of this package's.
 
