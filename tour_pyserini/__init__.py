@@ -1,7 +1,8 @@
 """TouR for Pyserini: test-time optimisation of query representations for dense retrieval.
 
 Names are loaded when they are first used, so that `import tour_pyserini` is light. `FaissSearcher` is Pyserini's own:
-imported from here, it comes with a Java that is ready for it. What the commands do is in `tour_pyserini.pipeline`.
+imported from here, it comes with a Java that is ready for it. What the commands do is in `tour_pyserini.pipeline`,
+what `train` and `learn` do in `tour_pyserini.training`.
 """
 
 import importlib

@@ -16,7 +16,7 @@ from results import Area
 from sharing import endurance, labels_kept, threads
 from workload import Workload
 
-KILLED, SIGNALLED, TOGETHER, LIMITED, FILLED = 216, 108, 36, 270, 54
+KILLED, SIGNALLED, TOGETHER, LIMITED, FILLED = 228, 114, 38, 285, 57
 LABELS, THREADS, QUERIES, FUZZED = 12, 8, 20_000, 10_200
 
 

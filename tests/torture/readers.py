@@ -396,6 +396,22 @@ def use_scores(folder: Path) -> None:
         run_command("cache", "export", cache=folder / "scores.sqlite", output=folder / "scores.jsonl")
 
 
+def write_adapter_file(folder: Path) -> None:
+    """An adapter of query vectors."""
+    from tour_pyserini.encoders.query_adapter import PROBES, QueryAdapter, write_adapter
+
+    random = np.random.default_rng(6)
+    left, right, probes = (unit(random, *shape) for shape in [(DIMENSION, 2), (DIMENSION, 2), (len(PROBES), DIMENSION)])
+    write_adapter(folder / "a.adapter", QueryAdapter(left, right, probes, {"encoder": "tiny"}))
+
+
+def use_adapter(folder: Path) -> None:
+    """Correct a vector with an adapter."""
+    from tour_pyserini.encoders.query_adapter import read_adapter
+
+    read_adapter(folder / "a.adapter").adapt(np.ones((1, DIMENSION), dtype=np.float32))
+
+
 def train_examples(folder: Path) -> None:
     """Training examples with passages of a corpus."""
     from tour_pyserini.training.training_examples import read_examples
@@ -466,5 +482,6 @@ READERS: dict[str, Reader] = {
     "phrases vectors": Reader("bytes", "phrases/vectors", search_phrases, write_phrases),
     "phrases index": Reader("bytes", "phrases/index", search_phrases, write_phrases),
     "score cache": Reader("bytes", "scores.sqlite", use_scores, write_scores),
+    "adapter": Reader("bytes", "a.adapter", use_adapter, write_adapter_file),
     "training examples": Reader("json", "train.jsonl", train_examples, write_training_examples),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import learnable
 import readers
 import tiny_encoder
 import tiny_phrases
@@ -66,7 +67,9 @@ class Workload:
         topics, corpus, index = case / "topics.tsv", case / "corpus.jsonl", case / "index"
         labels = ["--reranker", models / "reranker", "--backend", "torch"]
         encoded = ["--topics", topics, "--index", index, "--encoded-queries", case / "encoded"]
-        phrases = case / "phrases"
+        phrases, learnt = case / "phrases", case / "learnt"
+        learning = ["--topics", learnt / "train.tsv", "--index", learnt / "index", "--corpus", learnt / "corpus.jsonl"]
+        learning += labels
         folders = ["--data", case, "--runs", case / "runs", "--indexes", case / "indexes"]
         answers = ["--topics", case / "topics.jsonl", "--corpus", corpus, "--processes", 1]
         trace = ["--trace", case / "trace.jsonl", "--topics", topics, "--corpus", corpus]
@@ -104,6 +107,7 @@ class Workload:
             ("page", *trace, "--output", case / "page.html"),
             ("dpr_json", *answers, "--run", case / "a.trec", "--output", case / "dpr.json"),
             ("overlap", "--topics", case / "topics.jsonl", "--train", case / "list.json", "--output", case / "s.tsv"),
+            ("learn", *learning, "--cache", learnt / "scores.sqlite", "--output", case / "a.adapter"),
             ("cache export", "export", *scores, "--output", case / "scores.jsonl"),
         ]  # fmt: skip
         rows_without_earlier = [
@@ -236,12 +240,23 @@ class Workload:
         readers.run_command(
             "index", corpus=template / "corpus.jsonl", encoder=models / "encoder", index=template / "tiny", threads=1
         )
+        self._write_learnable()
         old = 'index: {threads: 1}, search: {encoded-queries: "${DATA}/encoded"}'
         assert old in readers.EXPERIMENT
         new = f'index: {{encoder: "{models}/encoder", threads: 1}}'
         (template / "small.yaml").write_text(readers.EXPERIMENT.replace(old, new))
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.case)
+
+    def _write_learnable(self) -> None:
+        """A collection with kept labels, under the name of the re-ranker, that an adapter explains."""
+        from tour_pyserini.rerankers import load_reranker
+
+        models, learnt = self.folder / "models", self._template / "learnt"
+        learnable.write_learnable(learnt, models / "learnt-encoder")
+        name = load_reranker(str(models / "reranker"), backend="torch").fingerprint
+        labels = learnable.HiddenReranker(models / "learnt-encoder", fingerprint=name)
+        learnable.buy_labels(learnt, labels, self.folder / "bought.trec", cache=str(learnt / "scores.sqlite"))
 
 
 def ended(process: Process, number: int, after: float) -> Outcome:

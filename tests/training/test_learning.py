@@ -1,51 +1,32 @@
 """Learning from kept labels: through the pipeline and the real commands, with a tiny encoder."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_models import save_transformer
+from learnable import HiddenReranker, buy_labels, learnable_fields, write_learnable
+from tiny_phrases import save_reranker
 from toy_collection import HashReranker
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import record_path
-from tour_pyserini.encoders.encoder_loading import load_query_encoder
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import IndexRequest, SearchRequest, build_index, search
+from tour_pyserini.pipeline import SearchRequest, search
+from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.training import LearnRequest, NoGain, learn
 from tour_pyserini.training.adapter_choice import order_quality, reciprocal_ranks
 from tour_pyserini.training.adapter_fit import LabelledQueries
-from tour_pyserini.training.learning import LearnRequest, NoGain, learn
-
-
-class HiddenReranker:
-    """Scores by p . (q + H q): what an adapter can learn. `asked` counts the pairs that were scored."""
-
-    fingerprint = "hidden"
-
-    def __init__(self, encoder):
-        self.encode = load_query_encoder(str(encoder), l2_norm=True).encode_batch
-        self.hidden = np.random.default_rng(2).normal(size=(32, 32)) / np.sqrt(32)
-        self.asked = 0
-
-    def predict(self, pairs):
-        self.asked += len(pairs)
-        queries, passages = (np.asarray(self.encode(list(texts))) for texts in zip(*pairs, strict=True))
-        return (passages * (queries + queries @ self.hidden.T)).sum(axis=1).astype(np.float64)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """An index of 200 passages of letters, and the fields of requests that name it."""
     folder = tmp_path_factory.mktemp("learn")
-    encoder = save_transformer(folder / "encoder", "bert")
-    random = np.random.default_rng(3)
-    letters = [" ".join(row) for row in random.choice(list("abcdefghijklmnop"), size=(460, 8))]
-    lines = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(letters[:200])]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for name, part in (("train", letters[200:400]), ("few", letters[200:220]), ("test", letters[400:])):
-        (folder / f"{name}.tsv").write_text("".join(f"q{i}\t{text[:15]}\n" for i, text in enumerate(part)))
-    build_index(IndexRequest(corpus=folder / "corpus.jsonl", index=folder / "index", encoder=encoder, l2_norm=True))
+    write_learnable(folder, folder / "encoder")
     return folder
 
 
@@ -54,18 +35,8 @@ def cache_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
 
 
-def fields(place, reranker, topics="train"):
-    return {
-        "topics": str(place / f"{topics}.tsv"),
-        "index": str(place / "index"),
-        "corpus": str(place / "corpus.jsonl"),
-        "reranker": reranker,
-    }
-
-
 def bought(place, reranker, tmp_path, topics="train"):
-    config = TourConfig("rerank", depth=10)
-    return search(SearchRequest(**fields(place, reranker, topics), config=config, output=str(tmp_path / "bought.trec")))
+    buy_labels(place, reranker, tmp_path / "bought.trec", topics)
 
 
 def test_a_hidden_correction_is_learnt_without_buying_labels(place, tmp_path):
@@ -73,21 +44,21 @@ def test_a_hidden_correction_is_learnt_without_buying_labels(place, tmp_path):
     bought(place, reranker, tmp_path)
     before = reranker.asked
     output = tmp_path / "a.adapter"
-    done = learn(LearnRequest(**fields(place, reranker), output=str(output)))
+    done = learn(LearnRequest(**learnable_fields(place, reranker), output=str(output)))
     assert reranker.asked == before
     assert (done.queries, done.labels) == (200, 2000)
     assert done.choice.gain > 0.02 and done.choice.p < 0.05
     adapter = read_adapter(output)
     assert adapter.about["reranker"] == "hidden" and adapter.about["topics"]["labels"] == 2000
     assert adapter.about["index"]["passages"] == 200 and adapter.about["chosen"]["gain"] == done.choice.gain
-    again = learn(LearnRequest(**fields(place, reranker), output=str(tmp_path / "b.adapter")))
+    again = learn(LearnRequest(**learnable_fields(place, reranker), output=str(tmp_path / "b.adapter")))
     assert again.choice == done.choice and (tmp_path / "b.adapter").read_bytes() == output.read_bytes()
 
     # Dense search of other queries puts the passages that the re-ranker likes first.
     def best(adapter):
         run = search(
             SearchRequest(
-                **fields(place, reranker, "test"),
+                **learnable_fields(place, reranker, "test"),
                 config=TourConfig("dense"),
                 hits=1,
                 adapter=adapter,
@@ -109,17 +80,62 @@ def test_labels_of_noise_are_refused_with_the_figures(place, tmp_path):
     reranker = HashReranker()
     bought(place, reranker, tmp_path)
     with pytest.raises(NoGain, match=r"reciprocal rank .* changes it by .* 2000 labels of 200 queries") as refused:
-        learn(LearnRequest(**fields(place, reranker), output=str(tmp_path / "a.adapter")))
+        learn(LearnRequest(**learnable_fields(place, reranker), output=str(tmp_path / "a.adapter")))
     assert refused.value.labels == 2000 and not (tmp_path / "a.adapter").exists()
 
 
 def test_too_few_labels_are_refused(place, tmp_path):
     reranker = HashReranker()
     with pytest.raises(TourError, match=r"0 of the 200 queries .*train\.tsv have two or more kept labels"):
-        learn(LearnRequest(**fields(place, reranker), output=str(tmp_path / "a.adapter")))
+        learn(LearnRequest(**learnable_fields(place, reranker), output=str(tmp_path / "a.adapter")))
     bought(place, reranker, tmp_path, "few")
     with pytest.raises(TourError, match="20 of the 200 queries"):
-        learn(LearnRequest(**fields(place, reranker), output=str(tmp_path / "a.adapter")))
+        learn(LearnRequest(**learnable_fields(place, reranker), output=str(tmp_path / "a.adapter")))
+
+
+def command(name, *words):
+    """Run a real command; returns its exit code and the last line that it wrote."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    line = [sys.executable, "-m", f"tour_pyserini.{name}", *map(str, words)]
+    done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=300)
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_real_commands_learn_search_and_refuse(place, tmp_path):
+    save_reranker(place / "reranker")
+    real = load_reranker(str(place / "reranker"), backend="torch").fingerprint
+    named = ["--index", place / "index", "--corpus", place / "corpus.jsonl"]
+    labelled = [*named, "--reranker", place / "reranker", "--backend", "torch"]
+    learning = [*labelled, "--topics", place / "train.tsv"]
+    adapter = tmp_path / "a.adapter"
+
+    # Labels of noise under the name of the model: nothing is written, and an earlier file stays.
+    noise = HashReranker()
+    noise.fingerprint = real
+    buy_labels(place, noise, tmp_path / "noise.trec", cache=str(tmp_path / "noise.sqlite"))
+    adapter.write_text("earlier")
+    code, said = command("learn", *learning, "--cache", tmp_path / "noise.sqlite", "--output", adapter)
+    assert code == 2 and said.startswith("error: nothing is written, as held-out queries do not gain")
+    assert adapter.read_text() == "earlier"
+
+    # Labels that a correction explains.
+    scores = tmp_path / "scores.sqlite"
+    buy_labels(place, HiddenReranker(place / "encoder", fingerprint=real), tmp_path / "b.trec", cache=str(scores))
+    code, said = command("learn", *learning, "--cache", scores, "--output", adapter)
+    assert code == 0 and said.startswith(f"{adapter}: rank ") and "2000 labels of 200 queries" in said
+    assert read_adapter(adapter).about["reranker"] == real
+
+    # The command's run is that of the pipeline, and the adapter changes it.
+    runs = {}
+    for name, given in (("plain", None), ("adapted", str(adapter))):
+        output, fields = tmp_path / f"{name}.trec", learnable_fields(place, "default", "test")
+        search(SearchRequest(**fields, config=TourConfig("dense"), hits=20, adapter=given, output=str(output)))
+        runs[name] = output.read_bytes()
+    searching = [*named, "--topics", place / "test.tsv", "--method", "dense", "--hits", 20, "--adapter", adapter]
+    code, said = command("search", *searching, "--output", tmp_path / "command.trec")
+    assert code == 0, said
+    assert (tmp_path / "command.trec").read_bytes() == runs["adapted"] != runs["plain"]
 
 
 def small_data(labels):
@@ -152,7 +168,9 @@ def test_search_refuses_what_is_no_adapter_and_encoded_queries(place, tmp_path):
     (tmp_path / "bad").write_text("{}")
     with pytest.raises(TourError, match="bad is not an adapter"):
         search(
-            SearchRequest(**fields(place, HashReranker()), adapter=str(tmp_path / "bad"), output=str(tmp_path / "r"))
+            SearchRequest(
+                **learnable_fields(place, HashReranker()), adapter=str(tmp_path / "bad"), output=str(tmp_path / "r")
+            )
         )
     with pytest.raises(TourError, match="--adapter corrects vectors of an encoder"):
-        SearchRequest(**fields(place, "default"), adapter="a", encoded_queries="b")
+        SearchRequest(**learnable_fields(place, "default"), adapter="a", encoded_queries="b")
