@@ -33,6 +33,15 @@ def test_dense_gives_what_faiss_searcher_gives(collection):
         )
 
 
+def test_a_query_encoder_that_is_replaced_in_the_searcher_is_used(collection):
+    ours, reference = tour(collection), tour(collection)
+    ours.searcher.query_encoder = TableEncoder({"other": collection.encoder.encode("query 3")})
+    found, expected = (
+        list(engine.rounds(query))[0].query for engine, query in ((ours, "other"), (reference, "query 3"))
+    )
+    assert np.array_equal(found, expected)
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.method)
 def test_one_query_and_a_batch_agree(collection, config):
     searcher = tour(collection, config)

@@ -24,6 +24,13 @@ def test_the_time_of_an_inner_stage_is_not_counted_for_the_outer_stage(monkeypat
     assert Costs(**dataclasses.asdict(costs)) == costs
 
 
+def test_costs_are_taken_once():
+    costs = Costs(pairs=3, seconds={"label": 2.0})
+    assert costs.taken() == Costs(pairs=3, seconds={"label": 2.0})
+    costs.add(pairs=1)
+    assert costs.taken() == Costs(pairs=1) and costs == Costs()
+
+
 def test_threads_share_costs():
     costs = Costs()
 

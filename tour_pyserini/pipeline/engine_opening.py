@@ -26,7 +26,8 @@ from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker
 from tour_pyserini.rerankers.kept_scores import KeptScores
 from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import open_index, open_searcher
-from tour_pyserini.searchers.tour_engine import Observer, TourEngine
+from tour_pyserini.searchers.optimiser import Observer
+from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales

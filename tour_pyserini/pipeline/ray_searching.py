@@ -85,13 +85,15 @@ class SearchWorker:
         try:
             if self._engine is None:
                 self._engine = self._open(opening)
-            self._engine.costs = Costs()
+            self._engine.costs.taken()  # those of a batch that failed are not counted
             batch = searched(self._engine, ids, queries, hits=hits, threads=threads)
         except TourError as error:
             return f"{error} (a Ray worker on {socket.gethostname()})"
         plain = {qid: [(hit.docid, float(hit.score)) for hit in found] for qid, found in batch.hits.items()}
         trace, predictions = map(_taken, (self._trace, self._predictions))
-        return _Answer(batch.vectors, plain, trace, predictions, self._engine.costs, told_by_index(self._engine))
+        return _Answer(
+            batch.vectors, plain, trace, predictions, self._engine.costs.taken(), told_by_index(self._engine)
+        )
 
     def _open(self, opening: _Opening) -> Any:
         open_engine, request, scale, scores, folder, variables = opening

@@ -11,7 +11,8 @@ from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.dense_signal import dense_part
 from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
-from tour_pyserini.searchers.tour_engine import Observer, TourEngine
+from tour_pyserini.searchers.optimiser import Observer
+from tour_pyserini.searchers.tour_engine import TourEngine
 
 
 class TourSearcher(TourEngine):

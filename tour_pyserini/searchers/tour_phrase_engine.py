@@ -1,6 +1,7 @@
 """TouR over phrases: the same loop, another index. Nothing here needs Pyserini or Java."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.searchers.optimiser import Observer
+from tour_pyserini.searchers.passage_labels import PassageLabels
 from tour_pyserini.searchers.phrase_searcher import UNITS, PhraseHit, PhraseSearcher
+from tour_pyserini.searchers.retrieval import Retrieval
 from tour_pyserini.searchers.shared_labels import SharedLabels
-from tour_pyserini.searchers.tour_engine import Observer, TourEngine
+from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 
 Predict = Callable[[str, Sequence[PhraseHit]], None]
@@ -99,7 +103,7 @@ class TourPhraseEngine(TourEngine):
 
     def _room(self, k: int) -> int:
         """Hits for the k best phrases and as many passages below them."""
-        return 2 * max(k, self._least_hits)
+        return 2 * max(k, self._optimiser.retrieval.least_hits)
 
     def _run(
         self, queries: Any, q_ids: list[str], k: int, threads: int, shared: SharedLabels | None = None
@@ -112,21 +116,12 @@ class TourPhraseEngine(TourEngine):
         _, text = title_and_text(self.searcher.texts, span)
         return PhraseHit(*span, text=text[span.begin : span.end], score=hit.score)
 
-    def _search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
-        with self.costs.stage("search"):
-            passages = max(k // 2, self._least_hits)
-            phrases = passages if self._unit == "phrase" else 0
-            return self.searcher.finder.find(
-                np.asarray(vectors, dtype=np.float32), phrases=phrases, passages=passages, threads=threads
-            )
+    def _retrieval(self, **options: Any) -> Retrieval:
+        return _PhraseRetrieval(self.searcher, self.config, self.costs, unit=self._unit, **options)
 
-    def _open_vectors(self, spec: Any) -> Vectors:
-        return self.searcher.finder.vectors
-
-    def _text(self, docid: str) -> str:
-        span = PhraseSpan.parse(docid)
-        title, text = title_and_text(self.searcher.texts, span)
-        return self._shown(title, text, span.begin, span.end)
+    def _labels(self, reranker: Any) -> PassageLabels:
+        texts, docids = self.searcher.texts, self.searcher.docids
+        return _PhraseLabels(reranker, texts, docids, self.costs, shown=self._shown)
 
     def _by_passage(self, hits: Sequence[PhraseHit]) -> list[Any]:
         """Passages in the order of their first phrases, with its score."""
@@ -134,3 +129,35 @@ class TourPhraseEngine(TourEngine):
         for hit in hits:
             best.setdefault(hit.docid, hit.score)
         return [self.hit_class(docid, score, texts=self._texts) for docid, score in best.items()]
+
+
+class _PhraseRetrieval(Retrieval):
+    """Finds phrases, and passages by their best phrase."""
+
+    def __init__(self, searcher: PhraseSearcher, *arguments: Any, unit: str, **options: Any) -> None:
+        self._finder, self._unit = searcher.finder, unit
+        super().__init__(searcher, *arguments, **options)
+
+    def search(self, vectors: Floats, k: int, own: Ids, threads: int) -> Hits:
+        with self._costs.stage("search"):
+            passages = max(k // 2, self.least_hits)
+            phrases = passages if self._unit == "phrase" else 0
+            return self._finder.find(
+                np.asarray(vectors, dtype=np.float32), phrases=phrases, passages=passages, threads=threads
+            )
+
+    def _open_vectors(self, spec: Any) -> Vectors:
+        return self._finder.vectors
+
+
+@dataclass(frozen=True)
+class _PhraseLabels(PassageLabels):
+    """Labels of phrases; `shown` says what the re-ranker reads of one."""
+
+    shown: PhraseInput
+
+    def passage(self, docid: str) -> str:
+        assert self.texts is not None
+        span = PhraseSpan.parse(docid)
+        title, text = title_and_text(self.texts, span)
+        return self.shown(title, text, span.begin, span.end)

@@ -41,6 +41,14 @@ class Costs:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
 
+    def taken(self) -> Self:
+        """What was added up so far; it begins again at zero."""
+        with self._lock:
+            taken = type(self)(**{item.name: getattr(self, item.name) for item in dataclasses.fields(self)})
+            for item in dataclasses.fields(self):
+                setattr(self, item.name, {} if item.name == "seconds" else 0)
+        return taken
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Costs, dataclasses.astuple(self)  # a lock cannot be copied or pickled
 
