@@ -36,9 +36,7 @@ def test_dense_gives_what_faiss_searcher_gives(collection):
 def test_a_query_encoder_that_is_replaced_in_the_searcher_is_used(collection):
     ours, reference = tour(collection), tour(collection)
     ours.searcher.query_encoder = TableEncoder({"other": collection.encoder.encode("query 3")})
-    found, expected = (
-        list(engine.rounds(query))[0].query for engine, query in ((ours, "other"), (reference, "query 3"))
-    )
+    found, expected = (next(engine.rounds(query)).query for engine, query in ((ours, "other"), (reference, "query 3")))
     assert np.array_equal(found, expected)
 
 

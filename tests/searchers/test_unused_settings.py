@@ -5,7 +5,7 @@ from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
 from tour_pyserini.core.methods import METHODS
-from tour_pyserini.pipeline.search_request import config_from_flags
+from tour_pyserini.pipeline.config_flags import config_from_flags
 
 OTHER_VALUES = {
     "depth": 3,

@@ -10,8 +10,8 @@ from typing import Any
 from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.core.config import DEFAULT_METHOD, PRESETS, TourConfig, settings_by_name
 from tour_pyserini.core.methods import METHODS
+from tour_pyserini.pipeline.config_flags import PRF_METHODS
 from tour_pyserini.pipeline.request import Request, flag_name
-from tour_pyserini.pipeline.search_request import PRF_METHODS
 
 
 def positive(text: str) -> int:

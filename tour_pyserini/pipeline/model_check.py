@@ -1,5 +1,6 @@
 """Checking a model: whether it is an encoder or a re-ranker, how it would be run, and what it gives for two texts."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,19 +10,18 @@ import numpy as np
 from tour_pyserini.encoders.encoder_description import describe_encoder
 from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT
-from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.pipeline.request import Request, option
+from tour_pyserini.pipeline.request import Request, option, same_option
+from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import checked_scores
-from tour_pyserini.support.devices import DTYPES
 
 QUERY = "who wrote hamlet"
 PASSAGES = ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven.")
 
 _GROUP = "the model that is checked"
+_same = functools.partial(same_option, SearchRequest, group=_GROUP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,24 +38,16 @@ class ModelRequest(Request):
         group=_GROUP,
         metavar="NAME",
     )
-    device: str = option("cpu", "where it is run: cpu, cuda:0, ...", group=_GROUP)
-    dtype: str = option("auto", "numbers it computes with", group=_GROUP, choices=DTYPES)
-    trust_remote_code: bool = option(False, "run Python code that comes with it", group=_GROUP)
-    backend: str = option("auto", "what runs it", group=_GROUP, choices=BACKENDS)
-    precision: str | None = option(
-        None,
-        "precision of a re-ranker, or of an encoder of documents (default: the model's own)",
-        group=_GROUP,
-        choices=PRECISIONS,
+    device: str = _same("device", help="where it is run: cpu, cuda:0, ...")
+    dtype: str = _same("dtype", help="numbers it computes with")
+    trust_remote_code: bool = _same("trust_remote_code", help="run Python code that comes with it")
+    backend: str = _same("backend", help="what runs it")
+    precision: str | None = _same(
+        "precision", help="precision of a re-ranker, or of an encoder of documents (default: the model's own)"
     )
-    pooling: str | None = option(None, "pooling of an encoder", group=_GROUP, choices=tuple(POOLINGS))
-    l2_norm: bool | None = option(None, "whether an encoder's vectors get unit length", group=_GROUP)
-    reranker_prompt: str | None = option(
-        None,
-        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
-        group=_GROUP,
-        metavar="PROMPT",
-    )
+    pooling: str | None = _same("pooling", help="pooling of an encoder")
+    l2_norm: bool | None = _same("l2_norm", help="whether an encoder's vectors get unit length")
+    reranker_prompt: str | None = _same("reranker_prompt")
 
 
 class Example(NamedTuple):

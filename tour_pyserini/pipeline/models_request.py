@@ -1,17 +1,17 @@
 """The index and the models of commands that prepare searches: the flags that `calibrate` and `learn` share."""
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import Any
 
-from tour_pyserini.encoders.sentence_model import POOLINGS
-from tour_pyserini.pipeline.request import Request, option
+from tour_pyserini.pipeline.request import Request, option, same_option
 from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
-from tour_pyserini.support.devices import DTYPES
 
 # Groups of flags in --help.
 INPUT, MODELS = "what is read", "models"
+
+_same = functools.partial(same_option, SearchRequest, group=MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,57 +34,30 @@ class ModelsRequest(Request):
         group=INPUT,
         metavar="FILE",
     )
-    vectors: str | None = option(
-        None,
-        "exact vectors for a compressed index, as the searches will have them: the folder of an encoded corpus",
+    vectors: str | None = same_option(
+        SearchRequest,
+        "vectors",
         group=INPUT,
-        metavar="DIR",
+        help="exact vectors for a compressed index, as the searches will have them: the folder of an encoded corpus",
     )
-    encoder: str | None = option(
-        None, "query encoder (default: the encoder that built the index)", group=MODELS, metavar="NAME"
+    encoder: str | None = _same("encoder", help="query encoder (default: the encoder that built the index)")
+    encoder_class: str | None = _same("encoder_class")
+    tokenizer: str | None = _same("tokenizer")
+    pooling: str | None = _same("pooling", help="how vectors of tokens become one (default: as for the index)")
+    l2_norm: bool | None = _same("l2_norm", help="vectors of unit norm (default: as for the index)")
+    truncate_dim: int | None = _same("truncate_dim")
+    query_prefix: str | None = _same("query_prefix")
+    device: str = _same("device")
+    dtype: str = _same("dtype")
+    trust_remote_code: bool = _same("trust_remote_code")
+    reranker: Any = _same(  # noqa: RUF009 (a dataclass field; Any hides it)
+        "reranker", help="a cross-encoder's name or folder, or `default`"
     )
-    encoder_class: str | None = option(
-        None, "Pyserini's encoder class; inferred if not given", group=MODELS, metavar="CLASS"
-    )
-    tokenizer: str | None = option(None, "tokenizer, if not the encoder's own", group=MODELS, metavar="NAME")
-    pooling: str | None = option(
-        None, "how vectors of tokens become one (default: as for the index)", group=MODELS, choices=tuple(POOLINGS)
-    )
-    l2_norm: bool | None = option(None, "vectors of unit norm (default: as for the index)", group=MODELS)
-    truncate_dim: int | None = option(
-        None, "dimensions kept of each vector (default: as for the index)", group=MODELS, count=True
-    )
-    query_prefix: str | None = option(
-        None,
-        "put before each query when it is encoded, instead of the model's own prompt",
-        group=MODELS,
-        metavar="TEXT",
-    )
-    device: str = option("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", group=MODELS)
-    dtype: str = option(
-        "auto",
-        "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
-        group=MODELS,
-        choices=DTYPES,
-    )
-    trust_remote_code: bool = option(False, "run Python code that a model's folder or name brings along", group=MODELS)
-    reranker: Any = option(  # noqa: RUF009 (a dataclass field; Any hides it)
-        "default", "a cross-encoder's name or folder, or `default`", group=MODELS
-    )
-    reranker_max_length: int = option(512, "tokens of a query and a passage together", group=MODELS, count=True)
-    reranker_prompt: str | None = option(
-        None,
-        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
-        group=MODELS,
-        metavar="PROMPT",
-    )
-    backend: str = option("auto", "what runs a cross-encoder's checkpoint", group=MODELS, choices=BACKENDS)
-    precision: str | None = option(
-        None, "int8 is faster and gives other scores (default: the model's own)", group=MODELS, choices=PRECISIONS
-    )
-    cache: str | None = option(
-        None, "the score cache (default: scores.sqlite in the cache folder)", group=MODELS, metavar="FILE"
-    )
+    reranker_max_length: int = _same("reranker_max_length")
+    reranker_prompt: str | None = _same("reranker_prompt")
+    backend: str = _same("backend")
+    precision: str | None = _same("precision")
+    cache: str | None = _same("cache", help="the score cache (default: scores.sqlite in the cache folder)")
 
     def search_request(self, **fields: Any) -> SearchRequest:
         """A search of the index with these models; `fields` are further fields of it."""

@@ -35,6 +35,20 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def same_option(request: type["Request"], name: str, *, group: str, help: str | None = None) -> Any:
+    """The field of another request, in another group of flags.
+
+    Args:
+        request: the request that declares the field.
+        name: its name.
+        group: the group of flags that `--help` shows it in.
+        help: one line for `--help`, where the line of the other request does not fit.
+    """
+    (field,) = (item for item in dataclasses.fields(request) if item.name == name)
+    metadata = {**field.metadata, "group": group, "help": help or field.metadata["help"]}
+    return dataclasses.field(default=field.default, metadata=metadata)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """Base of all requests. Each field is a flag of the command: `batch_size` is `--batch-size`."""

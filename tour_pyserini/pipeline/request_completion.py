@@ -4,20 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import predictions_path
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.indexing import demo_index
-from tour_pyserini.pipeline.request import flag_name
-from tour_pyserini.pipeline.search_request import (
-    NO_SIGNAL,
-    OWN_BM25,
-    SIGNAL_SETTINGS,
-    SearchRequest,
-)
+from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, OWN_BM25, changed_settings, check_signal_settings
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.stores.bm25_index import has_bm25
 from tour_pyserini.stores.engines.store_address import store_address
@@ -58,22 +52,16 @@ def _sparse(request: SearchRequest) -> tuple[Any, ...]:
     Where it says nothing and there is no other signal, methods that keep their labels use the BM25 index that is beside
     the vectors; the others are what their papers say.
     """
-    index, method = str(request.index), request.config.method
+    index, config = str(request.index), request.config
     if request.sparse == (NO_SIGNAL,):
         return ()
     if request.sparse or request.index2:
         return tuple(index if spec == OWN_BM25 else spec for spec in request.sparse)
-    default = TourConfig(method)
-    if not request.config.method_class.keeps_labels or not has_bm25(Path(index)):
-        for name in SIGNAL_SETTINGS:
-            if getattr(request.config, name, None) != getattr(default, name, None):
-                raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
+    changed = changed_settings(config)
+    if not config.method_class.keeps_labels or not has_bm25(Path(index)):
+        check_signal_settings(changed, config, signals=None)
         return ()
-    if request.config.score_weight != default.score_weight:
-        raise TourError(
-            f"--score-weight changes nothing for the method {method} with the BM25 index of {index}; "
-            f"use --belief, or --sparse {NO_SIGNAL}."
-        )
+    check_signal_settings(changed, config, signals=f"the BM25 index of {index}", hint=f", or --sparse {NO_SIGNAL}")
     return (index,)
 
 

@@ -11,23 +11,19 @@ from tour_pyserini.data.run_formats import JOINABLE, RUN_FORMATS
 from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.config_flags import config_from_flags
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.pipeline.shards import Shard
+from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, changed_settings, check_signal_settings
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
 from tour_pyserini.stores.refined_index import ORDERS
 from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256
-PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
 
 OUTPUTS = ("output", "output_queries", "trace", "predictions")
 """The fields that name what is written."""
-
-OWN_BM25, NO_SIGNAL = "index", "none"
-"""What `--sparse` may be instead of a name: the BM25 index beside the vectors of the index, or no signal at all."""
-SIGNAL_SETTINGS = ("signal_weight", "signal_step", "signal_least_gain", "belief")
-"""Settings that mean something only where there is a further signal."""
 
 # Groups of flags in --help.
 _INPUT, _OUTPUT, _WORK = "what is searched", "what is written", "how it works"
@@ -309,18 +305,18 @@ class SearchRequest(Request):
         values = {name.replace("-", "_"): value for name, value in flags.items()}
         own = {"method", "preset", "config", "prf_depth", "prf_method", "rocchio_topk", *settings_by_name()}
         config = config_from_flags({name: value for name, value in values.items() if name in own})
-        _check_signal_settings(values, config)
+        signals = _listed(values.get("sparse")) + _listed(values.get("index2"))
+        if signals == (NO_SIGNAL,) or (not signals and not config.method_class.keeps_labels):
+            check_signal_settings(values, config, signals=None)
+        elif signals:
+            check_signal_settings(values, config, signals="--sparse" if values.get("sparse") else "--index2")
         return super().from_flags({**{n: value for n, value in values.items() if n not in own}, "config": config})
 
     def flags(self) -> dict[str, Any]:
         """The fields and settings that differ from their defaults, by the flags' names."""
         flags = {name: value for name, value in super().flags().items() if name != "config"}
-        default, unused = TourConfig(self.config.method).settings(), self.config.method_class.unused_settings()
-        settings = {
-            name: value
-            for name, value in self.config.settings().items()
-            if value != default[name] and name not in unused
-        }
+        chosen = changed_settings(self.config) - set(self.config.method_class.unused_settings())
+        settings = {name: value for name, value in self.config.settings().items() if name in chosen}
         return {**flags, "method": self.config.method, **{n.replace("_", "-"): value for n, value in settings.items()}}
 
     def check_index_kind(self, *, phrases: bool) -> None:
@@ -334,55 +330,7 @@ class SearchRequest(Request):
             raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")
 
 
-def _check_signal_settings(flags: Mapping[str, Any], config: TourConfig) -> None:
-    """Refuse settings that change nothing with, or without, a further signal."""
-    signals = _listed(flags.get("sparse")) + _listed(flags.get("index2"))
-    without = signals == (NO_SIGNAL,) or (not signals and not config.method_class.keeps_labels)
-    for name in SIGNAL_SETTINGS:
-        if name in flags and without:
-            raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
-    if "score_weight" in flags and signals not in ((), (NO_SIGNAL,)) and config.method_class.keeps_labels:
-        flag = "--sparse" if flags.get("sparse") else "--index2"
-        raise TourError(f"--score-weight changes nothing for the method {config.method} with {flag}; use --belief.")
-
-
 def _listed(value: Any) -> tuple[Any, ...]:
     """One value, several or None as a tuple; paths become text."""
     values = () if value is None else value if isinstance(value, list | tuple) else (value,)
     return tuple(os.fspath(each) if isinstance(each, os.PathLike) else each for each in values)
-
-
-def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
-    """The settings that flags describe.
-
-    Args:
-        flags: by name, with underscores: `preset` or `config` to start from, `method`, any setting, and Pyserini's
-            names `prf_depth`, `prf_method` and `rocchio_topk`.
-    """
-    given = dict(flags)
-    preset, path = given.pop("preset", None), given.pop("config", None)
-    if "prf_method" in given and "prf_depth" not in given:
-        raise TourError("--prf-method says how --prf-depth passages are used: give --prf-depth too, or --method.")
-    prf_depth, prf_method = given.pop("prf_depth", 0), given.pop("prf_method", None)
-    if prf_method and given.get("method", PRF_METHODS[prf_method]) != PRF_METHODS[prf_method]:
-        raise TourError(f"--prf-method {prf_method} and --method {given['method']} contradict each other; give one.")
-    if prf_depth and "depth" in given:
-        raise TourError("--depth and --prf-depth are two names of one setting; give one of them.")
-    if preset and path:
-        raise TourError("--preset and --config both say where to start; give one of them.")
-    if "rocchio_topk" in given:
-        if "positives" in given:
-            raise TourError("--positives and --rocchio-topk are two names of one setting; give one of them.")
-        given["positives"] = given.pop("rocchio_topk")
-    if prf_depth:
-        given["depth"] = prf_depth
-        if not (preset or path):
-            given.setdefault("method", PRF_METHODS[prf_method or "avg"])
-    if path:
-        config = TourConfig.load(path).replace(**given)
-    else:
-        config = TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
-    for name in given:
-        if name in config.method_class.unused_settings():
-            raise TourError(f"{flag_name(name)} changes nothing for the method {config.method}; leave it out.")
-    return config
