@@ -9,6 +9,7 @@ pytest.importorskip("torch")
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.support.model_files import check_code
 
 CODE = """
 from pathlib import Path
@@ -80,3 +81,12 @@ def test_a_path_outside_the_folder_is_refused(bert_folder):
     (folder / "modules.json").write_text(json.dumps([module]))
     with pytest.raises(TourError, match="not in the folder"):
         load_reranker(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "processor_config.json"])
+def test_code_that_a_module_asks_for_is_refused_too(tmp_path, name):
+    (tmp_path / "0_Transformer").mkdir()
+    (tmp_path / "0_Transformer" / name).write_text('{"auto_map": {"AutoModel": "own.Model"}}')
+    with pytest.raises(TourError, match=f"auto_map in 0_Transformer/{name}"):
+        check_code(tmp_path, trusted=False)
+    check_code(tmp_path, trusted=True)

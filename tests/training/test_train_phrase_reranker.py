@@ -109,6 +109,11 @@ def test_saved_candidates_are_not_searched_again(folder, searcher, tmp_path, mon
     assert find_candidates(questions, searcher, PhraseInput(), **how) == whole
     assert 0 < len(asked) < len(questions)
     assert (tmp_path / "kept.jsonl").read_bytes() == kept
+    for line in (b"{\n", b"[[1]]\n", b"[" * 3000 + b"\n", b"null\n"):
+        (tmp_path / "kept.jsonl").write_bytes(line * len(questions))
+        with pytest.raises(TourError, match=r"kept\.jsonl is damaged .*; delete it"):
+            find_candidates(questions, searcher, PhraseInput(), **how)
+    (tmp_path / "kept.jsonl").write_bytes(kept)
     with pytest.raises(TourError, match="positive must be context or phrase, not 'title'"):
         find_candidates(questions, searcher, PhraseInput(), **{**how, "positive": "title"})
 

@@ -1,13 +1,12 @@
 """What a loaded encoder is and how it is run, for people who want to check it."""
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tour_pyserini.encoders.model_folder import encoder_folder
 from tour_pyserini.encoders.text_encoders import TextEncoder
+from tour_pyserini.support.model_files import read_json, read_modules
 
 ENGINES = {"onnx": "ONNX Runtime", "torch": "sentence-transformers (torch)"}
 """Names of the engines by the names of their back ends."""
@@ -46,22 +45,15 @@ def describe_encoder(
 def _architecture(folder: Path) -> str:
     """The architecture that a folder's configuration names; that of its first module, if it has modules."""
     for path in (folder / "config.json", *sorted(folder.glob("0_*/config.json"))):
-        config = _read(path)
-        if isinstance(config, Mapping) and config.get("architectures"):
-            return str(config["architectures"][0])
+        if architectures := read_json(path).get("architectures"):
+            return str(architectures[0])
     return "no transformer"
 
 
 def _modules(folder: Path) -> str:
-    modules = _read(folder / "modules.json")
-    if not isinstance(modules, list):
+    if not (folder / "modules.json").is_file():
         return "none declared: a transformer with Pyserini's pooling, unless another one is asked for"
-    return ", ".join(str(module["type"]).rpartition(".")[2] for module in modules)
-
-
-def _read(path: Path) -> Any:
-    """The content of a JSON file that the encoder was loaded from; None if it does not have this file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return ", ".join(module["type"].rpartition(".")[2] for module in read_modules(folder))
 
 
 def _tokens(encoder: TextEncoder) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.json_text import parse_json
-from tour_pyserini.support.model_files import read_modules
+from tour_pyserini.support.model_files import code_reference, read_modules
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
 
@@ -50,9 +50,9 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
         if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith("."):
             raise TourError(f"the encoder folder {folder} does not exist.")
         folder = _download(str(spec), code=trust_remote_code)
-    if not trust_remote_code and (file := code_reference(folder)):
+    if not trust_remote_code and (found := code_reference(folder)):
         raise TourError(
-            f"the encoder {spec} brings its own Python code along (see {file}); "
+            f"the encoder {spec} brings its own Python code along (see {found.file}); "
             "read the code, and add --trust-remote-code if you want to run it."
         )
     return folder
@@ -71,20 +71,6 @@ def hub_has_modules(name: str) -> bool:
         return answer.status_code < 400
     except Exception:  # no connection, or not a name of a model
         return False
-
-
-def code_reference(folder: Path) -> Path | None:
-    """The file of a model folder that asks for Python code from outside of the installed libraries, if there is one."""
-    for path in (*folder.glob("*.json"), *folder.glob("*/*.json")):
-        content = _read(path) if path.name in ("config.json", "tokenizer_config.json", "processor_config.json") else {}
-        if isinstance(content, dict) and content.get("auto_map"):
-            return path
-    if (modules := folder / "modules.json").is_file():
-        content = _read(modules)
-        types = [module.get("type") for module in content if isinstance(module, dict)] if content else []
-        if any(not str(name).startswith("sentence_transformers.") for name in types):
-            return modules
-    return None
 
 
 def fingerprint(folder: Path) -> str:

@@ -4,7 +4,6 @@ A folder with `modules.json` declares its modules, pooling, norm, prompts, maxim
 folder of transformers alone declares none of these: it is a transformer with Pyserini's pooling, the first token.
 """
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,7 +138,7 @@ def _is_causal(folder: Path) -> bool:
     """Whether each token of the model sees only the tokens before it, so that the first token's vector is empty."""
     from transformers.models.auto import modeling_auto
 
-    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    kind = read_json(folder / "config.json").get("model_type")
     return (
         kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         and kind not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.json_text import parse_json
@@ -83,19 +83,35 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
     return folder
 
 
+class CodeReference(NamedTuple):
+    """The file of a model folder, and the entry in it, that asks for Python code."""
+
+    file: Path
+    entry: str
+
+
+def code_reference(folder: Path) -> CodeReference | None:
+    """What in a model folder asks for Python code from outside of the installed libraries; None if nothing does."""
+    for name in ("config.json", "tokenizer_config.json", "processor_config.json"):
+        for path in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+            if read_json(path).get("auto_map"):
+                return CodeReference(path, "auto_map")
+    for module in read_modules(folder):
+        if not module["type"].startswith("sentence_transformers."):
+            return CodeReference(folder / "modules.json", module["type"])
+    return None
+
+
 def check_code(folder: Path, *, trusted: bool) -> None:
     """Refuse a model that brings Python code of its own, unless the user trusts it.
 
     The code is never replaced by similar code of transformers, which may compute something else.
     """
-    if trusted:
-        return
-    for name in ("config.json", "tokenizer_config.json"):
-        if read_json(folder / name).get("auto_map"):
-            raise _own_code(folder, f"auto_map in {name}")
-    for module in read_modules(folder):
-        if not module["type"].startswith("sentence_transformers."):
-            raise _own_code(folder, f"{module['type']} in modules.json")
+    if not trusted and (found := code_reference(folder)):
+        raise TourError(
+            f"{folder} brings Python code of its own ({found.entry} in {found.file.relative_to(folder)}), which is run "
+            "only on request: read that code, then add --trust-remote-code (in Python: trust_remote_code=True)."
+        )
 
 
 def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
@@ -113,13 +129,6 @@ def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
     contents = sorted((path.name, content_hash(path)) for path in files)
     identity = json.dumps([kind, contents, settings], sort_keys=True, default=str)
     return f"{kind}:{hashlib.sha256(identity.encode()).hexdigest()}"
-
-
-def _own_code(folder: Path, where: str) -> TourError:
-    return TourError(
-        f"{folder} brings Python code of its own ({where}), which is run only on request: read that code, then add "
-        "--trust-remote-code (in Python: trust_remote_code=True)."
-    )
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, unwritable
+from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.temporaries import remove_folder
 
 
@@ -71,11 +72,19 @@ class PartialFolder(ABC):
         path = self.folder / "settings.json"
         now = json.loads(json.dumps(settings))
         try:
-            before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else now
+            before = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
             self._sizes = {name: int(before[name]) for name in self.SIZES}
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            if min(self._sizes.values()) < 1:
+                raise ValueError("a size below 1")
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
-        done = self._keep_whole_chunks(**self._sizes)
+        try:
+            done = self._keep_whole_chunks(**self._sizes)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise TourError(
+                f"the files of the unfinished work in {self.folder} are damaged ({first_line(error):.200}); "
+                "delete the folder to start again."
+            ) from error
         if not done or not path.exists():
             self._sizes = {name: int(now[name]) for name in self.SIZES}
             with atomic_write(path) as file:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.data.topics import Question
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_matching import matcher_for
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.rerankers.phrase_input import PhraseInput
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
 from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
+from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.resumable import whole_lines, write_through
 
 AT_ONCE = 16  # questions that are searched and saved together
@@ -63,7 +64,13 @@ def find_candidates(
                     lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
                 write_through(saved, b"".join(lines[start:]))
                 bar.update(len(some))
-    result = [_candidates(question, json.loads(line)) for question, line in zip(questions, lines, strict=True)]
+    try:
+        judged = [parse_json(line.decode()) for line in lines]
+        result = [_candidates(*row) for row in zip(questions, judged, strict=True)]
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise TourError(
+            f"{file} is damaged ({first_line(error):.200}); delete it, and its phrases are found again."
+        ) from error
     useful = [candidates for candidates in result if candidates.right and candidates.wrong]
     if not useful:
         raise TourError("no question has both right and wrong phrases among its candidates; check index and answers.")

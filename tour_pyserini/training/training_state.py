@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write, writing_to
+from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.resumable import open_locked, refuse_other_settings
 from tour_pyserini.support.temporaries import remove_folder
 
@@ -86,7 +87,7 @@ class Checkpoints:
                 json.dump(now, file, indent=2)
             return
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
+            before = parse_json(path.read_text(encoding="utf-8"))
             if not isinstance(before, dict):
                 raise ValueError("it is not a JSON object")
         except (OSError, ValueError, RecursionError):
