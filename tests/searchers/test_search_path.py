@@ -2,12 +2,15 @@
 
 import copy
 import pickle
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher, search_path
+from tour_pyserini.searchers.path_figure import RankLine, path_figure
+from tour_pyserini.support.svg_figures import GAIN, LOSS
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,25 @@ def test_the_path_by_hand():
     assert path.metadata(path.hits[1])["rank_before"] == 2
 
 
+def test_the_figure_of_the_path_by_hand():
+    lines = [
+        RankLine("<up>", 5.0, [None, None, 1]),  # from below: two points
+        RankLine("down", None, [1, 2, 2]),
+        RankLine("same", -1.0, [3, 1, 3]),
+    ]
+    figure = ElementTree.fromstring(path_figure(lines, [(0, 0), (10, 0), (20, 1)]))
+    name = "{http://www.w3.org/2000/svg}"
+    drawn = {line.get("stroke"): line.get("points").split() for line in figure.iter(f"{name}polyline")}
+    heights = {colour: [float(point.split(",")[1]) for point in points] for colour, points in drawn.items()}
+    one, two, three, below = (48 + 20 * rank for rank in (1, 2, 3, 4))
+    assert heights == {GAIN: [below, one], LOSS: [one, two, two], "#888888": [three, one, three]}
+    assert len(list(figure.iter(f"{name}circle"))) == 2 + 3 + 3
+    texts = [text.text for text in figure.iter(f"{name}text")]
+    assert {"<up>, label 5.00", "down, no label", "20 labels", "1 update", "below"} <= set(texts)
+    assert "<up>: not in the list, not in the list, rank 1" in figure.find(f"{name}desc").text
+    assert path_figure(lines, [(0, 0)]) == path_figure([], [(0, 0), (1, 1)]) == ""
+
+
 def test_a_hit_that_the_first_list_did_not_have_has_no_rank_before(toy):
     path = search_path(make(toy, depth=3, iterations=4, budget=12), "query 1", k=3)
     first = set(toy.docids[i] for i in np.argsort(-toy.vectors @ toy.encoder.table["query 1"])[:3])
@@ -85,6 +107,6 @@ def test_notebooks_show_tables_whatever_a_passage_contains():
         assert "<script" not in html and "<b>" not in html
         assert "&lt;script&gt;" in html and "a &amp; b" in html and "&lt;1&gt;" in html
     assert "&lt;b&gt;query" in path._repr_html_()
-    assert path._repr_html_().count("<table>") == 2
+    assert path._repr_html_().count("<table>") == 2 and path._repr_html_().count("<svg") == 1
     assert type(hits)(hits) == list(hits) == copy.copy(hits) == pickle.loads(pickle.dumps(hits))
     assert searcher.search("q", remove_dups=True)._repr_html_().count("<tr>") == 3

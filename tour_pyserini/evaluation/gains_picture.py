@@ -11,9 +11,9 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.paired_tests import outcomes
 from tour_pyserini.support.pictures import save_picture
+from tour_pyserini.support.svg_figures import GAIN, LOSS
 
 SUFFIXES = (".png", ".pdf", ".svg")
-GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
 _CROWDED = 80  # from this many queries on, bars have no gaps between them
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
+
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.records import record_path
 from tour_pyserini.data.splits import read_splits
@@ -16,6 +18,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
 from tour_pyserini.evaluation.comparison import baseline_position, by_split, compare_with_baseline, measured
 from tour_pyserini.evaluation.examples import examples
+from tour_pyserini.evaluation.gains_figure import gains_figure
 from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
 from tour_pyserini.evaluation.paired_tests import TESTS, gains
@@ -120,27 +123,28 @@ class _Measured(NamedTuple):
 
 
 class Report(str):
-    """A report as text; a notebook shows its tables.
+    """A report as text; a notebook shows its tables, and gains over a baseline as a figure.
 
     Attributes:
         parts: its tables, and passages as text.
+        figure: the gains by query as SVG; empty without a baseline.
     """
 
     parts: tuple[Table | str, ...]
+    figure: str
 
-    def __new__(cls, text: str, parts: Sequence[Table | str]) -> Self:
-        """The text, and what it was made from."""
+    def __new__(cls, text: str, parts: Sequence[Table | str], figure: str = "") -> Self:
+        """The text, what it was made from, and a figure."""
         report = super().__new__(cls, text)
-        report.parts = tuple(parts)
+        report.parts, report.figure = tuple(parts), figure
         return report
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return str(self), self.parts
+        return str(self), self.parts, self.figure
 
     def _repr_html_(self) -> str:
-        return "".join(
-            part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts
-        )
+        parts = [part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts]
+        return "".join([*parts, self.figure])
 
 
 def compare_runs(request: CompareRequest) -> Report:
@@ -152,12 +156,14 @@ def compare_runs(request: CompareRequest) -> Report:
     _check_outputs(request)
     found = _measured(request)
     parts = list(_parts(request, found))
-    report = Report("\n\n".join(_written(part, request.format) for part in parts) + "\n", parts)
+    text = "\n\n".join(_written(part, request.format) for part in parts) + "\n"
+    gained = None if found.baseline is None else _gained(found)
+    report = Report(text, parts, gains_figure(**gained._asdict()) if gained else "")
     if request.output is not None:
         with atomic_write(request.output) as file:
             file.write(report)
-    if request.picture is not None:
-        _draw(found, request.picture)
+    if request.picture is not None and gained:
+        draw_gains(**gained._asdict(), output=request.picture)
     return report
 
 
@@ -214,8 +220,16 @@ def _written(part: Table | str, form: str) -> str:
     return f"```\n{part}\n```" if form == "markdown" else part
 
 
-def _draw(found: _Measured, output: str) -> None:
+class _Gains(NamedTuple):
+    """Gains of the other runs over the baseline, by query, on the first measure."""
+
+    gained: Mapping[str, np.ndarray]
+    baseline: str
+    measure: str
+
+
+def _gained(found: _Measured) -> _Gains:
     baseline, others = found.sides()
     measure = next(iter(baseline.values))
     gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
-    draw_gains(gained, baseline=baseline.name, measure=measure, output=output)
+    return _Gains(gained, baseline.name, measure)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.searchers.hits import hits_html
+from tour_pyserini.searchers.path_figure import RankLine, path_figure
 from tour_pyserini.searchers.tour_engine import SearchRound, TourEngine
 from tour_pyserini.support.html_tables import html_table
 
@@ -61,7 +62,7 @@ class ListSummary(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchPath:
-    """A query's final list and the path to it; a notebook shows both as tables.
+    """A query's final list and the path to it; a notebook shows both as tables, and ranks as a figure.
 
     Attributes:
         query: the query's text.
@@ -92,6 +93,8 @@ class SearchPath:
             for one in self.lists
         ]
         path = html_table([head, *lists], words=0, title=f"The path of: {self.query}")
+        lines = [RankLine(hit.docid, hit.label, hit.ranks) for hit in self.hits]
+        path += path_figure(lines, [(one.labels, one.updates) for one in self.lists])
         return path + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
 
 
