@@ -9,10 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import file_commands
 import learnable
-import readers
 import tiny_encoder
 import tiny_phrases
+import valid_files
 from forked import Outcome, Process, command
 
 EARLIER = b"earlier output\n"
@@ -231,20 +232,20 @@ class Workload:
             for number, (question, answers, docid) in enumerate(QUESTIONS)
         ]
         (models / "questions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        readers.write_collection(template)
-        readers.write_trace(template)
+        valid_files.write_collection(template)
+        valid_files.write_trace(template)
         shutil.rmtree(template / "out")
-        readers.write_scores(template)
-        readers.write_collection(template / "phrases")
-        readers.write_phrases(template / "phrases")
-        readers.run_command(
+        valid_files.write_scores(template)
+        valid_files.write_collection(template / "phrases")
+        valid_files.write_phrases(template / "phrases")
+        file_commands.run_command(
             "index", corpus=template / "corpus.jsonl", encoder=models / "encoder", index=template / "tiny", threads=1
         )
         self._write_learnable()
         old = 'index: {threads: 1}, search: {encoded-queries: "${DATA}/encoded"}'
-        assert old in readers.EXPERIMENT
+        assert old in valid_files.EXPERIMENT
         new = f'index: {{encoder: "{models}/encoder", threads: 1}}'
-        (template / "small.yaml").write_text(readers.EXPERIMENT.replace(old, new))
+        (template / "small.yaml").write_text(valid_files.EXPERIMENT.replace(old, new))
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.case)
 
