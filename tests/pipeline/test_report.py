@@ -60,6 +60,7 @@ def test_without_a_baseline_there_is_no_figure(files):
     runs = [str(files / "two")]
     report = compare_runs(CompareRequest(qrels=str(files / "qrels"), runs=runs, measures=["RR"]))
     assert report.figure == "" and "<svg" not in report._repr_html_()
+    assert gains_figure({}, baseline="b", measure="RR") == ""
 
 
 def test_the_bars_by_hand():

@@ -12,14 +12,16 @@ _PANEL = _BARS + _TOP + 14
 
 
 def gains_figure(gained: Mapping[str, np.ndarray], *, baseline: str, measure: str) -> str:
-    """Sorted bars, one panel for each run; all panels have one scale.
+    """Sorted bars, one panel for each run; all panels have one scale. "" if there is no run or no query.
 
     Args:
         gained: run name to differences from the baseline, float64 [queries].
         baseline: the baseline's name.
         measure: the measure's name.
     """
-    largest = max((float(np.abs(values).max(initial=0.0)) for values in gained.values()), default=0.0) or 1.0
+    if not any(values.size for values in gained.values()):
+        return ""
+    largest = max(float(np.abs(values).max()) for values in gained.values()) or 1.0
     parts, texts = [], []
     for number, (name, values) in enumerate(gained.items()):
         wins, ties, losses = outcomes(values)

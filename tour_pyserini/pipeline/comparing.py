@@ -122,25 +122,38 @@ class _Measured(NamedTuple):
         return self.rows[self.baseline], self.rows[: self.baseline] + self.rows[self.baseline + 1 :]
 
 
+class Gains(NamedTuple):
+    """Gains over a baseline on the first measure: differences by run, float64 [queries], and the two names."""
+
+    gained: Mapping[str, np.ndarray]
+    baseline: str
+    measure: str
+
+
 class Report(str):
     """A report as text; a notebook shows its tables, and gains over a baseline as a figure.
 
     Attributes:
         parts: its tables, and passages as text.
-        figure: the gains by query as SVG; empty without a baseline.
+        gains: of the other runs over the baseline; None without one.
     """
 
     parts: tuple[Table | str, ...]
-    figure: str
+    gains: Gains | None
 
-    def __new__(cls, text: str, parts: Sequence[Table | str], figure: str = "") -> Self:
-        """The text, what it was made from, and a figure."""
+    def __new__(cls, text: str, parts: Sequence[Table | str], gains: Gains | None = None) -> Self:
+        """The text, and what it was made from."""
         report = super().__new__(cls, text)
-        report.parts, report.figure = tuple(parts), figure
+        report.parts, report.gains = tuple(parts), gains
         return report
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return str(self), self.parts, self.figure
+        return str(self), self.parts, self.gains
+
+    @property
+    def figure(self) -> str:
+        """The gains by query as SVG; empty without a baseline."""
+        return gains_figure(**self.gains._asdict()) if self.gains else ""
 
     def _repr_html_(self) -> str:
         parts = [part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts]
@@ -157,13 +170,12 @@ def compare_runs(request: CompareRequest) -> Report:
     found = _measured(request)
     parts = list(_parts(request, found))
     text = "\n\n".join(_written(part, request.format) for part in parts) + "\n"
-    gained = None if found.baseline is None else _gained(found)
-    report = Report(text, parts, gains_figure(**gained._asdict()) if gained else "")
+    report = Report(text, parts, None if found.baseline is None else _gains(found))
     if request.output is not None:
         with atomic_write(request.output) as file:
             file.write(report)
-    if request.picture is not None and gained:
-        draw_gains(**gained._asdict(), output=request.picture)
+    if request.picture is not None and report.gains:
+        draw_gains(**report.gains._asdict(), output=request.picture)
     return report
 
 
@@ -220,16 +232,8 @@ def _written(part: Table | str, form: str) -> str:
     return f"```\n{part}\n```" if form == "markdown" else part
 
 
-class _Gains(NamedTuple):
-    """Gains of the other runs over the baseline, by query, on the first measure."""
-
-    gained: Mapping[str, np.ndarray]
-    baseline: str
-    measure: str
-
-
-def _gained(found: _Measured) -> _Gains:
+def _gains(found: _Measured) -> Gains:
     baseline, others = found.sides()
     measure = next(iter(baseline.values))
     gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
-    return _Gains(gained, baseline.name, measure)
+    return Gains(gained, baseline.name, measure)

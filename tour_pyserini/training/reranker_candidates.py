@@ -65,8 +65,8 @@ def find_candidates(
                 write_through(saved, b"".join(lines[start:]))
                 bar.update(len(some))
     try:
-        judged = [parse_json(line.decode()) for line in lines]
-        result = [_candidates(*row) for row in zip(questions, judged, strict=True)]
+        kept = [parse_json(line.decode()) for line in lines]
+        result = [_candidates(question, found) for question, found in zip(questions, kept, strict=True)]
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise TourError(
             f"{file} is damaged ({first_line(error):.200}); delete it, and its phrases are found again."
