@@ -47,6 +47,9 @@ def test_the_api_reference_has_every_exported_name(site):
     names = (*tour_pyserini.__all__, *pipeline.__all__, *training.__all__)
     missing = [name for name in names if name not in text]
     assert missing == []
+    plain = re.sub("<[^>]+>", "", text)
+    assert "LearnRequest(" in plain and 'device: str = "cpu"' in plain  # defaults, not the calls that make fields
+    assert "_same(" not in plain and "option(" not in plain
 
 
 @pytest.mark.slow
