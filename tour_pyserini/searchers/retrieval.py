@@ -42,7 +42,7 @@ class Retrieval:
         signals: Sequence[Any] = (),
         remove_query: bool = False,
     ) -> None:
-        """Set up the retrieval; all but the first and third arguments are those of `TourEngine`.
+        """Set up the retrieval; the options are those of `TourEngine`.
 
         Args:
             searcher: has the index and its docids.
