@@ -62,8 +62,8 @@ def measure_overload(setup: BenchmarkSetup) -> Report:
         "answers afterwards": f"{sum(reply.status == 200 for reply in after.replies)} of {len(after.replies)}",
     }
     note = (
-        "Questions of NQ, TouR with at most 30 labels, the cross-encoder in fp32, nothing kept between searches; eight "
-        "searches at once and room for 16 that wait."
+        "Questions of NQ, TouR with at most 30 labels, the default re-ranker (8-bit), nothing kept between searches; "
+        "eight searches at once and room for 16 that wait."
     )
     table = Table([["", "measured"], *([name, value] for name, value in figures.items())])
     return Report("overload", "Twice the capacity", table, note)

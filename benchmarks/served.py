@@ -69,10 +69,10 @@ def running(module: str, *flags: object) -> Iterator[RunningProgram]:
                 process.wait()
 
 
-def tour_flags(setup: BenchmarkSetup) -> tuple[object, ...]:
-    """Flags that serve NQ with the fp32 cross-encoder; no label and no query vector is kept."""
+def tour_flags(setup: BenchmarkSetup, *, reranker: object = "default") -> tuple[object, ...]:
+    """Flags that serve NQ, by default with the service's own re-ranker; no label and no query vector is kept."""
     files = ("--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0]), "--encoder", setup.encoder)
-    return (*files, "--reranker", setup.model, "--port", 0, "--no-cache", "--no-mcp")
+    return (*files, "--reranker", reranker, "--port", 0, "--no-cache", "--no-mcp")
 
 
 def questions(setup: BenchmarkSetup) -> list[dict[str, Any]]:

@@ -17,9 +17,11 @@ def measure_service(setup: BenchmarkSetup) -> Report:
     queries = [question["text"] for question in questions(setup)]
     room = ("--queue", max(len(queries), max(clients)))
     plain = ("--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0]), "--encoder", setup.encoder)
+    # The plain service runs the model in torch: all have its fp32 weights, not the 8-bit graph of the default.
+    ours = ("tour_pyserini.serve", *tour_flags(setup, reranker=setup.model), *room)
     commands = {
-        POOLED: ("tour_pyserini.serve", *tour_flags(setup), *room),
-        ALONE: ("tour_pyserini.serve", *tour_flags(setup), *room, "--at-once", 1),
+        POOLED: ours,
+        ALONE: (*ours, "--at-once", 1),
         PLAIN: ("benchmarks.plain_service", *plain, "--model", setup.model),
     }
     loads: dict[tuple[str, str, int], Load] = {}

@@ -22,6 +22,7 @@ from tour_pyserini.service.metrics import Counted, Metrics
 from tour_pyserini.service.page_routes import page_routes
 from tour_pyserini.service.problems import RESPONSES, add_handlers
 from tour_pyserini.service.pyserini_routes import pyserini_routes
+from tour_pyserini.service.request_times import RequestTimes
 from tour_pyserini.service.rerank_routes import rerank_routes
 from tour_pyserini.service.search_routes import search_routes
 from tour_pyserini.service.searches import Searches
@@ -71,7 +72,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     app.router.routes.extend(mcp_routes)
     app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
     guard = Guard(app, key=key, most_bytes=request.most_bytes, local=request.is_local, is_page=_is_page)
-    return Counted(guard, metrics, routes=ROUTES)
+    return RequestTimes(Counted(guard, metrics, routes=ROUTES), searches.answering.sent)
 
 
 def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:

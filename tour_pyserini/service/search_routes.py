@@ -34,6 +34,7 @@ def search_routes(desk: Desk) -> APIRouter:
         responses={200: {"content": {"text/event-stream": {}}, "description": _EVENTS}},
     )
     async def stream(
+        request: Request,
         query: str,
         hits: Annotated[int, Query(ge=1)] = 10,
         qid: Annotated[str, Query(max_length=200)] = "",
@@ -54,7 +55,7 @@ def search_routes(desk: Desk) -> APIRouter:
             deadline_ms=deadline_ms,
             settings=_settings(setting or []),
         )
-        started = desk.begin(body)
+        started = desk.begin(body, request)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(_events(desk, started), media_type="text/event-stream", headers=headers)
 
@@ -72,7 +73,7 @@ def search_routes(desk: Desk) -> APIRouter:
 
 
 async def _events(desk: Desk, stream: Stream) -> AsyncIterator[bytes]:
-    yield _event("settings", desk.searches.settings(stream.search))
+    yield _event("settings", desk.searches.answering.settings(stream.search))
     async for message in stream.messages():
         yield _event(*_named(message))
 
