@@ -35,13 +35,13 @@ def search_routes(desk: Desk) -> APIRouter:
     )
     async def stream(
         request: Request,
-        query: str,
-        hits: Annotated[int, Query(ge=1)] = 10,
-        qid: Annotated[str, Query(max_length=200)] = "",
-        method: str | None = None,
-        preset: str | None = None,
-        budget: Annotated[int | None, Query(ge=1)] = None,
-        deadline_ms: Annotated[float | None, Query(gt=0, allow_inf_nan=False)] = None,
+        query: Annotated[str, Query(description="the text of the query")],
+        hits: Annotated[int, Query(ge=1, description="length of the list")] = 10,
+        qid: Annotated[str, Query(max_length=200, description=_said("qid"))] = "",
+        method: Annotated[str | None, Query(description=_said("method"))] = None,
+        preset: Annotated[str | None, Query(description=_said("preset"))] = None,
+        budget: Annotated[int | None, Query(ge=1, description=_said("budget"))] = None,
+        deadline_ms: Annotated[float | None, Query(gt=0, allow_inf_nan=False, description=_said("deadline_ms"))] = None,
         setting: Annotated[list[str] | None, Query(description="NAME=VALUE of a setting; may be repeated")] = None,
     ) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
@@ -70,6 +70,11 @@ def search_routes(desk: Desk) -> APIRouter:
         return Document(docid=docid, title=title, text=text, contents=str(passage))
 
     return routes
+
+
+def _said(field: str) -> str | None:
+    """What is said of the field of a body with the same meaning."""
+    return SearchBody.model_fields[field].description
 
 
 async def _events(desk: Desk, stream: Stream) -> AsyncIterator[bytes]:
