@@ -75,7 +75,8 @@ def measure_deadlines(setup: BenchmarkSetup) -> Report:
         for method in METHODS
         if method != DENSE
     }
-    panels = [Lines("deadline, ms", MEASURE, curves)]
+    curves[DENSE] = [(deadline, qualities[Case(None, 1, DENSE)]) for deadline in DEADLINES]
+    panels = [Lines("deadline, ms", MEASURE, curves, even=True)]
     return Report("deadlines", "Quality against deadline", Table([head, *body_rows]), note, panels)
 
 
