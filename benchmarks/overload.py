@@ -20,7 +20,7 @@ SAMPLES = 10
 
 def measure_overload(setup: BenchmarkSetup) -> Report:
     """Requests at twice the measured capacity, at even distances, whether there are answers or not."""
-    queries = [question["text"] for question in questions(setup)]
+    queries = questions(setup)
     memory: list[float] = []
     with running("tour_pyserini.serve", *tour_flags(setup), "--at-once", 8, "--queue", 16) as service:
         capacity = closed_loop(service.url, queries, clients=2 if setup.quick else 8).rate

@@ -16,7 +16,7 @@ POOLED, ALONE, PLAIN = "pooled", "one at a time", "plain service"
 def measure_service(setup: BenchmarkSetup) -> Report:
     """Answers per second and seconds to an answer; the lists of both services of ours must be the same."""
     clients = (1, 2) if setup.quick else CLIENTS
-    queries = [question["text"] for question in questions(setup)][:QUESTIONS]
+    queries = questions(setup)[:QUESTIONS]
     room = ("--queue", max(len(queries), max(clients)))
     plain = ("--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0]), "--encoder", setup.encoder)
     # The plain service runs the model in torch: all have its fp32 weights, not the 8-bit graph of the default.
