@@ -13,8 +13,8 @@ from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.pictures import save_picture
 
-# Okabe and Ito's blue, vermilion, green and purple, distinct for colour-blind readers.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+# Okabe and Ito's blue, vermilion, green, purple, orange and sky blue, distinct for colour-blind readers.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 COLUMNS = 2  # of panels in the picture
 PAGE_WIDTH = 120  # characters in a line of a document
 
@@ -28,11 +28,12 @@ class Bars(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """A panel with series of (x, y), both on a logarithmic scale."""
+    """A panel with series of (x, y), x on a logarithmic scale, and y too unless it is `even`; at most six."""
 
     x: str
     y: str
     series: Mapping[str, Sequence[tuple[float, float]]]
+    even: bool = False
 
 
 class Report(NamedTuple):
@@ -118,9 +119,12 @@ def _draw_bars(axes: Any, panel: Any) -> None:
 
 
 def _draw_lines(axes: Any, panel: Any) -> None:
-    for colour, (name, points) in zip(COLOURS, panel.series.items(), strict=False):
+    for (name, points), colour in zip(panel.series.items(), COLOURS[: len(panel.series)], strict=True):
         xs, ys = zip(*points, strict=True)
-        axes.loglog(xs, ys, marker="o", markersize=4, color=colour, label=name)
+        (axes.semilogx if panel.even else axes.loglog)(xs, ys, marker="o", markersize=4, color=colour, label=name)
+        if panel.even:
+            axes.set_xticks(xs, labels=[f"{x:g}" for x in xs])
+            axes.minorticks_off()
     axes.set_xlabel(panel.x, fontsize=8)
     axes.set_ylabel(panel.y, fontsize=8)
     axes.legend(fontsize=8, frameon=False)

@@ -1,61 +1,99 @@
 """Quality against deadline: what comes back in 100, 300 and 1,000 ms, of TouR and of re-ranking."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.benchmark_report import Lines, Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
-from benchmarks.served import Load, check_answered, closed_loop, questions, running, tour_flags
+from benchmarks.served import Load, check_answered, closed_loop, running, tour_flags
 from tour_pyserini.evaluation.comparison import compare
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.support.files import atomic_write
 
+COLLECTIONS = {"NQ": NQ, "SciFact": ("scifact", "test")}
+"""Short passages, most of them found by the first retrieval; and long ones that are not."""
 DEADLINES = (100, 300, 1000)
+CLIENTS = (1, 4)
+WARM_UP = 20
+"""Questions that the forecast of label costs learns from before anything is measured."""
 MEASURE = "nDCG@10"
+DENSE = "dense"
 METHODS: dict[str, dict[str, object]] = {
-    "dense": {"method": "dense"},
+    DENSE: {"method": "dense"},
     "TouR": {},
     "re-rank 30": {"method": "rerank", "settings": {"depth": 30}},
 }
 
 
+class Case(NamedTuple):
+    """What is measured: a collection, a deadline in milliseconds or None, clients at the same time, and a method."""
+
+    collection: str
+    deadline: int | None
+    clients: int
+    method: str
+
+
 def measure_deadlines(setup: BenchmarkSetup) -> Report:
     """Share of deadlines that are met, labels bought in time, and nDCG@10 of what comes back."""
-    topics = questions(setup)
-    queries, ids = [topic["text"] for topic in topics], [topic["_id"] for topic in topics]
-    loads: dict[tuple[str, int | None], Load] = {}
-    with running("tour_pyserini.serve", *tour_flags(setup)) as service:
-        # Labels have other costs than the few that were measured at the start: the forecast learns from these.
-        check_answered(closed_loop(service.url, queries[:20], clients=1), "the service")
-        for deadline in (*DEADLINES, None):
-            for name, body in METHODS.items():
-                if name == "dense" and deadline is not None:
-                    continue
-                options = body if deadline is None else {**body, "deadline_ms": deadline}
-                loads[name, deadline] = closed_loop(service.url, queries, clients=1, **options)
-    qualities = {case: _quality(setup, f"{case[0]}-{case[1]}", ids, load) for case, load in loads.items()}
+    clients = CLIENTS[:1] if setup.quick else CLIENTS
+    loads: dict[Case, Load] = {}
+    for name, (folder, split) in COLLECTIONS.items():
+        queries = [record["text"] for record in setup.topics(folder, split).records()]
+        with running("tour_pyserini.serve", *tour_flags(setup, collection=folder)) as service:
+            check_answered(closed_loop(service.url, queries[:WARM_UP], clients=1), "the service")
+            for case in _cases(name, clients):
+                options = METHODS[case.method] | ({} if case.deadline is None else {"deadline_ms": case.deadline})
+                loads[case] = closed_loop(service.url, queries, clients=case.clients, **options)
+    qualities = {case: _quality(setup, case, load) for case, load in loads.items()}
     body_rows = [
         [
-            "none" if deadline is None else str(deadline),
-            name,
-            *_shares(load, deadline),
+            case.collection,
+            "none" if case.deadline is None else str(case.deadline),
+            str(case.clients),
+            case.method,
+            *_shares(load, case.deadline),
             f"{1000 * load.percentile(0.99):.0f}",
             f"{np.mean([reply.body['costs']['labels'] for reply in load.replies if reply.status == 200]):.1f}",
-            f"{qualities[name, deadline]:.4f}",
+            f"{qualities[case]:.4f}",
         ]
-        for (name, deadline), load in loads.items()
+        for case, load in loads.items()
     ]
-    head = ["deadline, ms", "method", "met", "met by 1.1 times", "p99, ms", "labels", MEASURE]
+    head = ["collection", "deadline, ms", "clients", "method", "met", "by 1.1 times", "p99, ms", "labels", MEASURE]
+    counts = {case.collection: len(load.replies) for case, load in loads.items()}
     note = (
-        f"{len(queries)} questions of NQ, one client, the cross-encoder in fp32, nothing kept between searches; the "
-        "time is what the client measures. TouR buys at most 30 labels, re-ranking 30."
+        f"{' and '.join(f'{count} questions of {name}' for name, count in counts.items())}, vectors alone, the default "
+        "re-ranker (8-bit) for both methods, nothing kept between searches; clients ask again as soon as they have an "
+        "answer, and the time is what they measure. TouR buys at most 30 labels, re-ranking 30."
     )
-    curves = {
-        name: [(deadline, qualities[name, deadline]) for deadline in DEADLINES] for name in METHODS if name != "dense"
-    }
-    panels = [Lines("deadline, ms", MEASURE, curves)]
+    panels = [
+        Lines(f"deadline on {name}, ms", MEASURE, _curves(name, clients, qualities), even=True) for name in counts
+    ]
     return Report("deadlines", "Quality against deadline", Table([head, *body_rows]), note, panels)
+
+
+def _cases(collection: str, clients: Sequence[int]) -> list[Case]:
+    """With each deadline, the methods that buy labels; without one, all of them."""
+    late = [method for method in METHODS if method != DENSE]
+    return [
+        *(Case(collection, deadline, count, method) for deadline in DEADLINES for count in clients for method in late),
+        *(Case(collection, None, 1, method) for method in METHODS),
+    ]
+
+
+def _curves(
+    collection: str, clients: Sequence[int], qualities: Mapping[Case, float]
+) -> dict[str, list[tuple[int, float]]]:
+    curves = {
+        f"{method}, clients: {count}": [(time, qualities[Case(collection, time, count, method)]) for time in DEADLINES]
+        for count in clients
+        for method in METHODS
+        if method != DENSE
+    }
+    return curves | {DENSE: [(time, qualities[Case(collection, None, 1, DENSE)]) for time in DEADLINES]}
 
 
 def _shares(load: Load, deadline: int | None) -> list[str]:
@@ -65,11 +103,13 @@ def _shares(load: Load, deadline: int | None) -> list[str]:
     return [f"{np.mean(np.array(seconds) <= factor * deadline / 1000):.1%}" for factor in (1.0, 1.1)]
 
 
-def _quality(setup: BenchmarkSetup, name: str, ids: list[str], load: Load) -> float:
+def _quality(setup: BenchmarkSetup, case: Case, load: Load) -> float:
     """nDCG@10 of what came back; a question without an answer has 0."""
-    path = Path(setup.work) / "runs" / f"deadline.{name.replace(' ', '-')}.trec"
+    topics = setup.topics(*COLLECTIONS[case.collection])
+    name = "-".join(map(str, case)).replace(" ", "-")
+    path = Path(setup.work) / "runs" / f"deadline.{name}.trec"
     with atomic_write(path) as file:
-        for qid, reply in zip(ids, load.replies, strict=True):
+        for question, reply in zip(topics.records(), load.replies, strict=True):
             for hit in reply.body["candidates"] if reply.status == 200 else ():
-                file.write(f"{qid} Q0 {hit['docid']} {hit['rank']} {100 - hit['rank']} {name.split()[0]}\n")
-    return float(compare(setup.topics(*NQ).qrels, [path], [MEASURE])[0].means[MEASURE])
+                file.write(f"{question['_id']} Q0 {hit['docid']} {hit['rank']} {100 - hit['rank']} {name}\n")
+    return float(compare(topics.qrels, [path], [MEASURE])[0].means[MEASURE])

@@ -20,7 +20,7 @@ SAMPLES = 10
 
 def measure_overload(setup: BenchmarkSetup) -> Report:
     """Requests at twice the measured capacity, at even distances, whether there are answers or not."""
-    queries = [question["text"] for question in questions(setup)]
+    queries = questions(setup)
     memory: list[float] = []
     with running("tour_pyserini.serve", *tour_flags(setup), "--at-once", 8, "--queue", 16) as service:
         capacity = closed_loop(service.url, queries, clients=2 if setup.quick else 8).rate
@@ -62,8 +62,8 @@ def measure_overload(setup: BenchmarkSetup) -> Report:
         "answers afterwards": f"{sum(reply.status == 200 for reply in after.replies)} of {len(after.replies)}",
     }
     note = (
-        "Questions of NQ, TouR with at most 30 labels, the cross-encoder in fp32, nothing kept between searches; eight "
-        "searches at once and room for 16 that wait."
+        "Questions of NQ, TouR with at most 30 labels, the default re-ranker (8-bit), nothing kept between searches; "
+        "eight searches at once and room for 16 that wait."
     )
     table = Table([["", "measured"], *([name, value] for name, value in figures.items())])
     return Report("overload", "Twice the capacity", table, note)

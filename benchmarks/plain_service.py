@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         best = np.argsort(-scores, kind="stable")[: body.get("hits", 10)]
         return {"candidates": [{"docid": names[i], "score": float(scores[i])} for i in best]}
 
-    with socket.socket() as listener:
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # else asyncio leaves Nagle's algorithm on
         listener.bind(("127.0.0.1", 0))
         sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
         sys.stdout.flush()

@@ -69,15 +69,15 @@ def running(module: str, *flags: object) -> Iterator[RunningProgram]:
                 process.wait()
 
 
-def tour_flags(setup: BenchmarkSetup) -> tuple[object, ...]:
-    """Flags that serve NQ with the fp32 cross-encoder; no label and no query vector is kept."""
-    files = ("--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0]), "--encoder", setup.encoder)
-    return (*files, "--reranker", setup.model, "--port", 0, "--no-cache", "--no-mcp")
+def tour_flags(setup: BenchmarkSetup, *, collection: str = NQ[0], reranker: object = "default") -> tuple[object, ...]:
+    """Flags that serve a collection, by default with the service's own re-ranker; no label or query vector is kept."""
+    files = ("--index", setup.index(collection), "--corpus", setup.corpus(collection), "--encoder", setup.encoder)
+    return (*files, "--reranker", reranker, "--port", 0, "--no-cache", "--no-mcp")
 
 
-def questions(setup: BenchmarkSetup) -> list[dict[str, Any]]:
-    """The questions that clients ask, each with `_id` and `text`."""
-    return setup.topics(*NQ).records()
+def questions(setup: BenchmarkSetup) -> list[str]:
+    """The questions of NQ that clients ask."""
+    return [record["text"] for record in setup.topics(*NQ).records()]
 
 
 def ask(client: httpx.Client, query: str, **body: Any) -> Reply:

@@ -8,18 +8,22 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 
 CLIENTS = (1, 4, 16, 64)
+QUESTIONS = 64
+"""Most questions of a cell: there are twenty cells, and one question for each of the most clients."""
 POOLED, ALONE, PLAIN = "pooled", "one at a time", "plain service"
 
 
 def measure_service(setup: BenchmarkSetup) -> Report:
     """Answers per second and seconds to an answer; the lists of both services of ours must be the same."""
     clients = (1, 2) if setup.quick else CLIENTS
-    queries = [question["text"] for question in questions(setup)]
+    queries = questions(setup)[:QUESTIONS]
     room = ("--queue", max(len(queries), max(clients)))
     plain = ("--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0]), "--encoder", setup.encoder)
+    # The plain service runs the model in torch: all have its fp32 weights, not the 8-bit graph of the default.
+    ours = ("tour_pyserini.serve", *tour_flags(setup, reranker=setup.model), *room)
     commands = {
-        POOLED: ("tour_pyserini.serve", *tour_flags(setup), *room),
-        ALONE: ("tour_pyserini.serve", *tour_flags(setup), *room, "--at-once", 1),
+        POOLED: ours,
+        ALONE: (*ours, "--at-once", 1),
         PLAIN: ("benchmarks.plain_service", *plain, "--model", setup.model),
     }
     loads: dict[tuple[str, str, int], Load] = {}
@@ -50,7 +54,7 @@ def measure_service(setup: BenchmarkSetup) -> Report:
         for name, method, count in loads
         if count == clients[0]
     }
-    panels = [Lines("clients", "answers per second", series)]
+    panels = [Lines("clients", "answers per second", series, even=True)]
     return Report("service", "A service under load", Table([head, *body_rows]), note, panels)
 
 

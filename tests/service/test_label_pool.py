@@ -141,7 +141,7 @@ def test_what_a_call_costs_anyway_does_not_make_calls_small(pool, reranker):
 def test_long_calls_are_split(pool, reranker):
     reranker.gate.set()
     for count in (1, 4, 8):
-        pool.cost.learn([("q", "x" * 99)] * count, 0.03 * count)
+        pool.cost.learn([("q", "x" * 99)] * count, 0.015 * count)
     pool.buy([("q", "x" * 99)] * 4)
     assert len(reranker.calls[0]) == 3
 

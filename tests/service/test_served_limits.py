@@ -59,6 +59,27 @@ def test_foreign_host_names_and_other_sites_are_refused(server):
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+def test_no_answer_is_shown_in_a_frame_or_taken_for_another_type(server):
+    answers = [
+        *(server.client.get(path) for path in ("/", "/docs", "/main.js", "/health", "/openapi.json", "/nothing")),
+        server.search("a b"),
+        server.search(" "),
+        server.client.get("/search/stream?query=a"),
+        server.client.get("/health", headers={"Host": "evil.example"}),
+    ]
+    assert {answer.status_code for answer in answers} == {200, 404, 421, 422}
+    for answer in answers:
+        assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_no_page_needs_the_network(server):
+    for path in ("/", "/docs"):
+        page = server.client.get(path).text
+        assert "://" not in page and "<script" in page
+    assert server.client.get("/redoc").status_code == 404
+
+
 def test_the_page_folder_is_all_that_is_served(server):
     for path in ("/../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/static/../../app.py"):
         assert server.client.get(path).status_code == 404
@@ -84,7 +105,7 @@ def test_the_key(small):
         assert server.search("a b").status_code == 401
         assert server.client.get("/documents/d1").status_code == server.client.get("/metrics").status_code == 401
         assert server.client.get("/openapi.json").status_code == server.client.post("/mcp").status_code == 401
-        for path in ("/health", "/ready", "/"):
+        for path in ("/health", "/ready", "/", "/docs", "/routes.js"):
             assert server.client.get(path).status_code == 200
         wrong = {"Authorization": "Bearer open sesam"}
         assert httpx.get(f"{server.url}/documents/d1", headers=wrong, trust_env=False).status_code == 401

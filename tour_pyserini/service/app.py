@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 from fastapi import APIRouter, FastAPI, HTTPException, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -22,12 +22,14 @@ from tour_pyserini.service.metrics import Counted, Metrics
 from tour_pyserini.service.page_routes import page_routes
 from tour_pyserini.service.problems import RESPONSES, add_handlers
 from tour_pyserini.service.pyserini_routes import pyserini_routes
+from tour_pyserini.service.request_times import RequestTimes
 from tour_pyserini.service.rerank_routes import rerank_routes
+from tour_pyserini.service.safe_headers import SafeHeaders
 from tour_pyserini.service.search_routes import search_routes
 from tour_pyserini.service.searches import Searches
 from tour_pyserini.support.hardware import cores
 
-ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about")
+ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about", "docs")
 """First parts of the paths that are counted by name."""
 
 
@@ -62,6 +64,8 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         description="Search that optimises queries at test time.",
         lifespan=lifespan,
         responses=RESPONSES,
+        docs_url=None,  # its pages load scripts from another site
+        redoc_url=None,
     )
     add_handlers(app)
 
@@ -69,9 +73,14 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         app.include_router(new_routes(desk))
     app.include_router(_state_routes(searches, metrics))
     app.router.routes.extend(mcp_routes)
+
+    @app.get("/docs", include_in_schema=False)
+    def routes_page() -> FileResponse:
+        return FileResponse(FILES / "routes.html")
+
     app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
     guard = Guard(app, key=key, most_bytes=request.most_bytes, local=request.is_local, is_page=_is_page)
-    return Counted(guard, metrics, routes=ROUTES)
+    return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), searches.answering.sent)
 
 
 def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:
@@ -98,6 +107,6 @@ def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:
 
 
 def _is_page(path: str) -> bool:
-    """Whether a path is a file of the page."""
+    """Whether a path is a file of the pages."""
     file = (FILES / path.lstrip("/")).resolve()
-    return path == "/" or (file.is_relative_to(FILES) and file.is_file())
+    return path in ("/", "/docs") or (file.is_relative_to(FILES) and file.is_file())

@@ -11,7 +11,9 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.service.messages import Answer, SearchBody
 from tour_pyserini.service.metrics import Metrics
 from tour_pyserini.service.request_limits import checked_queries, chosen_config
-from tour_pyserini.service.searches import Reranking, Search, Searches, Task
+from tour_pyserini.service.request_times import arrival, note_answered
+from tour_pyserini.service.searches import Searches
+from tour_pyserini.service.tasks import Reranking, Search, Task
 
 
 class GoneError(Exception):
@@ -43,22 +45,11 @@ class Desk:
             BusyError: if there is no room for it.
             GoneError: if the client goes away meanwhile.
         """
-        config = chosen_config(body, self.config, self.collection.request)
-        searches = [
-            Search(
-                query=query,
-                qid=body.qid,
-                hits=body.hits,
-                config=config,
-                deadline_ms=body.deadline_ms,
-                rounds=body.rounds,
-                report=_nobody,
-            )
-            for query in checked_queries(body, self.collection.request)
-        ]
+        searches = self._searches_of(body, request)
         answers = await self._answers(searches, request)
         for answer in answers:
             self.metrics.answer(answer)
+        note_answered(request, searches)
         return answers
 
     async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
@@ -66,26 +57,33 @@ class Desk:
         (scores,) = await self._answers([Reranking(query=query, passages=passages, report=_nobody)], request)
         return scores
 
-    def begin(self, body: SearchBody) -> "Stream":
+    def begin(self, body: SearchBody, request: Request) -> "Stream":
         """Begin a search of one query whose lists come one by one; raises what `search` does."""
-        config = chosen_config(body, self.config, self.collection.request)
-        (query,) = checked_queries(body, self.collection.request)
-        search = Search(
-            query=query,
-            qid=body.qid,
-            hits=body.hits,
-            config=config,
-            deadline_ms=body.deadline_ms,
-            streamed=True,
-            report=_nobody,
-        )
+        (search,) = self._searches_of(body, request, streamed=True)
         return Stream(self, search)
+
+    def _searches_of(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[Search]:
+        config = chosen_config(body, self.config, self.collection.request)
+        return [
+            Search(
+                query=query,
+                qid=body.qid,
+                hits=body.hits,
+                config=config,
+                deadline_ms=body.deadline_ms,
+                arrived=arrival(request),
+                streamed=streamed,
+                rounds=body.rounds,
+                report=_nobody,
+            )
+            for query in checked_queries(body, self.collection.request)
+        ]
 
     async def _answers(self, tasks: Sequence[Task], request: Request | None) -> list[Any]:
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in tasks]
         for task, future in zip(tasks, futures, strict=True):
-            task.report = _from_thread(loop, self._resolver(task, future))
+            task.report = _from_thread(loop, _resolver(future))
         self.searches.submit(tasks)
         together = asyncio.gather(*futures)
         gone = asyncio.ensure_future(_gone(request)) if request else None
@@ -102,18 +100,6 @@ class Desk:
                     waiting.cancel()
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await waiting
-
-    def _resolver(self, task: Task, future: "asyncio.Future[Any]") -> Callable[[Any], None]:
-        def resolve(message: Any) -> None:
-            if future.done():
-                return
-            if isinstance(message, Exception):
-                future.set_exception(message)
-            else:
-                self.searches.handed_over(task)
-                future.set_result(message)
-
-        return resolve
 
 
 class Stream:
@@ -137,6 +123,8 @@ class Stream:
                 if isinstance(message, Answer):
                     self._desk.metrics.answer(message)
                 yield message
+                if isinstance(message, Answer):
+                    self._desk.searches.answering.sent(self.search)
                 if isinstance(message, Answer | Exception):
                     return
         finally:
@@ -147,6 +135,18 @@ async def _gone(request: Request) -> None:
     """Wait until the client closes its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _resolver(future: "asyncio.Future[Any]") -> Callable[[Any], None]:
+    def resolve(message: Any) -> None:
+        if future.done():
+            return
+        if isinstance(message, Exception):
+            future.set_exception(message)
+        else:
+            future.set_result(message)
+
+    return resolve
 
 
 def _from_thread(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -11,7 +11,7 @@ from tour_pyserini.rerankers.reranker import Pair
 
 CHARACTERS = 4.0
 """Characters of a token, about: pairs are not tokenised for a forecast. The fit takes up what this is wrong by."""
-RECENT = 200
+RECENT = 100
 """Measured calls that a forecast is made from."""
 LEAST_MARGIN, LARGEST_MARGIN = 1.15, 4.0
 SAFE = 0.95

@@ -10,14 +10,9 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.service.label_calls import Chosen, Purchase, next_call
 from tour_pyserini.service.label_cost import LabelCost
 
-CALL_SECONDS = 0.1
-"""How long the pairs of a call should take, by forecast: who comes meanwhile waits no longer."""
-PATIENCE = 1.0
-"""Seconds after which labels without a deadline count as due: those with a deadline go first, but not forever."""
-CALL_PAIRS = 256
-"""Most pairs of a call."""
 _WAKE = 0.05
 """Seconds after which a waiting search looks whether it was cancelled."""
 
@@ -26,41 +21,13 @@ class CancelledError(Exception):
     """Nobody waits for these labels any more."""
 
 
-class Purchase:
-    """Labels that a search waits for.
-
-    Attributes:
-        pairs: what is to be scored, the most important first.
-        deadline: when the labels are of no use any more, by the clock `time.monotonic`; infinity: never.
-        due: who is due first is served first.
-        scores: [n] the labels; NaN where there is none yet.
-    """
-
-    def __init__(self, pairs: Sequence[Pair], deadline: float) -> None:
-        self.pairs, self.deadline = pairs, deadline
-        self.due = min(deadline, time.monotonic() + PATIENCE)
-        self.scores: Floats = np.full(len(pairs), np.nan)
-        self.error: Exception | None = None
-        self.taken = 0  # pairs that went into a call
-        self.ended = threading.Event()
-
-    def end(self, error: Exception | None = None) -> None:
-        """Let the waiting search go on with what there is."""
-        self.error = self.error or error
-        self.ended.set()
-
-
 class LabelPool:
-    """Calls the re-ranker for all searches, in a thread of its own.
-
-    A call takes pairs in the order in which they are due until they would take longer than `CALL_SECONDS`, or longer
-    than a call takes anyway, or too long for a deadline of one of its searches. So searches advance together; one that
-    begins joins the next call.
+    """Calls the re-ranker for all searches, in a thread of its own; a search that begins joins the next call.
 
     Args:
         reranker: where labels come from, with its score cache.
         cost: the forecast, which learns from each call.
-        least: pairs of a call, if so many are waiting and have time: no fewer than are scored in parallel.
+        least: pairs that a call may always have if they are in time: as many as are scored in parallel.
     """
 
     def __init__(self, reranker: Any, cost: LabelCost, *, least: int = 1) -> None:
@@ -77,7 +44,7 @@ class LabelPool:
     def waiting(self) -> int:
         """Pairs that wait for a call."""
         with self._changed:
-            return sum(len(purchase.pairs) - purchase.taken for purchase in self._waiting)
+            return sum(purchase.left for purchase in self._waiting)
 
     def buy(
         self, pairs: Sequence[Pair], *, deadline: float = math.inf, cancelled: threading.Event | None = None
@@ -95,7 +62,7 @@ class LabelPool:
         scores = kept(pairs) if kept else np.full(len(pairs), np.nan)
         missing = np.flatnonzero(np.isnan(scores))
         if len(missing):
-            purchase = Purchase([pairs[position] for position in missing.tolist()], deadline)
+            purchase = Purchase([pairs[position] for position in missing.tolist()], deadline, time.monotonic())
             self._wait_for(purchase, cancelled)
             scores[missing] = purchase.scores
         return scores, len(missing)
@@ -128,35 +95,13 @@ class LabelPool:
                     self._changed.wait()
                 if not self._waiting:
                     return
-                call = self._next_call()
+                call = next_call(self._waiting, self.cost, now=time.monotonic(), least=self._least)
+                self._waiting = [one for one in self._waiting if one.left and not one.ended.is_set()]
             if call:
                 self._serve(call)
 
-    def _next_call(self) -> list[tuple[Purchase, int]]:
-        """The pairs of the next call, each as its purchase and its position; what is late or cancelled leaves."""
-        call: list[tuple[Purchase, int]] = []
-        tokens, now, limit = 0.0, time.monotonic(), math.inf
-        longest = self.cost.per_call + max(self.cost.per_call, CALL_SECONDS)
-        waiting = [purchase for purchase in self._waiting if not purchase.ended.is_set()]
-        for purchase in sorted(waiting, key=lambda one: one.due):
-            soonest = min(limit, purchase.deadline)
-            while purchase.taken < len(purchase.pairs):
-                more = tokens + self.cost.tokens(purchase.pairs[purchase.taken])
-                seconds = self.cost.seconds(len(call) + 1, more)
-                if now + seconds * self.cost.margin > soonest:
-                    if not call:
-                        purchase.end()  # not even one pair can be scored in time
-                    break
-                if len(call) == CALL_PAIRS or (len(call) >= self._least and seconds > longest):
-                    break
-                call.append((purchase, purchase.taken))
-                tokens, limit = more, soonest
-                purchase.taken += 1
-        self._waiting = [one for one in waiting if one.taken < len(one.pairs) and not one.ended.is_set()]
-        return call
-
-    def _serve(self, call: list[tuple[Purchase, int]]) -> None:
-        pairs = [purchase.pairs[position] for purchase, position in call]
+    def _serve(self, call: Sequence[Chosen]) -> None:
+        pairs = [chosen.pair for chosen in call]
         purchases = {id(purchase): purchase for purchase, _ in call}.values()
         start = time.monotonic()
         try:

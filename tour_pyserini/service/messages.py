@@ -21,6 +21,10 @@ class Message(BaseModel):
 class SearchBody(Message):
     """What `POST /search` takes."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3, "deadline_ms": 300}]}
+    )
+
     query: str | list[str] = Field(description="the text of a query, or a list of them")
     hits: int = Field(
         default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
@@ -141,7 +145,10 @@ class Problem(Message):
 class RerankBody(BaseModel):
     """What `POST /rerank` takes: text-embeddings-inference's fields, or those of Cohere, Jina and vLLM."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={"examples": [{"query": "summit railway", "texts": ["a railway to the summit", "bread"]}]},
+    )
 
     query: str
     texts: list[str] | None = None

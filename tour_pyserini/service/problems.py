@@ -9,9 +9,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.service.answering import FailedError
 from tour_pyserini.service.desk import GoneError
 from tour_pyserini.service.messages import Problem
-from tour_pyserini.service.searches import BusyError, FailedError
+from tour_pyserini.service.searches import BusyError
 
 CLOSED = 499
 """The status of a request whose client has gone; nobody reads it."""

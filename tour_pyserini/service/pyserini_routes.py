@@ -3,7 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.service.desk import Desk
@@ -14,6 +14,10 @@ _FIXED = ("ef_search", "encoder", "query_generator", "instruction_config")
 
 class SearchParams(BaseModel):
     """What Pyserini's clients send."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3}]}
+    )
 
     query: str | dict[str, Any]
     hits: int = Field(default=10, ge=1)

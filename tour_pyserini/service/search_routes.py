@@ -34,13 +34,14 @@ def search_routes(desk: Desk) -> APIRouter:
         responses={200: {"content": {"text/event-stream": {}}, "description": _EVENTS}},
     )
     async def stream(
-        query: str,
-        hits: Annotated[int, Query(ge=1)] = 10,
-        qid: Annotated[str, Query(max_length=200)] = "",
-        method: str | None = None,
-        preset: str | None = None,
-        budget: Annotated[int | None, Query(ge=1)] = None,
-        deadline_ms: Annotated[float | None, Query(gt=0, allow_inf_nan=False)] = None,
+        request: Request,
+        query: Annotated[str, Query(description="the text of the query")],
+        hits: Annotated[int, Query(ge=1, description="length of the list")] = 10,
+        qid: Annotated[str, Query(max_length=200, description=_said("qid"))] = "",
+        method: Annotated[str | None, Query(description=_said("method"))] = None,
+        preset: Annotated[str | None, Query(description=_said("preset"))] = None,
+        budget: Annotated[int | None, Query(ge=1, description=_said("budget"))] = None,
+        deadline_ms: Annotated[float | None, Query(gt=0, allow_inf_nan=False, description=_said("deadline_ms"))] = None,
         setting: Annotated[list[str] | None, Query(description="NAME=VALUE of a setting; may be repeated")] = None,
     ) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
@@ -54,7 +55,7 @@ def search_routes(desk: Desk) -> APIRouter:
             deadline_ms=deadline_ms,
             settings=_settings(setting or []),
         )
-        started = desk.begin(body)
+        started = desk.begin(body, request)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(_events(desk, started), media_type="text/event-stream", headers=headers)
 
@@ -71,8 +72,13 @@ def search_routes(desk: Desk) -> APIRouter:
     return routes
 
 
+def _said(field: str) -> str | None:
+    """What is said of the field of a body with the same meaning."""
+    return SearchBody.model_fields[field].description
+
+
 async def _events(desk: Desk, stream: Stream) -> AsyncIterator[bytes]:
-    yield _event("settings", desk.searches.settings(stream.search))
+    yield _event("settings", desk.searches.answering.settings(stream.search))
     async for message in stream.messages():
         yield _event(*_named(message))
 

@@ -74,7 +74,8 @@ def _listen(request: ServeRequest) -> socket.socket:
     """A socket that is bound to host and port, not yet listening."""
     try:
         family, *_, address = socket.getaddrinfo(request.host, request.port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # Without the protocol's number, asyncio leaves Nagle's algorithm on: each answer would take 40 ms longer.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

@@ -68,7 +68,8 @@ async function offer(form) {
     }
     form.elements.hits.max = about.most_hits;
     form.elements.budget.max = about.most_labels;
-    replace(byId("about"), `${about.documents.toLocaleString("en")} documents.`);
+    const routes = element("a", { href: "docs" }, "Routes for programs");
+    replace(byId("about"), `${about.documents.toLocaleString("en")} documents. `, routes, ".");
     const buttons = about.examples.map((query) =>
       element("button", { type: "button", click: () => example(form, query) }, query),
     );

@@ -1,0 +1,82 @@
+"""The page of the routes, `/docs`, in a real browser: it shows what the service's description says."""
+
+import re
+import shlex
+
+import pytest
+
+KEY = "open sesame"
+
+
+@pytest.fixture
+def page(open_page, server):
+    page = open_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{server.url}/docs")
+    page.get_by_role("heading", name="Messages").wait_for()
+    assert asked and all(address.startswith(server.url) for address in asked)
+    return page
+
+
+def test_every_route_and_message_of_the_description_is_there(page, server):
+    api = server.client.get("/openapi.json").json()
+    routes = [f"{method.upper()} {path}" for path, methods in api["paths"].items() for method in methods]
+    assert page.locator("nav a").all_inner_texts() == routes
+    assert sorted(page.locator("h3 code").all_inner_texts()) == sorted(routes)
+    assert {*api["components"]["schemas"]} <= {*page.locator("h3").all_inner_texts()}
+    body = page.locator("h3#message-SearchBody ~ .wide").first
+    for field, schema in api["components"]["schemas"]["SearchBody"]["properties"].items():
+        row = body.get_by_role("row").filter(has=page.get_by_role("rowheader", name=field, exact=True))
+        assert schema["description"].replace("`", "") in row.inner_text()
+
+
+def test_links_lead_to_what_they_name(page):
+    page.get_by_role("link", name="POST /v1/indexes/{index}/search").click()
+    assert page.get_by_role("heading", name="POST /v1/indexes/{index}/search").is_visible()
+    targets = page.locator("#routes a[href^='#']").evaluate_all(
+        "all => all.map(each => document.getElementById(each.getAttribute('href').slice(1)) !== null)"
+    )
+    assert len(targets) > 20 and all(targets)
+
+
+@pytest.mark.parametrize("route", ["POST /search", "POST /rerank", "POST /v1/indexes/{index}/search", "GET /about"])
+def test_examples_can_be_sent_as_they_are(page, server, route):
+    words = shlex.split(page.get_by_label(f"Example of {route}", exact=True).inner_text().replace("\\\n", " "))
+    address = next(word for word in words if word.startswith("http")).replace("{index}", "letters")
+    assert address.startswith(server.url)
+    body = words[words.index("-d") + 1] if "-d" in words else None
+    headers = {"Content-Type": "application/json"} if body else {}
+    assert server.client.request(route.split()[0], address, content=body, headers=headers).status_code == 200
+
+
+def test_a_screen_reader_finds_names_and_order(page):
+    tree = page.locator("body").aria_snapshot()
+    assert re.search(r"- navigation \"Routes\"", tree) and '- heading "Routes of the service" [level=1]' in tree
+    assert not re.search(r"^ *- (?:link|heading|textbox|button)(?! \")", tree, re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_is_no_wider_than_the_screen(open_page, server, width):
+    page = open_page(viewport={"width": width, "height": 740})
+    page.goto(f"{server.url}/docs")
+    page.get_by_role("heading", name="Messages").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_service_with_a_key_asks_for_it(open_page, server):
+    def guarded(route):
+        if route.request.headers.get("authorization") == f"Bearer {KEY}":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"detail": "the key is missing or wrong."})
+
+    open_page.expected += ["status of 401"]  # the browser itself logs it
+    page = open_page()
+    page.route("**/openapi.json", guarded)
+    page.goto(f"{server.url}/docs")
+    page.get_by_role("alert").get_by_text("the key is missing or wrong").wait_for()
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Show the routes").click()
+    page.get_by_role("heading", name="Messages").wait_for()
+    assert page.get_by_role("alert").is_hidden() and page.get_by_label("API key").is_hidden()

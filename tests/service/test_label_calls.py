@@ -1,0 +1,125 @@
+"""Calls that end in time, by a clock of the tests and re-rankers whose cost is known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tour_pyserini.service.label_calls import Purchase, next_call
+from tour_pyserini.service.label_cost import LabelCost
+
+PAIR = ("", "x" * 400)  # 100 tokens
+
+
+class Simulation:
+    """Serves purchases as the pool does, one call after the other; `seconds(count)` is what a call really takes.
+
+    Attributes:
+        calls: how many pairs each call had.
+        late: labels that came after their deadline.
+    """
+
+    def __init__(self, seconds, *, known=(1, 2, 4, 8), least=1):
+        self.seconds, self.least = seconds, least
+        self.now, self.calls, self.late = 0.0, [], 0
+        self.cost = LabelCost()
+        for count in known:
+            self.cost.learn([PAIR] * count, seconds(count))
+
+    def run(self, *arrivals):
+        """Purchases that arrive: (when, pairs, seconds to the deadline), in order; ends when all of them have."""
+        coming = [(when, Purchase([PAIR] * pairs, when + patience, when)) for when, pairs, patience in arrivals]
+        purchases, waiting = [purchase for _, purchase in coming], []
+        while coming or waiting:
+            if not waiting:
+                self.now = max(self.now, coming[0][0])
+            while coming and coming[0][0] <= self.now:
+                waiting.append(coming.pop(0)[1])
+            call = next_call(waiting, self.cost, now=self.now, least=self.least)
+            if call:
+                self._serve(call)
+            waiting = [
+                one for one in waiting if one.left and not one.ended.is_set() and one.deadline > self.now
+            ]  # who waits stops waiting at the deadline
+        return [int(np.isfinite(purchase.scores).sum()) for purchase in purchases]
+
+    def _serve(self, call):
+        taken = self.seconds(len(call))
+        self.now += taken
+        self.calls.append(len(call))
+        self.cost.learn([PAIR] * len(call), taken)
+        for purchase, position in call:
+            if self.now <= purchase.deadline:
+                purchase.scores[position] = 1.0
+            else:
+                self.late += 1
+
+
+def test_calls_become_small_as_the_deadline_comes_nearer():
+    simulation = Simulation(lambda count: 0.009 * count)
+    # 100 ms are left: 5 pairs in half of it; of 55 then 3; of 28 then 1; of 19 then 1; in 10 ms none is safe.
+    assert simulation.run((0, 30, 0.1)) == [10]
+    assert simulation.calls == [5, 3, 1, 1] and simulation.now == pytest.approx(0.09)
+
+
+def test_where_a_call_costs_much_its_pairs_may_take_as_long():
+    simulation = Simulation(lambda count: 0.04 + 0.003 * count)
+    assert simulation.run((0, 60, 0.2)) == [32]
+    assert simulation.calls == [16, 16]  # 88 ms each; in the last 24 ms there is no time for a third
+
+
+def test_pairs_that_are_scored_in_parallel_go_together_if_they_are_in_time():
+    simulation = Simulation(lambda count: 0.03 * count, least=2)
+    assert simulation.run((0, 30, 0.1)) == [3]
+    assert simulation.calls == [2, 1]
+
+
+def test_a_search_whose_next_label_would_be_late_goes_on_at_once():
+    simulation = Simulation(lambda count: 0.2 * count)
+    assert simulation.run((0, 3, 0.1)) == [0]
+    assert simulation.calls == [] and simulation.now == 0
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.01, 0.05])
+def test_eight_searches_share_the_time_and_no_label_is_late(apart):
+    simulation = Simulation(lambda count: 0.001 + 0.01 * count)
+    labels = simulation.run(*((apart * number, 10, 0.3) for number in range(8)))
+    assert simulation.late == 0
+    assert sum(labels) >= 0.85 * min(80, (0.3 + 7 * apart) / 0.0102)  # calls of 5 pairs take 51 ms
+    assert labels[0] == 10  # who came first is due first
+
+
+def test_who_is_due_soon_does_not_wait_for_those_who_have_time():
+    simulation = Simulation(lambda count: 0.01 * count)
+    labels = simulation.run((0, 200, math.inf), (0.02, 10, 0.2))
+    assert labels == [200, 10] and simulation.late == 0
+
+
+def test_noisy_costs_make_few_labels_late():
+    random = np.random.default_rng(5)
+
+    def seconds(count):
+        return 0.01 * count * math.exp(0.25 * random.standard_normal()) * (3 if random.random() < 0.03 else 1)
+
+    simulation = Simulation(seconds, known=(1, 2, 4, 8) * 3)
+    labels = simulation.run(*((0.3 * number, 30, 0.2) for number in range(200)))
+    assert simulation.late < 0.03 * sum(simulation.calls)
+    assert np.mean(labels) > 0.8 * 20 / math.exp(0.25**2 / 2) / 1.06  # of those that fit if each cost were known
+
+
+@pytest.mark.parametrize(("before", "after", "most"), [(0.01, 0.02, 10), (0.02, 0.01, 20), (0.005, 0.015, 13)])
+def test_the_forecast_follows_a_cost_that_changes(before, after, most):
+    price = before
+    simulation = Simulation(lambda count: price * count)
+
+    def run(searches):
+        start = simulation.now
+        return np.mean(simulation.run(*((start + 0.3 * number, 60, 0.2) for number in range(searches))))
+
+    run(20)
+    assert simulation.late == 0
+    price = after
+    run(40)  # it learns
+    late = simulation.late
+    assert run(20) >= 0.85 * most  # of those that fit into 200 ms
+    assert simulation.late == late <= 20
