@@ -13,14 +13,14 @@ from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.timings import Timings, run_module, time_in_turns
 from tour_pyserini import TourConfig, index, load_query_encoder
 from tour_pyserini.core.candidates import Floats, Hits
+from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 from tour_pyserini.searchers.opening import SearchedIndex, open_index
 from tour_pyserini.searchers.tour_engine import TourEngine
-from tour_pyserini.stores.engines.collection_store import open_collection
-from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.store import Store, as_store
@@ -52,11 +52,15 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     queries = np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in texts])
     place, version = setup.work / "stores", sha256(folder / "index")[:12]
     place.mkdir(parents=True, exist_ok=True)
-    filled = {
-        name: _filled(setup, address.format(place, version), folder, corpus) for name, address in COLLECTIONS.items()
-    }
+    addresses = {name: address.format(place, version) for name, address in COLLECTIONS.items()}
+    # All are filled before one is opened: a local database is for one process at a time.
+    filled = {name: _fill(setup, address, folder, corpus) for name, address in addresses.items()}
     flat = as_store(opened.index)
-    contenders = {"FAISS, flat": _Contender(flat, None), "FAISS, HNSW": _timed(lambda: _graph(flat)), **filled}
+    contenders = {
+        "FAISS, flat": _Contender(flat, None),
+        "FAISS, HNSW": _graph(flat),
+        **{name: _Contender(open_index(address).index, filled[name]) for name, address in addresses.items()},
+    }
     searches = time_in_turns(
         {name: _searching(contender.store, queries) for name, contender in contenders.items()}, rounds=setup.rounds
     )
@@ -97,35 +101,29 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     return Report("stores", "Vector stores", Table([head, *body]), note)
 
 
-def _graph(flat: Store) -> Store:
-    graph: Any = build_index(
-        flat.fetch(np.arange(flat.size)), kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"], threads=None
-    )
+def _graph(flat: Store) -> _Contender:
+    vectors, start = flat.fetch(np.arange(flat.size)), time.perf_counter()
+    graph: Any = build_index(vectors, kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"], threads=None)
+    seconds = time.perf_counter() - start
     graph.hnsw.efSearch = _GRAPH["ef"]
-    return FaissIndex(graph)
+    return _Contender(FaissIndex(graph), seconds)
 
 
-def _filled(setup: BenchmarkSetup, text: str, folder: Path, corpus: Path) -> _Contender:
-    """A collection with the vectors of the index; what an earlier measurement loaded is used again."""
-    address = store_address(text)
-    assert address is not None
-    words = ["--corpus", str(corpus), "--encoder", setup.encoder, "--index", text, "--vectors", str(folder)]
-    seconds = None
+def _fill(setup: BenchmarkSetup, address: str, folder: Path, corpus: Path) -> float | None:
+    """Load a collection with the vectors of the index: the seconds; None if an earlier measurement did it."""
+    precision = read_json_object(folder / PASSAGE_INDEX)["settings"]["precision"]  # of the vectors that are copied
+    words = ["--corpus", str(corpus), "--encoder", setup.encoder, "--precision", precision]
+    words += ["--index", address, "--vectors", str(folder)]
     if setup.quick:
         index.main(words)
-    else:
+        return None
+    try:
         # In a process of its own: at its end, Milvus Lite has built what it builds in the background.
-        try:
-            seconds = run_module("tour_pyserini.index", words).seconds
-        except TourError as error:
-            if "is complete already" not in str(error):
-                raise
-    return _Contender(open_collection(address), seconds)
-
-
-def _timed(fill: Callable[[], Store]) -> _Contender:
-    start = time.perf_counter()
-    return _Contender(fill(), time.perf_counter() - start)
+        return run_module("tour_pyserini.index", words).seconds
+    except TourError as error:
+        if "is complete already" not in str(error):
+            raise
+        return None
 
 
 def _searching(store: Store, queries: Floats) -> Callable[[], object]:

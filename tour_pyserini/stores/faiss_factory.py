@@ -89,7 +89,7 @@ def _leave_out_polysemous_training(index: Any) -> None:
     """
     import faiss
 
-    part = faiss.downcast_index(index)
+    part: Any = faiss.downcast_index(index)
     while part is not None:
         if hasattr(part, "do_polysemous_training"):
             part.do_polysemous_training = False
