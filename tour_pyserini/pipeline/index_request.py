@@ -12,6 +12,7 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
+from tour_pyserini.stores.bm25_words import check_language
 from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
 from tour_pyserini.support.devices import DTYPES
 
@@ -25,7 +26,7 @@ _PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encod
 # Flags of one kind of index only, with their defaults.
 _PASSAGES: dict[str, Any] = {
     **{"batch_size": None, "truncate_dim": None, "encoder_backend": "auto", "precision": "fp32"},
-    **{"M": 256, "efC": 256, "bm25": False},
+    **{"M": 256, "efC": 256, "bm25": False, "language": None},
 }
 _PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
 _PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
@@ -135,6 +136,12 @@ class IndexRequest(Request):
     bm25: bool | None = option(
         None, "a BM25 index of the same fields beside the vectors, for search --sparse", group=_KIND
     )
+    language: str | None = option(
+        None,
+        "of the passages, for --bm25: en, de, zh, ..., or none (default: en, or none where most letters are not Latin)",
+        group=_KIND,
+        metavar="CODE",
+    )
 
     phrases: bool = option(False, "index phrases", group=_PHRASE_FLAGS)
     kind: str | None = option(
@@ -165,6 +172,10 @@ class IndexRequest(Request):
         else:
             others = {name: value for name, value in _PHRASES.items() if name != "nprobe" or self.factory is None}
             self._settle(_PASSAGES, others, "is for phrases only: add --phrases, or leave it out.")
+        if self.language is not None:
+            if not self.bm25:
+                raise TourError("--language is that of --bm25; add --bm25, or leave it out.")
+            check_language(self.language)
         if address := store_address(self.index):
             self._check_collection(address)
         kinds = [flag_name(name) for name in ("hnsw", "pq", "factory") if getattr(self, name)]
@@ -205,7 +216,7 @@ class IndexRequest(Request):
 
     def _check_collection(self, address: StoreAddress) -> None:
         """Refuse flags that a collection of a vector database does not have."""
-        for name in ("phrases", "hnsw", "pq", "factory", "overwrite"):
+        for name in ("phrases", "hnsw", "pq", "factory", "overwrite", "language"):
             if getattr(self, name):
                 hint = "; say kind=hnsw in its address" if name == "hnsw" else ""
                 raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")

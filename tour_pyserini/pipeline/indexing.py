@@ -149,7 +149,7 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         with atomic_folder(folder, overwrite=request.overwrite) as new:
             _write(new, partial, settings, kind, threads=request.threads)
             if request.bm25:
-                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER)
+                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER, language=request.language)
         partial.discard()
     return IndexSummary(folder, len(corpus), len(corpus), before, time.perf_counter() - started)
 

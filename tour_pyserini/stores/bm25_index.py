@@ -2,8 +2,8 @@
 
 import json
 import logging
-import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.bm25_words import Words, check_language, language_of
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_files import check_checksums
 from tour_pyserini.support.files import sha256
@@ -19,19 +20,27 @@ from tour_pyserini.support.optional import import_optional
 FOLDER = "bm25"
 """The part of an index folder that holds the BM25 index."""
 _RECORD = "tour-bm25.json"
-_SETTINGS = {"k1": 0.9, "b": 0.4, "method": "lucene", "stemmer": "english", "stopwords": "english"}
-"""Pyserini's k1 and b, Lucene's formula and its English stop words, and Snowball's stemmer."""
-_WORD = re.compile(r"(?u)\b\w\w+\b")
+_SETTINGS = {"k1": 0.9, "b": 0.4, "method": "lucene"}
+"""Pyserini's k1 and b, and Lucene's formula."""
+_SAMPLE = 1000  # the first passages, which show in which script a corpus is written
 
 
-def write_bm25(passages: Iterable[str], folder: Path) -> None:
+def write_bm25(passages: Iterable[str], folder: Path, *, language: str | None = None) -> None:
     """Write the BM25 index of passages, in the order of the vectors, into a new folder.
+
+    Args:
+        passages: their texts.
+        folder: where the files go.
+        language: its code (`stores/bm25_words.py`); None: English, or `none` where most letters are not Latin.
 
     Raises:
         TourError: if no passage has a word.
     """
     bm25s = _bm25s()
-    words = _Words()
+    passages = iter(passages)
+    first = list(islice(passages, _SAMPLE))
+    language = language or language_of(first)
+    words, passages = Words(language), chain(first, passages)
     # Words get their numbers in the order in which they are met: the same corpus gives the same files.
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(passage)] for passage in passages]
@@ -41,14 +50,14 @@ def write_bm25(passages: Iterable[str], folder: Path) -> None:
     model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
     model.save(str(folder), show_progress=False)
     checksums = {path.name: sha256(path) for path in sorted(folder.iterdir())}
-    record = {"settings": _SETTINGS, "documents": len(ids), "sha256": checksums}
+    record = {"settings": {**_SETTINGS, "language": language}, "documents": len(ids), "sha256": checksums}
     (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def check_bm25() -> None:
     """Refuse to go on where the packages of the extra `bm25` are missing: before a corpus is encoded, not after."""
-    import_optional("bm25s", extra="bm25")
-    import_optional("Stemmer", extra="bm25")
+    for name in ("bm25s", "Stemmer", "regex"):
+        import_optional(name, extra="bm25")
 
 
 def has_bm25(index: Path) -> bool:
@@ -66,9 +75,9 @@ class Bm25Index:
         docids, scores = Bm25Index.open(Path("indexes/scifact"))(["do statins prevent stroke"], 10)
     """
 
-    def __init__(self, model: Any, docids: Sequence[str]) -> None:
-        """Search a bm25s model of documents that have these docids."""
-        self._model, self.docids = model, docids
+    def __init__(self, model: Any, docids: Sequence[str], language: str) -> None:
+        """Search a bm25s model of documents in a language that have these docids."""
+        self._model, self.docids, self._language = model, docids, language
 
     @classmethod
     def open(cls, index: Path) -> Self:
@@ -90,15 +99,18 @@ class Bm25Index:
             reason = first_line(error)
             raise TourError(f"{folder} cannot be read as a BM25 index ({reason:.200}); build it again.") from error
         docids = read_docids(index / "docid")
-        if not isinstance(record, dict) or record.get("settings") != _SETTINGS:
+        settings = record.get("settings") if isinstance(record, dict) else None
+        language = settings.get("language") if isinstance(settings, dict) else None
+        if not isinstance(language, str) or settings != {**_SETTINGS, "language": language}:
             raise TourError(f"{folder} was made by another version, with other settings; build it again.")
         if not record.get("documents") == model.scores["num_docs"] == len(docids):
             raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")
-        return cls(model, docids)
+        check_language(language)
+        return cls(model, docids, language)
 
     def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[Floats]]:
         """At most k docids of each query that share a word with it, best first, and their scores."""
-        words = _Words()
+        words = Words(self._language)
         found = [self._best(words(query), k) for query in queries]
         return [[self.docids[i] for i in ids.tolist()] for ids, _ in found], [scores for _, scores in found]
 
@@ -140,15 +152,3 @@ def _check(model: Any) -> None:
         raise ValueError("it has scores that are not numbers")
     if any(not isinstance(number, int) or not 0 <= number < words for number in model.vocab_dict.values()):
         raise ValueError("it has words that do not exist")
-
-
-class _Words:
-    """The words of a text that count: lower case, without stop words, stemmed."""
-
-    def __init__(self) -> None:
-        # A stemmer must not be shared by threads.
-        self._stem = import_optional("Stemmer", extra="bm25").Stemmer(_SETTINGS["stemmer"]).stemWord
-        self._stopwords = frozenset(import_optional("bm25s.stopwords", extra="bm25").STOPWORDS_EN)
-
-    def __call__(self, text: str) -> list[str]:
-        return [self._stem(word) for word in _WORD.findall(text.lower()) if word not in self._stopwords]
