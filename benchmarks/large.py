@@ -51,7 +51,8 @@ def measure_large(setup: BenchmarkSetup) -> Report:
     note = (
         f"Random vectors of {LARGE_DIMENSION} dimensions around 1,000 centres, and a corpus file of one line per "
         "passage. IVFPQ: 1,024 lists (4,096 from ten million passages on), 16 bytes per vector, 16 lists searched. "
-        "Open: the index and its corpus file, for the first time and again. Search and TouR (hard, k = 10, T = 3): ms "
+        "Open: the index, its corpus file and the table of docids (`--remove-query`), for the first time and again. "
+        "Search and TouR (hard, k = 10, T = 3): ms "
         f"per query, {FEW_QUERIES} queries in a batch, {large_point.HITS} hits, one thread, after a first query. Each "
         "figure is a process of its own; peak: MiB of memory of the whole process, mapped files included. TouR over "
         "the largest IVFPQ: "

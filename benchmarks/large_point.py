@@ -51,11 +51,13 @@ def _build(args: argparse.Namespace) -> float:
 def _open(args: argparse.Namespace) -> float:
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.searchers.opening import open_index
+    from tour_pyserini.stores.positions import positions_of
 
     start = time.perf_counter()
     searched, texts = open_index(args.index), open_texts(args.data / "corpus.jsonl")
+    positions = positions_of(searched.docids)
     seconds = time.perf_counter() - start
-    assert searched.docids[0] in texts
+    assert positions[searched.docids[-1]] == searched.num_docs - 1 and searched.docids[0] in texts
     return seconds
 
 

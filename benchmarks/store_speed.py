@@ -1,32 +1,37 @@
-"""The same vectors in FAISS, Milvus and Qdrant: time of a search, recall, and whether lists are those of FAISS flat."""
+"""The same vectors in FAISS, Milvus and Qdrant: time of a search and of TouR, recall, and whether lists are equal."""
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
-from benchmarks.timings import time_in_turns
-from tour_pyserini import load_query_encoder
+from benchmarks.timings import Timings, run_module, time_in_turns
+from tour_pyserini import TourConfig, index, load_query_encoder
 from tour_pyserini.core.candidates import Floats, Hits
+from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
+from tour_pyserini.rerankers import CachedReranker, load_reranker
 from tour_pyserini.searchers.opening import SearchedIndex, open_index
-from tour_pyserini.stores.engines.collection_loading import CollectionLoading
-from tour_pyserini.stores.engines.collection_store import open_collection
-from tour_pyserini.stores.engines.store_address import store_address
+from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.store import Store, as_store
 from tour_pyserini.support.files import sha256
 
 K = 100  # hits of a query
-CHUNK = 4096
-_GRAPH = {"M": 32, "efC": 200, "ef": 128}
+_TOUR = TourConfig("hard", depth=10, iterations=3)
+_GRAPH = {"M": 32, "efC": 100, "ef": 128}
 COLLECTIONS: Mapping[str, str] = {
     "Milvus Lite, FLAT": "milvus:{}/lite.db?collection=flat_{}&texts=no",
-    "Milvus Lite, HNSW": "milvus:{}/lite.db?collection=hnsw_{}&texts=no&kind=hnsw&M=32&efC=200&ef=128",
+    "Milvus Lite, HNSW": "milvus:{}/lite.db?collection=hnsw_{}&texts=no&kind=hnsw&M=32&efC=100&ef=128",
     "Milvus Lite, IVF": "milvus:{}/lite.db?collection=ivf_{}&texts=no&kind=ivf&nlist=128&nprobe=16",
     "Qdrant, local mode": "qdrant:{}/points?collection=flat_{}&texts=no",
 }
@@ -40,76 +45,93 @@ class _Contender(NamedTuple):
 
 
 def measure_stores(setup: BenchmarkSetup) -> Report:
-    """Ms per search of each store with the same vectors and questions, with recall and equality of lists."""
-    folder = setup.searched or setup.index(NQ[0])
-    opened = open_index(folder)
-    flat, queries = as_store(opened.index), _questions(setup)
-    contenders = {"FAISS, flat": _Contender(flat, None), "FAISS, HNSW": _timed(lambda: _graph(flat))}
+    """Ms per search and of TouR in each store, with the same vectors and questions; recall and equality of lists."""
+    folder, corpus = setup.searched or setup.index(NQ[0]), setup.passages_from or setup.corpus(NQ[0])
+    opened, encoder = open_index(folder), load_query_encoder(setup.encoder)
+    texts = [record["text"] for record in setup.topics(*NQ).records()]
+    queries = np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in texts])
     place, version = setup.work / "stores", sha256(folder / "index")[:12]
     place.mkdir(parents=True, exist_ok=True)
-    for name, address in COLLECTIONS.items():
-        contenders[name] = _collection(address.format(place, version), flat, opened)
-    timings = time_in_turns(
+    addresses = {name: address.format(place, version) for name, address in COLLECTIONS.items()}
+    # All are filled before one is opened: a local database is for one process at a time.
+    filled = {name: _fill(setup, address, folder, corpus) for name, address in addresses.items()}
+    flat = as_store(opened.index)
+    contenders = {
+        "FAISS, flat": _Contender(flat, None),
+        "FAISS, HNSW": _graph(flat),
+        **{name: _Contender(open_index(address).index, filled[name]) for name, address in addresses.items()},
+    }
+    searches = time_in_turns(
         {name: _searching(contender.store, queries) for name, contender in contenders.items()}, rounds=setup.rounds
     )
+    with tempfile.TemporaryDirectory() as scores:
+        reranker = CachedReranker(load_reranker(setup.model), Path(scores) / "scores.sqlite")
+        engines = {
+            name: TourEngine(
+                SearchedIndex(contender.store, opened.docids, encoder), reranker, open_texts(corpus), _TOUR
+            )
+            for name, contender in contenders.items()
+        }
+        # The call that warms a store up labels what no store before it has found.
+        tours = time_in_turns({name: _touring(engine, texts) for name, engine in engines.items()}, rounds=1)
     exact = flat.search(queries, K)
     body = []
     for name, contender in contenders.items():
         hits = contender.store.search(queries, K)
-        milliseconds = 1000 * timings.best(name) / len(queries)
-        filled = "-" if contender.seconds is None else f"{contender.seconds:.0f}"
-        body.append([name, filled, f"{milliseconds:.1f}", f"{_recall(hits, exact):.3f}", _agreement(hits, exact)])
+        milliseconds = [1000 * timings.best(name) / len(queries) for timings in (searches, tours)]
+        seconds = "-" if contender.seconds is None else f"{contender.seconds:.0f}"
+        row = [name, seconds, *(f"{value:.1f}" for value in milliseconds), f"{_recall(hits, exact):.3f}"]
+        body.append([*row, _agreement(hits, exact), str(sum(_same(tours, "FAISS, flat", name)))])
+    costs = engines["FAISS, flat"].costs
     graph = ", ".join(f"{name} = {value}" for name, value in _GRAPH.items())
     note = (
-        f"{flat.size} passages of {flat.dimension} dimensions; {len(queries)} questions of NQ, one at a time, {K} "
-        f"hits, {setup.rounds} rounds in turns; HNSW with {graph}, IVF with 128 "
-        "lists of which 16 are searched. Milvus Lite and Qdrant's local mode are for small collections and run in this "
-        "process: servers have other figures. A search of a collection brings the vectors along."
+        f"{flat.size:,} passages of {flat.dimension} dimensions; {len(queries)} questions of NQ, one at a time, {K} "
+        f"hits, {setup.rounds} rounds in turns; HNSW with {graph}, IVF with 128 lists of which 16 are searched. To "
+        "fill: seconds of the index command, which copies the vectors of the flat index; of FAISS, HNSW, of building "
+        f"the graph. TouR ({_TOUR.method}, k = {_TOUR.depth}, T = {_TOUR.iterations}): ms per question, with "
+        f"encoding it and without labels; its {costs.scored / len(queries):.1f} labels take "
+        f"{1000 * costs.seconds['label'] / len(queries):.0f} ms more, with {setup.model.name}. Milvus Lite and "
+        "Qdrant's local mode are for small collections and run in this process: servers have other figures. A search "
+        "of a collection brings the vectors along."
     )
-    head = ["store", "s to fill", "ms per search", f"recall of the exact {K}", "lists and similarities as FAISS flat"]
+    head = [
+        *("store", "s to fill", "search, ms", "TouR, ms", f"recall of the exact {K}"),
+        *("lists and similarities as FAISS flat", "TouR's lists as on FAISS flat"),
+    ]
     return Report("stores", "Vector stores", Table([head, *body]), note)
 
 
-def _questions(setup: BenchmarkSetup) -> Floats:
-    encoder = load_query_encoder(setup.encoder)
-    texts = [record["text"] for record in setup.topics(*NQ).records()]
-    return np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in texts])
+def _graph(flat: Store) -> _Contender:
+    vectors, start = flat.fetch(np.arange(flat.size)), time.perf_counter()
+    graph: Any = build_index(vectors, kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"], threads=None)
+    seconds = time.perf_counter() - start
+    graph.hnsw.efSearch = _GRAPH["ef"]
+    return _Contender(FaissIndex(graph), seconds)
 
 
-def _graph(flat: Store) -> Store:
-    index: Any = build_index(
-        flat.fetch(np.arange(flat.size)), kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"], threads=None
-    )
-    index.hnsw.efSearch = _GRAPH["ef"]
-    return FaissIndex(index)
-
-
-def _collection(text: str, flat: Store, opened: SearchedIndex) -> _Contender:
-    """A collection with the vectors of the index; what an earlier measurement loaded is used again."""
-    address = store_address(text)
-    assert address is not None
-    settings = {"documents": flat.size, "dimension": flat.dimension, "chunk": CHUNK, "encoder_fingerprint": "benchmark"}
+def _fill(setup: BenchmarkSetup, address: str, folder: Path, corpus: Path) -> float | None:
+    """Load a collection with the vectors of the index: the seconds; None if an earlier measurement did it."""
+    precision = read_json_object(folder / PASSAGE_INDEX)["settings"]["precision"]  # of the vectors that are copied
+    words = ["--corpus", str(corpus), "--encoder", setup.encoder, "--precision", precision]
+    words += ["--index", address, "--vectors", str(folder)]
+    if setup.quick:
+        index.main(words)
+        return None
     try:
-        return _Contender(open_collection(address), None)
-    except Exception:  # it is not there, or not complete
-        loading = CollectionLoading(address, settings, {}, bm25=False)
-
-    def fill() -> Store:
-        for start in range(loading.done, flat.size, CHUNK):
-            positions = np.arange(start, min(start + CHUNK, flat.size))
-            loading.append([opened.docids[position] for position in positions.tolist()], flat.fetch(positions))
-        return loading.finish()
-
-    return _timed(fill)
-
-
-def _timed(fill: Callable[[], Store]) -> _Contender:
-    start = time.perf_counter()
-    return _Contender(fill(), time.perf_counter() - start)
+        # In a process of its own: at its end, Milvus Lite has built what it builds in the background.
+        return run_module("tour_pyserini.index", words).seconds
+    except TourError as error:
+        if "is complete already" not in str(error):
+            raise
+        return None
 
 
 def _searching(store: Store, queries: Floats) -> Callable[[], object]:
     return lambda: [store.search(query[None], K) for query in queries]
+
+
+def _touring(engine: TourEngine, texts: list[str]) -> Callable[[], list[list[str]]]:
+    return lambda: [[hit.docid for hit in engine.search(text, k=K)] for text in texts]
 
 
 def _recall(hits: Hits, exact: Hits) -> float:
@@ -121,3 +143,8 @@ def _agreement(hits: Hits, exact: Hits) -> str:
     same = (hits.ids == exact.ids).all(axis=1)
     bits = bool(same.all()) and np.array_equal(hits.similarities, exact.similarities)
     return "all, to the bit" if bits else f"{int(same.sum())} of {len(same)} lists"
+
+
+def _same(tours: Timings, reference: str, name: str) -> list[bool]:
+    """Of each question, whether two stores give the same list."""
+    return [ours == theirs for ours, theirs in zip(tours.results[reference], tours.results[name], strict=True)]

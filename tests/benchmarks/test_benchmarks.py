@@ -33,6 +33,22 @@ def test_every_measurement_runs_and_fills_the_document(small, tmp_path, monkeypa
 
 
 @pytest.mark.slow
+def test_measurements_of_stores_and_sizes_fill_the_document(small, tmp_path, monkeypatch):
+    pytest.importorskip("milvus_lite")
+    pytest.importorskip("qdrant_client")
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    page = tmp_path / "scale.md"
+    page.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("stores", "large")))
+    flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
+    main([str(flag) for flag in ("--only", "stores", "large", "--quick", *flags, "--work", tmp_path, "--output", page)])
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    exact = [row for row in rows if row[0] in ("FAISS, flat", "Milvus Lite, FLAT", "Qdrant, local mode")]
+    assert [row[-3:] for row in exact] == [["1.000", "all, to the bit", "4"]] * 3
+    assert [row[0] for row in rows if row[1] == "IVFPQ"] == ["300", "600"]
+    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
 def test_ray_writes_the_bytes_of_one_process_also_if_workers_are_killed(small, tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))

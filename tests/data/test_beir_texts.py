@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -176,7 +178,44 @@ def test_damaged_offsets_are_replaced(saved, damage):
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
     assert BeirTexts(path)["a"] == "First one"
-    assert np.load(file, allow_pickle=False).size == 5
+    assert np.load(file, allow_pickle=False).size == 6
+
+
+def test_offsets_of_an_older_content_are_replaced(saved):
+    path, folder = saved
+    for records in ([A, B], [B], [B, A]):
+        write(path, records)
+        assert list(BeirTexts(path)) == [record["_id"] for record in records]
+        assert len(list(folder.iterdir())) == 1
+
+
+def test_offsets_of_a_file_that_changes_during_the_scan_are_not_saved(saved, monkeypatch):
+    path, folder = saved
+    collect = offsets.collect
+
+    def replaced(documents):
+        found = collect(documents)
+        write(path.with_suffix(".new"), [B, A]).replace(path)  # the same size
+        return found
+
+    monkeypatch.setattr(offsets, "collect", replaced)
+    BeirTexts(path)
+    assert not folder.exists()
+    monkeypatch.undo()
+    assert BeirTexts(path)["b"] == "two"
+
+
+def test_processes_that_open_a_corpus_at_once_all_read_it(tmp_path):
+    path = write(tmp_path / "c.jsonl", [{"_id": f"d{i}", "text": f"text {i}"} for i in range(5000)])
+    code = (
+        "from tour_pyserini.data import offsets; from tour_pyserini.data.beir_texts import BeirTexts\n"
+        "offsets.SAVED_FROM_BYTES = 1\n"
+        f"for _ in range(3): assert BeirTexts({str(path)!r})['d4999'] == 'text 4999'"
+    )
+    environment = {**os.environ, "TOUR_PYSERINI_CACHE": str(tmp_path / "cache")}
+    processes = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert len(list((tmp_path / "cache" / "offsets").iterdir())) == 1
 
 
 def test_a_corpus_opens_without_a_writable_cache(saved, monkeypatch):

@@ -81,6 +81,12 @@ def test_all_hashes_and_the_hash_of_one_docid_agree(names):
     assert hashes_of(Docids.of(names)).tolist() == [hash_of(name) for name in names]
 
 
+def test_equal_docids_have_the_last_position_among_thousands():
+    """So many that a sort which is not stable would mix them."""
+    table = Positions(Docids.of([f"d{i % 100}" for i in range(5000)]))
+    assert [table[f"d{i}"] for i in range(100)] == list(range(4900, 5000))
+
+
 def test_docids_with_equal_hashes_are_told_apart(monkeypatch):
     monkeypatch.setattr(positions_module, "hashes_of", lambda docids: np.full(len(docids), 5, dtype=np.uint64))
     monkeypatch.setattr(positions_module, "hash_of", lambda docid: 5)

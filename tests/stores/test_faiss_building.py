@@ -125,6 +125,19 @@ def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, mon
         assert np.array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("factory", ["PQ4x4", "IVF4,PQ4x4", "PCA4,PQ2x4", "IVF4,PQ4x4,RFlat"])
+def test_a_product_quantizer_gives_the_hits_of_faiss_without_polysemous_training(factory):
+    vectors = clustered(300)
+    theirs = faiss.index_factory(8, factory, faiss.METRIC_INNER_PRODUCT)
+    theirs.train(vectors)
+    theirs.add(vectors)
+    ours = build_index(vectors, kind="factory", factory=factory, nprobe=1, threads=1)
+    for mine, other in zip(ours.search(vectors[:20], 9), theirs.search(vectors[:20], 9), strict=True):
+        assert np.array_equal(mine, other)
+    inner = getattr(ours, "base_index", None) or getattr(ours, "index", None) or ours
+    assert not faiss.downcast_index(inner).do_polysemous_training
+
+
 def test_training_sees_a_sample_that_spreads_over_all_vectors(monkeypatch):
     monkeypatch.setattr(faiss_factory, "SAMPLE", 50)
     vectors = np.arange(2000, dtype=np.float32)[:, None]

@@ -9,6 +9,7 @@ from tour_pyserini.data import offsets
 from tour_pyserini.data.documents import Document, Passage, UnknownDocument, parse_document
 from tour_pyserini.data.packed_files import PACKED, plain_file
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.remembered import file_state
 
 BOM = b"\xef\xbb\xbf"
 READ_BYTES = 8192
@@ -84,13 +85,14 @@ class BeirTexts(Mapping[str, str]):
         """Check every line, and find where each document begins."""
         from tqdm import tqdm
 
-        size = self.plain.stat().st_size
+        state = file_state(self.plain)  # before it is read: a change during the scan must be noticed
+        size = state[0]
         # None: a bar on a terminal only.
         hidden = None if size >= offsets.SAVED_FROM_BYTES else True
         with tqdm(total=size, unit="B", unit_scale=True, desc="reading", disable=hidden, dynamic_ncols=True) as bar:
             scanned = offsets.collect(self._documents(bar))
         self._refuse_duplicates(scanned)
-        offsets.save(self.plain, scanned)
+        offsets.save(self.plain, scanned, state)
         return scanned
 
     def _documents(self, bar: Any) -> Iterator[tuple[str, int]]:

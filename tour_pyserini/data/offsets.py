@@ -56,42 +56,46 @@ def collect(documents: Iterable[tuple[str, int]]) -> Offsets:
 
 
 def load(path: Path) -> Offsets | None:
-    """Load the saved offsets of a file; None if there are none for its present path and state (see `file_state`)."""
-    saved = _saved_path(path)
-    if saved is None:
+    """Load the saved offsets of a file; None if there are none for its present state (see `file_state`)."""
+    state = file_state(path)
+    if state[0] < SAVED_FROM_BYTES:
         return None
+    saved = _saved_path(path)
     try:
         values = np.load(saved, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    if values.dtype != np.uint64 or values.ndim != 1 or values.size % 2 == 0 or values[-1] != _digest(values[:-1]):
+    whole = values.dtype == np.uint64 and values.ndim == 1 and values.size >= 2 and values.size % 2 == 0
+    if not whole or values[-1] != _digest(values[:-1].data):
         log.warning("%s is damaged; the corpus is scanned again", saved)
         return None
-    return Offsets(*np.split(values[:-1], 2))
+    return Offsets(*np.split(values[:-2], 2)) if values[-2] == _digest(repr(state).encode()) else None
 
 
-def save(path: Path, offsets: Offsets) -> None:
-    """Save the offsets in the cache folder for the next time; if that is not possible, only log it."""
-    saved = _saved_path(path)
-    if saved is None:
+def save(path: Path, offsets: Offsets, state: tuple[int, ...]) -> None:
+    """Save the offsets in the cache folder for the next time, in place of older ones of the same path.
+
+    If that is not possible, only log it; a file that was changed while it was scanned is not saved.
+
+    Args:
+        path: the file.
+        offsets: its offsets.
+        state: its state before it was scanned.
+    """
+    if state[0] < SAVED_FROM_BYTES or file_state(path) != state:
         return
-    values = np.concatenate(offsets)
+    values = np.concatenate((*offsets, [_digest(repr(state).encode())]))
     try:
-        with atomic_write(saved, "wb") as file:
-            np.save(file, np.append(values, _digest(values)), allow_pickle=False)
+        with atomic_write(_saved_path(path), "wb") as file:
+            np.save(file, np.append(values, _digest(values.data)), allow_pickle=False)
     except (TourError, OSError) as error:
         log.info("the offsets of %s are not saved: %s", path, error)
 
 
-def _saved_path(path: Path) -> Path | None:
-    """Where the offsets of a file are saved; None for a small file."""
-    state = file_state(path)
-    if state[0] < SAVED_FROM_BYTES:
-        return None
-    key = "\n".join(map(str, (path.resolve(), *state)))
-    return cache_home() / "offsets" / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
+def _saved_path(path: Path) -> Path:
+    """Where the offsets of a file are saved."""
+    return cache_home() / "offsets" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()}.npy"
 
 
-def _digest(values: np.ndarray) -> np.uint64:
-    digest = hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=8).digest()
-    return np.uint64(int.from_bytes(digest, "little"))
+def _digest(content: bytes | memoryview) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little"))

@@ -45,8 +45,11 @@ class Positions(Mapping[str, int]):
     def __init__(self, docids: Docids) -> None:
         self._docids = docids
         hashes = hashes_of(docids)
-        order = np.argsort(hashes, kind="stable")
+        order = np.argsort(hashes)
         self._hashes = hashes[order]
+        if (self._hashes[1:] == self._hashes[:-1]).any():
+            # Equal hashes must be in the order of their positions. A stable sort takes three times as long.
+            order = np.argsort(hashes, kind="stable")
         self._order = order.astype(np.uint32 if len(order) < 2**32 else np.int64)
 
     def __getitem__(self, docid: str) -> int:
@@ -69,6 +72,8 @@ class Positions(Mapping[str, int]):
 
     def difference(self, docids: Docids) -> tuple[str | None, str | None]:
         """The function `difference`, for millions of docids."""
+        if docids == self._docids:  # as a rule; a comparison takes a thirtieth of the time
+            return None, None
         found = self.find(docids)
         met = np.zeros(len(self._docids), dtype=bool)
         met[found[found >= 0]] = True

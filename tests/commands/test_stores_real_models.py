@@ -1,0 +1,106 @@
+"""TouR on vector stores with the default models, on real texts: the runs are those of a flat FAISS index."""
+
+import json
+import subprocess
+import sys
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from tour_pyserini import TourConfig, TourSearcher, load_query_encoder
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.index import main as index
+from tour_pyserini.rerankers import CachedReranker, load_reranker_later
+from tour_pyserini.search import main as search
+from tour_pyserini.searchers.opening import open_index
+from tour_pyserini.stores.store import as_store
+
+pytestmark = pytest.mark.slow
+
+ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C"}
+METHODS = {
+    "dense": TourConfig("dense"),
+    "hard": TourConfig("hard", depth=5, iterations=2),
+    "anchored": TourConfig("anchored", depth=5, iterations=2),
+}
+HITS = 30
+
+
+def demo(_):
+    """Passages and questions of the embedded collection."""
+    lines = demo_collection.CORPUS.read_text().splitlines(keepends=True)
+    return lines, demo_collection.QUERIES.read_text().splitlines(keepends=True)[:8]
+
+
+def scifact(request):
+    """Eight claims of SciFact, the abstracts that are judged for them, and every thirtieth of the others."""
+    folder = request.getfixturevalue("shared") / "collections" / "scifact"
+    judgements = [line.split("\t") for line in (folder / "qrels/test.tsv").read_text().splitlines()[1:]]
+    topics = sorted({topic for topic, *_ in judgements})[:8]
+    judged = {docid for topic, docid, _ in judgements if topic in topics}
+    lines = (folder / "corpus.jsonl").read_text().splitlines(keepends=True)
+    queries = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
+    return (
+        [line for i, line in enumerate(lines) if i % 30 == 0 or json.loads(line)["_id"] in judged],
+        [line for line in queries if json.loads(line)["_id"] in topics],
+    )
+
+
+@pytest.fixture(scope="module", params=[demo, scifact], ids=lambda collection: collection.__name__)
+def folder(request, tmp_path_factory):
+    """A collection, its flat index, the runs on it, and the score cache that they filled."""
+    corpus, topics = request.param(request)
+    folder = tmp_path_factory.mktemp(request.param.__name__)
+    (folder / "corpus.jsonl").write_text("".join(corpus))
+    (folder / "topics.jsonl").write_text("".join(topics))
+    index(["--corpus", f"{folder}/corpus.jsonl", "--index", f"{folder}/index"])
+    for method in METHODS:
+        search(flags(folder, f"{folder}/index", method, f"flat.{method}", "--corpus", f"{folder}/corpus.jsonl"))
+    return folder
+
+
+def flags(folder, where, method, name, *more):
+    config = METHODS[method]
+    shared = ["--depth", str(config.depth), "--iterations", str(config.iterations)] if method != "dense" else []
+    return [
+        *("--topics", f"{folder}/topics.jsonl", "--index", where, "--hits", str(HITS), "--method", method, *shared),
+        *("--cache", f"{folder}/scores.sqlite", "--output", f"{folder}/{name}.trec", *more),
+    ]
+
+
+@pytest.mark.parametrize("engine", ADDRESSES)
+def test_runs_on_an_exact_collection_are_those_on_a_flat_index(folder, engine):
+    address = ADDRESSES[engine].format(folder)
+    index(["--corpus", f"{folder}/corpus.jsonl", "--index", address, "--vectors", f"{folder}/index"])
+    for method in METHODS:
+        search(flags(folder, address, method, f"{engine}.{method}"))
+        assert (folder / f"{engine}.{method}.trec").read_bytes() == (folder / f"flat.{method}.trec").read_bytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lists_on_a_matrix_are_those_on_a_flat_index(folder, method):
+    opened = open_index(folder / "index")
+    store, docids = as_store(opened.index), list(opened.docids)
+    vectors = store.fetch(np.arange(store.size))
+    scores = CachedReranker(load_reranker_later("default"), folder / "scores.sqlite")
+    texts, encoder = open_texts(folder / "corpus.jsonl"), load_query_encoder("default")
+    matrix = TourSearcher.from_vectors(vectors, texts, encoder, scores, METHODS[method], docids=docids)
+    topics = [json.loads(line) for line in (folder / "topics.jsonl").read_text().splitlines()]
+    found = matrix.batch_search([topic["text"] for topic in topics], [topic["_id"] for topic in topics], k=HITS)
+    lines = [line.split() for line in (folder / f"flat.{method}.trec").read_text().splitlines()]
+    expected = {topic: [(line[2], float(line[4])) for line in group] for topic, group in groupby(lines, lambda x: x[0])}
+    assert found.keys() == expected.keys() and len(expected) == 8
+    for topic, hits in found.items():
+        assert [hit.docid for hit in hits] == [docid for docid, _ in expected[topic]]
+        assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected[topic]], abs=1e-5)
+
+
+def test_the_commands_as_processes_of_their_own(folder):
+    """Loaded by one process, searched by another, which reads passages from the collection."""
+    address = f"milvus:{folder}/other.db?collection=C"
+    loaded = ["--corpus", f"{folder}/corpus.jsonl", "--index", address, "--vectors", f"{folder}/index"]
+    for module, words in (("index", loaded), ("search", flags(folder, address, "hard", "process"))):
+        subprocess.run([sys.executable, "-m", f"tour_pyserini.{module}", *words], check=True)
+    assert (folder / "process.trec").read_bytes() == (folder / "flat.hard.trec").read_bytes()
