@@ -9,7 +9,7 @@ from memory_corpus import MemoryCorpus
 from tour_pyserini.core.candidates import Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.corpus_view import CorpusView
-from tour_pyserini.core.fusion import Fusion
+from tour_pyserini.core.fusion import Found, Fusion
 from tour_pyserini.core.ledger import Ledger
 from tour_pyserini.core.loop import optimise
 from tour_pyserini.core.ranking import rank
@@ -74,7 +74,7 @@ def test_ladr_expands_as_many_as_it_is_told_in_the_order_of_the_query():
 
 
 def found(ids, scores):
-    return Hits(np.array([ids]), np.array([scores], dtype=float))
+    return Found(np.array([ids]), np.array([scores], dtype=float))
 
 
 def test_ladr_takes_its_seeds_from_the_signal():
@@ -135,7 +135,7 @@ def random_case(seed, n=5, size=40, d=6):
     queries = random.normal(size=(n, d))
     corpus = RowByRow(vectors, 4 * random.normal(size=(n, size)), size)
     ids = np.stack([random.permutation(size)[:12] for _ in range(n)])
-    return corpus, queries, Hits(ids, -np.sort(-random.normal(size=ids.shape), axis=1))
+    return corpus, queries, Found(ids, -np.sort(-random.normal(size=ids.shape), axis=1))
 
 
 @pytest.mark.parametrize("method", NAMES)
@@ -155,7 +155,7 @@ def test_a_query_has_the_same_list_alone_and_its_budget_is_spent(method, seed, b
             config,
             search=corpus.search,
             score=lambda rows, ids, row=row: corpus.score(rows + row, ids),
-            signals=[Hits(*(part[row : row + 1] for part in hits)) for hits in signals],
+            signals=[Found(one.ids[row : row + 1], one.scores[row : row + 1]) for one in signals],
             **calls,
         )
         one, of_all = rank(alone, 0, config, hits=40), rank(together, row, config, hits=40)
@@ -191,7 +191,7 @@ def test_a_view_knows_what_signals_say():
         fusion=fusion,
     )
     ids = signal.ids[0][:3]
-    assert view.signal_scores(0, ids)[:, 0] == pytest.approx(signal.similarities[0][:3])
+    assert view.signal_scores(0, ids)[:, 0] == pytest.approx(signal.scores[0][:3])
     assert view.found_by_signals(0)[0].tolist() == signal.ids[0].tolist()
     offsets = fusion.offsets(np.zeros(3, dtype=np.int64), ids)
     assert view.similarities(0, ids) == pytest.approx(corpus.matrix[ids] @ queries[0] + offsets)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_corpus import MemoryCorpus
 
-from tour_pyserini.core.candidates import Candidates, Hits
+from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.fusion import Fusion
+from tour_pyserini.core.fusion import Found, Fusion
 from tour_pyserini.core.loop import optimise
 from tour_pyserini.core.mixing import odds
 from tour_pyserini.core.ranking import rank
@@ -17,7 +17,7 @@ from tour_pyserini.core.ranking import rank
 def found(scores, count):
     """The `count` best documents of a signal with scores [n, m] for all documents."""
     ids = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    return Hits(ids, np.take_along_axis(scores, ids, axis=1))
+    return Found(ids, np.take_along_axis(scores, ids, axis=1))
 
 
 def world(seed, *, documents=40, queries=3, d=6):
@@ -34,7 +34,7 @@ def fused(vectors, queries, signals, *, hits):
 def test_by_hand():
     # Similarities 3, 2, 1, 0 have the variance 1.25.
     vectors, query = np.array([[3.0], [2.0], [1.0], [0.0]]), np.ones((1, 1))
-    signal = Hits(np.array([[3, 2, -1]]), np.array([[40.0, 20.0, -np.inf]]))
+    signal = Found(np.array([[3, 2, -1]]), np.array([[40.0, 20.0, -np.inf]]), absent=0.0)
     fusion = fused(vectors, query, [signal], hits=4)
     hits = fusion.search(np.array([0]), query)
     # Two of three documents were found, so the others count as 0: scores 0, 0, 20, 40, mean 15, variance 275.
@@ -47,7 +47,7 @@ def test_by_hand():
 
 def test_documents_below_a_full_list_count_as_its_last_one():
     vectors, query = np.array([[3.0], [2.0], [1.0], [0.0]]), np.ones((1, 1))
-    fusion = fused(vectors, query, [Hits(np.array([[3, 2]]), np.array([[40.0, 20.0]]))], hits=4)
+    fusion = fused(vectors, query, [Found(np.array([[3, 2]]), np.array([[40.0, 20.0]]), absent=0.0)], hits=4)
     fusion.search(np.array([0]), query)
     # Scores 20, 20, 20, 40: mean 25, variance 75.
     offsets = fusion.offsets(np.zeros(4, dtype=int), np.arange(4))
@@ -114,8 +114,8 @@ def test_a_query_depends_on_its_own_signals_alone():
 @pytest.mark.parametrize("scores", [[], [7.0] * 40])
 def test_a_signal_without_anything_to_say_leaves_the_index_in_its_order(scores):
     vectors, queries, _ = world(3)
-    signal = Hits(*(np.tile(np.array(row), (3, 1)) for row in (range(len(scores)), scores)))
-    signal = Hits(signal.ids.astype(np.int64).reshape(3, -1), signal.similarities.reshape(3, -1))
+    ids, values = (np.tile(np.array(row), (3, 1)).reshape(3, -1) for row in (range(len(scores)), scores))
+    signal = Found(ids.astype(np.int64), values)
     got = fused(vectors, queries, [signal], hits=40).search(np.arange(3), queries)
     plain = MemoryCorpus(vectors, np.zeros((3, 40)), 40).search(np.arange(3), queries)
     assert (got.ids == plain.ids).all()
@@ -218,7 +218,7 @@ def test_labels_that_are_all_equal_say_nothing():
 
 def test_a_query_of_which_the_signal_says_nothing_has_the_list_that_it_has_without():
     vectors, queries, _, labels = labelled_world(7)
-    nothing = Hits(np.full((2, 50), -1), np.full((2, 50), -np.inf))
+    nothing = Found(np.full((2, 50), -1), np.full((2, 50), -np.inf))
     config = TourConfig("anchored", budget=30, least_gain=0)
     corpus = MemoryCorpus(vectors, labels, 120)
     calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
@@ -228,15 +228,14 @@ def test_a_query_of_which_the_signal_says_nothing_has_the_list_that_it_has_witho
         assert (one.ids == two.ids).all() and (one.scores == two.scores).all()
 
 
-@pytest.mark.parametrize("method", ["anchored", "anchored-soft", "anchored-hard"])
-def test_each_query_moves_as_its_own_signals_say(method):
+def test_each_query_moves_as_its_own_signals_say():
     """The signal finds nothing for the second query, which is held as one without further signals is."""
     vectors, queries, words, labels = labelled_world(6)
     signal = found(words, 100)
-    signal.ids[1], signal.similarities[1] = -1, -np.inf
+    signal.ids[1], signal.scores[1] = -1, -np.inf
     moved = {}
     for changed in ({}, {"anchor": 0.5}, {"signal_step": 0.5}, {"signal_step": 0}):
-        config = TourConfig(method, budget=20, least_gain=0, **changed)
+        config = TourConfig("anchored", budget=20, least_gain=0, **changed)
         corpus = MemoryCorpus(vectors, labels, 120)
         calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
         outcome = optimise(queries, config, **calls, signals=[signal])
@@ -249,7 +248,10 @@ def test_each_query_moves_as_its_own_signals_say(method):
 
 @pytest.mark.parametrize(("factor", "shift"), [(1.0, 0.0), (0.01, 40.0), (300.0, -7.0)])
 def test_with_a_signal_the_query_takes_a_step_of_rocchio_by_the_odds_of_its_labels(factor, shift):
-    """By hand: labels -1, 0, 1 have the odds exp(-1.2247), 1, exp(1.2247); the step is 0.5."""
+    """By hand: labels -1, 0, 1 have the odds exp(-1.2247), 1, exp(1.2247); the step is 0.5.
+
+    The query has the length 2; the mean of the candidates' squared lengths is 4 / 3.
+    """
     vectors, start = np.array([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]), np.array([[2.0, 0.0]])
     labels = factor * np.array([[-1.0, 0.0, 1.0]]) + shift
     config = TourConfig("anchored", signal_step=0.5)
@@ -258,16 +260,61 @@ def test_with_a_signal_the_query_takes_a_step_of_rocchio_by_the_odds_of_its_labe
     moved = config.new_method(start).update(np.array([0]), start, candidates, np.zeros((1, 3)), 0)
     weights = np.exp([-np.sqrt(1.5), 0, np.sqrt(1.5)])
     weights /= weights.sum()
+    step = 0.5 * 2 / np.sqrt(4 / 3)
     assert moved[0] == pytest.approx(
-        [2 + 0.5 * (weights[0] + weights[2] - 2 / 3), 0.5 * (weights[1] + weights[2] - 2 / 3)]
+        [2 + step * (weights[0] + weights[2] - 2 / 3), step * (weights[1] + weights[2] - 2 / 3)]
     )
+
+
+@pytest.mark.parametrize(("of_queries", "of_passages"), [(0.1, 10.0), (3.0, 3.0), (1.0, 20.0)])
+def test_the_lists_do_not_depend_on_the_lengths_of_vectors(of_queries, of_passages):
+    vectors, queries, words, labels = labelled_world(8)
+    config = TourConfig("anchored", budget=30, signal_least_gain=0)
+    lists = []
+    for a, b in ((1.0, 1.0), (of_queries, of_passages)):
+        corpus = MemoryCorpus(b * vectors, labels, 120)
+        calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+        outcome = optimise(a * queries, config, **calls, signals=[found(words, 100)])
+        lists.append([rank(outcome, row, config, hits=60).ids.tolist() for row in range(len(queries))])
+    assert lists[0] == lists[1]
+
+
+@pytest.mark.parametrize("method", ["anchored-soft", "anchored-hard"])
+def test_the_losses_of_the_paper_are_minimised_with_a_signal_too(method):
+    vectors, queries, words, labels = labelled_world(6)
+    moved = []
+    for changed in ({}, {"anchor": 0.5}, {"anchor": np.inf}):
+        config = TourConfig(method, budget=20, least_gain=0, **changed)
+        corpus = MemoryCorpus(vectors, labels, 120)
+        calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score}
+        outcome = optimise(queries, config, **calls, signals=[found(words, 100)])
+        moved.append(np.linalg.norm(outcome.queries - queries, axis=1))
+    assert (moved[0] != moved[1]).all()
+    assert moved[2] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_signal_of_another_zero_counts_what_it_did_not_find_as_its_last_one():
+    vectors, query = np.array([[3.0], [2.0], [1.0], [0.0]]), np.ones((1, 1))
+    for zero in (0.0, 500.0, -500.0):
+        signal = Found(np.array([[3, 2, -1]]), np.array([[zero + 40.0, zero + 20.0, -np.inf]]))
+        fusion = fused(vectors, query, [signal], hits=4)
+        fusion.search(np.array([0]), query)
+        offsets = fusion.offsets(np.zeros(4, dtype=int), np.arange(4))
+        assert offsets == pytest.approx(np.array([-5, -5, -5, 15]) * np.sqrt(1.25 / 75))
+
+
+def test_where_similarities_do_not_differ_the_signal_decides():
+    vectors, _, words = world(5)
+    queries = np.zeros((3, 6))
+    hits = fused(vectors, queries, [found(words, 40)], hits=40).search(np.arange(3), queries)
+    assert (hits.ids == np.argsort(-words, axis=1)).all()
 
 
 def test_a_query_with_a_signal_stops_by_its_own_least_gain():
     """The second query, of which the signal says nothing, follows the rule of one signal."""
     vectors, queries, words, labels = labelled_world(6)
     signal = found(words, 100)
-    signal.ids[1], signal.similarities[1] = -1, -np.inf
+    signal.ids[1], signal.scores[1] = -1, -np.inf
     spent = {}
     for least in ({}, {"least_gain": 1e6}, {"signal_least_gain": 1e6}):
         config = TourConfig("anchored", budget=60, **{"least_gain": 0, "signal_least_gain": 0, **least})

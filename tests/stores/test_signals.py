@@ -25,7 +25,7 @@ def returning(docids, scores):
 def test_what_a_function_finds_is_put_in_order():
     hits = found_by(returning([["b", "c", "a"], []], [[1, 3, 2], []]), ["x", "y"], 4, POSITIONS)
     assert hits.ids.tolist() == [[2, 0, 1, -1], [-1] * 4]
-    assert hits.similarities[0].tolist() == [3, 2, 1, -np.inf]
+    assert hits.scores[0].tolist() == [3, 2, 1, -np.inf]
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_a_lucene_index_finds_documents(tmp_path):
     check_signal(str(tmp_path / "out"))
     hits = found_by(open_signal(tmp_path / "out"), ["fox", "hounds", "zebra"], 3, POSITIONS)
     assert hits.ids.tolist() == [[0, 1, -1], [1, -1, -1], [-1, -1, -1]]
-    assert hits.similarities[0, 0] > hits.similarities[0, 1] > 0
+    assert hits.scores[0, 0] > hits.scores[0, 1] > 0

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
-from tour_pyserini.core.fusion import Fusion, Search
+from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.fusion import Found, Fusion, Search
 from tour_pyserini.core.ledger import Labelled, Ledger, Vectors
 
 
@@ -27,7 +27,7 @@ class CorpusView:
         search: Search,
         vectors: Vectors,
         ledger: Ledger,
-        signals: Sequence[Hits] = (),
+        signals: Sequence[Found] = (),
         fusion: Fusion | None = None,
     ) -> None:
         """Look around the queries q_0 [n, d]; `wanted` labels are bought in a round, the others are the loop's own."""
@@ -45,7 +45,7 @@ class CorpusView:
 
     def found_by_signals(self, row: int) -> list[Ids]:
         """The documents that each further signal found for the query in `row`, best first."""
-        return [hits.ids[row][hits.ids[row] >= 0] for hits in self._signals]
+        return [found.ids[row][found.ids[row] >= 0] for found in self._signals]
 
     def vectors(self, ids: Ids) -> Floats:
         """The vectors [m, d] of the documents [m], float64."""

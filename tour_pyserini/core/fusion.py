@@ -12,6 +12,7 @@ signal may have any unit and any zero.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,24 +26,38 @@ POOL = 100
 """How many first candidates of each signal are the sample on which scores are standardised."""
 
 
+class Found(NamedTuple):
+    """What a further signal found for n queries.
+
+    Attributes:
+        ids: [n, m] documents, best first; -1 where there are no more.
+        scores: [n, m] what the signal says of them, of any unit and any zero.
+        absent: what it says of documents that it does not find, where it finds fewer than m: 0 for BM25, no word in
+            common. None: the same as of the last one.
+    """
+
+    ids: Ids
+    scores: Floats
+    absent: float | None = None
+
+
 class Fusion:
     """Retrieves with the index and further signals together, for the n queries of a batch.
 
     A query's hits depend on its own vector and its own signals alone.
     """
 
-    def __init__(self, search: Search, vectors: Vectors, found: Sequence[Hits], *, weight: float) -> None:
+    def __init__(self, search: Search, vectors: Vectors, found: Sequence[Found], *, weight: float) -> None:
         """Begin with what the further signals found.
 
         Args:
             search: the retrieval of the index.
             vectors: vectors [p, d] of the documents [p].
-            found: for each further signal, its documents [n, m] and their scores, best first. A document that is not
-                among them counts as the last one or, where a signal found fewer than m, as 0: no word in common.
+            found: what each further signal found. A document that is not among its m documents counts as the last one.
             weight: w, of each further signal.
         """
         self._search, self._vectors = search, vectors
-        self._signals = [[_Signal(*row) for row in zip(*hits, strict=True)] for hits in found]
+        self._signals = [[_Signal(one, row) for row in range(len(one.ids))] for one in found]
         self._weight = weight
         self._offsets: dict[int, Callable[[Ids], Floats]] = {}
         self._units: dict[int, float] = {}
@@ -86,16 +101,16 @@ class Fusion:
         return np.pad(ids[best], (0, left), constant_values=-1), np.pad(fused[best], (0, left), constant_values=-np.inf)
 
 
-def offsets_among(ids: Ids, similarities: Floats, found: Sequence[Hits], *, weight: float) -> Floats:
+def offsets_among(ids: Ids, similarities: Floats, found: Sequence[Found], *, weight: float) -> Floats:
     """The offsets e [m] of the candidates of one query, where no other document can be looked at.
 
     Args:
         ids: [m] the candidates.
         similarities: [m] their inner products q c.
-        found: for each further signal, its documents [1, p] and their scores, best first.
+        found: what each further signal found, [1, p].
         weight: w, of each further signal.
     """
-    signals = [_Signal(hits.ids[0], hits.similarities[0]) for hits in found]
+    signals = [_Signal(one, 0) for one in found]
     offsets, _ = _standardised(signals, ids, similarities, weight)
     return offsets(ids)
 
@@ -106,7 +121,8 @@ def _standardised(
     """The offsets of a query's documents, as a function, and the spread sd_0 of its similarities."""
     first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
     sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
-    unit = float(similarities[sample].std()) if sample.any() else 0.0
+    # Without any difference in similarity, as of a query vector of zeros, the signals alone decide, in their own unit.
+    unit = float(similarities[sample].std() if sample.any() else 0.0) or 1.0
     terms = []
     for signal in signals:
         scores = signal.scores_of(ids[sample])
@@ -125,13 +141,14 @@ def _standardised(
 class _Signal:
     """What one signal found for one query."""
 
-    def __init__(self, ids: Ids, scores: Floats) -> None:
-        found = ids >= 0
-        self.ids = ids[found]
-        scores = scores[found].astype(np.float64)
+    def __init__(self, of: Found, row: int) -> None:
+        found = of.ids[row] >= 0
+        self.ids = of.ids[row][found]
+        scores = of.scores[row][found].astype(np.float64)
         order = np.argsort(self.ids, kind="stable")
         self._sorted, self._scores = self.ids[order], scores[order]
-        self._others = scores.min() if found.all() and len(scores) else min(0.0, scores.min(initial=0.0))
+        last = scores.min() if len(scores) else 0.0
+        self._others = last if found.all() or of.absent is None else min(of.absent, last)
 
     def scores_of(self, ids: Ids) -> Floats:
         """The scores [m] of documents [m], found or not."""

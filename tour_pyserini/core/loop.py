@@ -10,7 +10,7 @@ from tour_pyserini.core.calibration import moments, scale_of_each
 from tour_pyserini.core.candidates import Candidates, Flags, Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.corpus_view import CorpusView
-from tour_pyserini.core.fusion import Fusion, Search
+from tour_pyserini.core.fusion import Found, Fusion, Search
 from tour_pyserini.core.ledger import Ledger, Score, Vectors
 from tour_pyserini.core.methods.method import Method
 from tour_pyserini.core.purse import Grant
@@ -110,7 +110,7 @@ def rounds(
     search: Search,
     vectors: Vectors,
     score: Score,
-    signals: Sequence[Hits] = (),
+    signals: Sequence[Found] = (),
     scale: float | None = None,
     grant: Grant | None = None,
     watched: bool = True,

@@ -11,6 +11,9 @@ OWN_BM25, NO_SIGNAL = "index", "none"
 SIGNAL_SETTINGS = ("signal_weight", "signal_step", "signal_least_gain", "belief")
 """Settings that mean something only where there is a further signal."""
 
+INSTEAD = {"score_weight": "belief", "anchor": "signal_step", "least_gain": "signal_least_gain"}
+"""What says with a further signal what these settings say without."""
+
 
 def check_signal_settings(given: Collection[str], config: TourConfig, *, signals: str | None, hint: str = "") -> None:
     """Refuse settings that change nothing with, or without, a further signal.
@@ -25,10 +28,17 @@ def check_signal_settings(given: Collection[str], config: TourConfig, *, signals
         for name in SIGNAL_SETTINGS:
             if name in given:
                 raise TourError(f"{flag_name(name)} changes nothing without --sparse or --index2; leave it out.")
-    elif "score_weight" in given and config.method_class.keeps_labels:
-        raise TourError(
-            f"--score-weight changes nothing for the method {config.method} with {signals}; use --belief{hint}."
-        )
+        return
+    unused = config.method_class.unused_with_signals
+    if config.method_class.keeps_labels:
+        unused = ("score_weight", *unused)
+    for name in unused:
+        if name in given:
+            instead = INSTEAD.get(name)
+            advice = f"use {flag_name(instead)}{hint}" if instead else f"leave it out{hint}"
+            raise TourError(
+                f"{flag_name(name)} does not count for the method {config.method} with {signals}; {advice}."
+            )
 
 
 def changed_settings(config: TourConfig) -> set[str]:

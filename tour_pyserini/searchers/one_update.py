@@ -83,7 +83,7 @@ class Feedback:
         ids = np.arange(len(docids))[None]
         method = self.config.new_method(row)
         scale = np.full(1, self.config.similarity_scale)
-        if self.config.calibrates and self._scale is not None:
+        if self.config.calibrates and self._scale is not None and not self._signals:
             scale = np.full(1, self._scale)
         elif self.config.calibrates:
             scale = scale_of_each(moments(similarities, labels, ids >= 0))

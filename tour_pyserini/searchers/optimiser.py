@@ -138,14 +138,16 @@ class QueryOptimiser:
             return self.labels.buy(some, ids, label)
 
         score = bought if known is None else remembering(known, bought)
+        signals = retrieval.found_by_signals(texts, own) if texts else []
         return encoded, config, {
             "search": lambda rows, vectors: retrieval.search(
                 _finite(vectors, [q_ids[row] for row in rows]), max(k, retrieval.least_hits), own[rows], threads
             ),
-            "signals": retrieval.found_by_signals(texts, own) if texts else (),
+            "signals": signals,
             "vectors": retrieval.vectors,
             "score": lambda rows, ids: score([texts[row] for row in rows], ids),
-            "scale": self.scale,
+            # A calibrated scale is that of inner products alone.
+            "scale": None if signals else self.scale,
         }  # fmt: skip
 
     def _count(self, outcome: Outcome) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.fusion import POOL
+from tour_pyserini.core.fusion import POOL, Found
 from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.errors import TourError
@@ -55,11 +55,11 @@ class Retrieval:
             remove_query: never retrieve the document whose docid is the query's id.
         """
         self._searcher, self._texts, self._costs = searcher, texts, costs
-        self._store = as_store(searcher.index)
+        self._store, self._vector_source = as_store(searcher.index), vectors
         self._signals = [as_signal(signal) for signal in signals]
         stored = order != "index" and isinstance(vectors, str | os.PathLike)
         reads = config.rounds or self._signals or stored or (order == "exact" and vectors is not None)
-        self._vectors = self._open_vectors(vectors) if reads else None
+        self._vectors = self._open_vectors() if reads else None
         searched = in_order(self._store, None if vectors is None else self._vectors, order)
         self._nearest = searched.search
         self.order = "exact" if self._store.exact or searched is not self._store else "index"
@@ -70,7 +70,7 @@ class Retrieval:
     def with_signals(self, signals: Sequence[Any]) -> Self:
         """The same with further signals."""
         self._positions = self._positions or positions_of(self._searcher.docids)  # once for all that are made from it
-        self._vectors = self._vectors or self._open_vectors(None)
+        self._vectors = self._vectors or self._open_vectors()
         other = copy.copy(self)
         other._signals = [*self._signals, *map(as_signal, signals)]
         other._check_signals()
@@ -98,21 +98,22 @@ class Retrieval:
                 return self._nearest(vectors, k, threads=threads)
             return _without(own, self._nearest(vectors, k + 1, threads=threads), k)
 
-    def found_by_signals(self, texts: list[str], own: Ids) -> list[Hits]:
+    def found_by_signals(self, texts: list[str], own: Ids) -> list[Found]:
         """What each signal finds for the queries, without each query's own document, if it has one."""
         with self._costs.stage("search"):
             found = [found_by(signal, texts, SIGNAL_HITS + 1, self._positions) for signal in self._signals]
-            return [_without(own, hits, SIGNAL_HITS) for hits in found]
+            kept = (_without(own, Hits(one.ids, one.scores), SIGNAL_HITS) for one in found)
+            return [Found(*hits, one.absent) for hits, one in zip(kept, found, strict=True)]
 
     def vectors(self, ids: Ids) -> Floats:
         """The vectors [m, d] at positions [m] of the index."""
         if self._vectors is None:  # the method does not need them
-            self._vectors = self._open_vectors(None)
+            self._vectors = self._open_vectors()
         with self._costs.stage("vectors"):
             return self._vectors(ids)
 
-    def _open_vectors(self, spec: Any) -> Vectors:
-        docids, store = self._searcher.docids, self._store
+    def _open_vectors(self) -> Vectors:
+        spec, docids, store = self._vector_source, self._searcher.docids, self._store
         if hasattr(spec, "encode") and not isinstance(spec, str):
             if self._texts is None:
                 raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")

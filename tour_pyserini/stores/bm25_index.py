@@ -70,10 +70,13 @@ class Bm25Index:
 
     Attributes:
         docids: the docid of each document.
+        absent: the score of a document that shares no word with the query.
 
     Example:
         docids, scores = Bm25Index.open(Path("indexes/scifact"))(["do statins prevent stroke"], 10)
     """
+
+    absent = 0.0
 
     def __init__(self, model: Any, docids: Sequence[str], language: str) -> None:
         """Search a bm25s model of documents in a language that have these docids."""

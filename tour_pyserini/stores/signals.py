@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Hits
+from tour_pyserini.core.fusion import Found
 from tour_pyserini.data.lucene_texts import open_lucene
 from tour_pyserini.data.texts import is_lucene_index
 from tour_pyserini.errors import TourError
@@ -19,7 +19,8 @@ from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
 """Finds documents for queries: for texts of queries and a number k, at most k docids of each query and their scores,
-best first. Scores have any unit; higher is better."""
+best first. Scores have any unit; higher is better. A signal may have the attribute `absent`: its score of documents
+that it does not find where it finds fewer than k; without it, they count as the last one that it found."""
 
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
@@ -74,6 +75,8 @@ def signal_files(spec: Any) -> str | None:
 class CollectionSignal:
     """Finds documents with the BM25 of a vector database; a signal."""
 
+    absent = 0.0
+
     def __init__(self, store: CollectionStore) -> None:
         """Search the texts of a collection."""
         if not store.settings["store"]["bm25"]:
@@ -88,6 +91,8 @@ class CollectionSignal:
 
 class LuceneSignal:
     """Finds documents with a Lucene index of Pyserini's; a signal."""
+
+    absent = 0.0
 
     def __init__(self, searcher: Any) -> None:
         """Search with a LuceneSearcher, or anything with its `search`."""
@@ -146,7 +151,7 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
         )
 
 
-def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> Hits:
+def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> Found:
     """What a signal finds, [n, k], with everything checked that it returns.
 
     Args:
@@ -182,7 +187,7 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
         order = np.argsort(-numbers, kind="stable")
         ids[row, : len(names)] = np.array([positions[name] for name in names], dtype=np.int64)[order]
         values[row, : len(names)] = numbers[order]
-    return Hits(ids, values)
+    return Found(ids, values, getattr(signal, "absent", None))
 
 
 def _name(signal: Signal) -> str:

@@ -58,6 +58,7 @@ class Anchored(Method):
     Settings = AnchoredSettings
     keeps_labels = True
     estimates_gain = True
+    unused_with_signals = ("anchor", "least_gain")
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
         super().__init__(settings, queries, rounds=rounds)
@@ -117,14 +118,20 @@ class Anchored(Method):
         return (np.broadcast_to(candidates.offsets, candidates.ids.shape) != 0).any(axis=1)
 
     def _stepped(self, start: Floats, candidates: Candidates) -> Floats:
-        """q_0 + step sum_i (w_i - 1 / m) c_i, [n, d], for m labels with the odds w, which sum to 1."""
+        """q_0 + step u sum_i (w_i - 1 / m) c_i, [n, d], for m labels with the odds w, which sum to 1.
+
+        u = |q_0| / sqrt(mean of |c_i|^2): the step means the same for vectors of any length.
+        """
         mask, count = candidates.mask, np.maximum(candidates.mask.sum(axis=1, keepdims=True), 1)
         weights = np.zeros(mask.shape)
         for row, there in enumerate(mask):
             weights[row, there] = odds(candidates.labels[row, there], candidates.labels[row, there])
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        vectors = np.where(mask[..., None], candidates.vectors, 0)
-        return start + self.settings.signal_step * np.einsum("nm,nmd->nd", weights - mask / count, vectors)
+        vectors = np.where(mask[..., None], candidates.vectors, 0).astype(np.float64)
+        lengths = np.sqrt((vectors**2).sum(axis=(1, 2)) / count[:, 0])
+        unit = np.linalg.norm(start.astype(np.float64), axis=1) / np.where(lengths > 0, lengths, 1.0)
+        moved = np.einsum("nm,nmd->nd", weights - mask / count, vectors)
+        return start + self.settings.signal_step * unit[:, None] * moved
 
 
 def _sigmoid(logits: Floats) -> Floats:

@@ -42,6 +42,8 @@ class AnchoredLoss(Anchored):
     its squared error, weighted by T. Spreads, for stopping and for the guard, are those of the regression.
     """
 
+    unused_with_signals = ("signal_step", "signal_least_gain")
+
     @abstractmethod
     def _target(self, labels: Floats, predicted: Floats) -> Floats:
         """T given the labels and the predictions, both [n, m] and divided by tau."""
@@ -49,6 +51,10 @@ class AnchoredLoss(Anchored):
     @abstractmethod
     def _loss(self, labels: Floats, predicted: Floats) -> Floats:
         """The loss [n] up to a constant."""
+
+    def _fused(self, candidates: Candidates) -> Flags:
+        """The loss is minimised with further signals too: they are part of the prior's similarities."""
+        return np.zeros(len(candidates.ids), dtype=bool)
 
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
         fit, mask, tau = super()._fit(start, candidates), candidates.mask, self.settings.tau

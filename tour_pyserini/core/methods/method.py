@@ -31,6 +31,7 @@ class Method(ABC):
         keeps_labels: true: the rule learns from everything labelled so far, and labels are bought for new candidates
             only. False: it learns from the first k candidates of the last retrieval.
         estimates_gain: whether it has `expected_gain`, by which the queries of a run share their labels.
+        unused_with_signals: settings that change nothing where there is a further signal.
     """
 
     version: ClassVar[int] = 1
@@ -40,6 +41,7 @@ class Method(ABC):
     updates_query: ClassVar[bool] = True
     keeps_labels: ClassVar[bool] = False
     estimates_gain: ClassVar[bool] = False
+    unused_with_signals: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
         """Begin with the encoder's vectors.

@@ -59,6 +59,8 @@ class Regression(Anchored):
     the anchored method with a prior mean of zero.
     """
 
+    unused_with_signals = ("signal_step", "signal_least_gain")
+
     def _fit(self, start: Floats, candidates: Candidates) -> Posterior:
         fit = posterior(
             start,
