@@ -1,4 +1,4 @@
-"""The one exception a user meets."""
+"""The exception a user meets."""
 
 _LONGEST = 600
 _BEGIN, _END = 340, 240
@@ -16,6 +16,10 @@ class TourError(ValueError):
     def __init__(self, message: object) -> None:
         text = " ".join(str(message).splitlines()).translate(_CONTROL)
         super().__init__(text if len(text) <= _LONGEST else f"{text[:_BEGIN]} ... {text[-_END:]}")
+
+
+class RequestError(TourError):
+    """What was asked for is to blame, and nothing that is read to answer it: a service tells it whoever asked."""
 
 
 def first_line(error: Exception) -> str:

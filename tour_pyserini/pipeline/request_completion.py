@@ -40,29 +40,34 @@ def completed(request: SearchRequest) -> SearchRequest:
     if request.config.method_class.needs_labels and not request.corpus and not store_address(request.index):
         raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
     if not phrases:
-        request = replace(request, sparse=_sparse(request))
+        _check_own_signals(request)
+        request = replace(request, sparse=sparse_signals(request))
     output = request.output or f"runs/{name}.{method}.trec"
     predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
     return replace(request, output=output, predictions=predictions)
 
 
-def _sparse(request: SearchRequest) -> tuple[Any, ...]:
+def sparse_signals(request: SearchRequest) -> tuple[Any, ...]:
     """What `--sparse` stands for: the index itself, nothing, or what is named.
 
     Where it says nothing and there is no other signal, methods that keep their labels use the BM25 index that is beside
     the vectors; the others are what their papers say.
     """
-    index, config = str(request.index), request.config
+    index = str(request.index)
     if request.sparse == (NO_SIGNAL,):
         return ()
     if request.sparse or request.index2:
         return tuple(index if spec == OWN_BM25 else spec for spec in request.sparse)
-    changed = changed_settings(config)
-    if not config.method_class.keeps_labels or not has_bm25(Path(index)):
-        check_signal_settings(changed, config, signals=None)
-        return ()
-    check_signal_settings(changed, config, signals=f"the BM25 index of {index}", hint=f", or --sparse {NO_SIGNAL}")
-    return (index,)
+    return (index,) if request.config.method_class.keeps_labels and has_bm25(Path(index)) else ()
+
+
+def _check_own_signals(request: SearchRequest) -> None:
+    """Refuse settings that do not count, where the method decides by itself whether there is a further signal."""
+    if request.has_signals:
+        return
+    changed, (signal, *_) = changed_settings(request.config), (*sparse_signals(request), None)
+    named = f"the BM25 index of {signal}" if signal else None
+    check_signal_settings(changed, request.config, signals=named, hint=f", or --sparse {NO_SIGNAL}")
 
 
 def check_inputs(request: SearchRequest) -> None:

@@ -13,7 +13,7 @@ from tour_pyserini.core.loop import Outcome, Progress, Round, optimise, rounds
 from tour_pyserini.core.purse import Grant, Purse
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.searchers.passage_labels import Label, PassageLabels
 from tour_pyserini.searchers.retrieval import Retrieval
 from tour_pyserini.searchers.shared_labels import Labels, SharedLabels, lone_grant, remembering, share_labels
@@ -164,7 +164,7 @@ def _finite(vectors: Floats, q_ids: list[str]) -> Floats:
     """The vectors [n, d], checked for NaN and infinity."""
     diverged = ~np.isfinite(vectors).all(axis=1)
     if diverged.any():
-        raise TourError(
+        raise RequestError(
             f"the vector of query {q_ids[int(diverged.argmax())]!r} diverged; lower learning_rate or momentum."
         )
     return vectors

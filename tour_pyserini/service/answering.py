@@ -1,5 +1,6 @@
 """From a task to its answer: a search round by round, with labels as long as there is time for them."""
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -8,14 +9,18 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.errors import TourError
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.label_pool import CancelledError, LabelPool
 from tour_pyserini.service.messages import Answer, Candidate, QueryInfo, Round, Settings
 from tour_pyserini.service.round_messages import RoundMessages, shown_hit
 from tour_pyserini.service.tasks import Reranking, Search, Task
 from tour_pyserini.service.time_kept import TimeKept
+
+log = logging.getLogger(__name__)
 
 
 class FailedError(Exception):
@@ -39,8 +44,8 @@ class Answering:
 
         Raises:
             CancelledError: if nobody waits for it any more.
-            TourError: if the request is to blame.
-            FailedError: if the re-ranker is.
+            RequestError: if the request is to blame.
+            Exception: if something else is.
         """
         return self._searched(task) if isinstance(task, Search) else self._reranked(task)
 
@@ -73,7 +78,7 @@ class Answering:
 
     def _searched(self, search: Search) -> Answer:
         collection = self._collection
-        engine = collection.engine(search.config)
+        engine = self._engine(search.config)
         messages = RoundMessages(engine.searcher.docids, collection.text, engine.vectors_at)
         lists: list[Round] = []
 
@@ -85,7 +90,7 @@ class Answering:
             if search.cancelled.is_set():
                 raise CancelledError
             if not np.isfinite([hit.score for hit in found.hits]).all():
-                raise TourError("with these settings, a score is not a finite number; choose smaller ones.")
+                raise RequestError("with these settings, a score is not a finite number; choose smaller ones.")
             if search.streamed or search.rounds:
                 lists.append(messages.message(found, search.costs(found.t)))
             if search.streamed:
@@ -99,13 +104,22 @@ class Answering:
             rounds=lists if search.rounds else None,
         )
 
+    def _engine(self, config: TourConfig) -> TourEngine:
+        try:
+            return self._collection.engine(config)
+        except TourError as error:
+            if config == self._collection.request.config:
+                raise
+            # What the service has does not fit, such as an index without vectors; its files are nobody else's business.
+            log.warning("no search with %s: %s", config, error)
+            raise RequestError(
+                f"this service cannot search with the method {config.method} and these settings; its log says why."
+            ) from error
+
     def _labels(self, task: Task, pairs: Sequence[Pair], *, keep: float) -> Floats:
         """Labels [n], NaN where there was no time; `keep` seconds before the deadline are for what comes after."""
         start = time.monotonic()
-        try:
-            scores, scored = self._pool.buy(pairs, deadline=task.deadline - keep, cancelled=task.cancelled)
-        except TourError as error:
-            raise FailedError(str(error)) from error
+        scores, scored = self._pool.buy(pairs, deadline=task.deadline - keep, cancelled=task.cancelled)
         missed = int(np.isnan(scores).sum())
         task.labels += len(scores) - missed
         task.scored += scored - missed

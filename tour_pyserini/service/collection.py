@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.engine_opening import open_reranker, stored_scale, tour_engine
 from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.request_completion import completed
+from tour_pyserini.pipeline.request_completion import completed, sparse_signals
+from tour_pyserini.pipeline.signal_settings import check_signal_settings
 from tour_pyserini.rerankers.reranker import checked_scores, display_name
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.service.label_cost import LabelCost
+from tour_pyserini.service.request_limits import blaming_request
 from tour_pyserini.service.serve_request import ServeRequest
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 
@@ -72,6 +75,7 @@ class Collection:
         if request.topics not in ("", "demo"):
             raise TourError(f"a service has no topics; --topics can only be `demo`, not {request.topics!r}.")
         self.name = request.topics or Path(request.index or "").name
+        self._sparse = request.sparse  # as given: each method decides what it stands for
         request = completed(request)  # type: ignore[assignment]  # the same class
         assert isinstance(request, ServeRequest) and request.index is not None
         if is_phrase_index(request.index):
@@ -98,11 +102,25 @@ class Collection:
         """Bytes of the index on disk."""
         return sum(file.stat().st_size for file in Path(self.request.index or "").glob("**/*") if file.is_file())
 
+    def check_settings(self, given: Set[str], config: TourConfig) -> None:
+        """Refuse settings that change nothing with, or without, the further signals that the method has here.
+
+        Args:
+            given: names of the settings that were asked for.
+            config: the method and all settings.
+
+        Raises:
+            RequestError: if there is one.
+        """
+        signals = "the further signals of this service" if self._with(config).has_signals else None
+        with blaming_request():
+            check_signal_settings(given, config, signals=signals)
+
     def engine(self, config: TourConfig) -> TourEngine:
         """TouR with these settings, over the one index."""
         with self._lock:
             if config not in self._engines:
-                request = replace(self.request, config=config)
+                request = self._with(config)
                 labels = config.method_class.needs_labels
                 engine = tour_engine(
                     request,
@@ -110,12 +128,19 @@ class Collection:
                     scale=stored_scale(request, self.reranker, self._opener) if labels else None,
                     opener=self._opener,
                 )
-                engine.searcher.query_encoder = self._opener.open(OneAtATime, engine.searcher.query_encoder)
+                encoder = engine.searcher.query_encoder
+                if not isinstance(encoder, OneAtATime):  # a prebuilt index is one searcher for all engines
+                    engine.searcher.query_encoder = self._opener.open(OneAtATime, encoder)
                 self._engines[config] = engine
                 if len(self._engines) > ENGINES:
                     self._engines.popitem(last=False)
             self._engines.move_to_end(config)
             return self._engines[config]
+
+    def _with(self, config: TourConfig) -> ServeRequest:
+        """The request as `search` would complete it for these settings: a method may have signals of its own."""
+        request = replace(self.request, config=config, sparse=self._sparse)
+        return replace(request, sparse=sparse_signals(request))
 
     def text(self, docid: str) -> str:
         """The passage of a document.

@@ -41,7 +41,7 @@ class Desk:
         """The answers to the queries of a request, in their order.
 
         Raises:
-            TourError: if the request is wrong.
+            RequestError: if the request is wrong.
             BusyError: if there is no room for it.
             GoneError: if the client goes away meanwhile.
         """
@@ -64,6 +64,7 @@ class Desk:
 
     def _searches_of(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[Search]:
         config = chosen_config(body, self.config, self.collection.request)
+        self.collection.check_settings(body.settings.keys(), config)
         return [
             Search(
                 query=query,

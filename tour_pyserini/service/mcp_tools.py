@@ -1,14 +1,20 @@
 """The service as tools for language models, by the Model Context Protocol at `/mcp`."""
 
+import logging
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from tour_pyserini.errors import RequestError
+from tour_pyserini.service.answering import FailedError
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import SearchBody
 from tour_pyserini.service.problems import sentence
 from tour_pyserini.service.round_messages import title_and_text
+from tour_pyserini.service.searches import BusyError
 from tour_pyserini.support.optional import import_optional
+
+log = logging.getLogger(__name__)
 
 
 class FoundPassage(BaseModel):
@@ -49,14 +55,14 @@ def mcp_server(desk: Desk) -> Any:
         ] = None,
     ) -> FoundPassages:
         """Search the collection for passages that answer a query; the best come first."""
+        passages = []
         try:
             (answer,) = await desk.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
+            for hit in answer.candidates:
+                title, text = title_and_text(collection.text(hit.docid))
+                passages.append(FoundPassage(docid=hit.docid, score=hit.score, title=title, text=text))
         except Exception as error:
-            raise exceptions.ToolError(sentence(error)) from None
-        passages = []
-        for hit in answer.candidates:
-            title, text = title_and_text(collection.text(hit.docid))
-            passages.append(FoundPassage(docid=hit.docid, score=hit.score, title=title, text=text))
+            raise exceptions.ToolError(_told(error)) from None
         costs = answer.costs
         return FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
 
@@ -67,5 +73,14 @@ def mcp_server(desk: Desk) -> Any:
             return str(collection.text(docid))
         except KeyError:
             raise exceptions.ToolError(f"there is no document {docid!r:.200} in {collection.name}.") from None
+        except Exception as error:
+            raise exceptions.ToolError(_told(error)) from None
 
     return server
+
+
+def _told(error: Exception) -> str:
+    """Why there is no answer; the reason goes to the log where it is not for whoever asked."""
+    if not isinstance(error, RequestError | BusyError | FailedError):  # the last one is in the log already
+        log.error("a tool failed", exc_info=error)
+    return sentence(error)

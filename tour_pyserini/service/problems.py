@@ -1,5 +1,6 @@
 """What goes wrong, as an answer of one sentence: never a traceback, a path or a value of this machine."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,11 +9,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.service.answering import FailedError
 from tour_pyserini.service.desk import GoneError
 from tour_pyserini.service.messages import Problem
 from tour_pyserini.service.searches import BusyError
+
+log = logging.getLogger(__name__)
 
 CLOSED = 499
 """The status of a request whose client has gone; nobody reads it."""
@@ -33,7 +36,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 def sentence(error: Exception) -> str:
     """Why there is no answer, for whoever asked."""
-    if type(error) is TourError or isinstance(error, BusyError):
+    if isinstance(error, RequestError | BusyError):
         return str(error)
     return "the service has failed; its log says why."
 
@@ -62,8 +65,13 @@ def add_handlers(app: FastAPI) -> None:
     async def failed(_: Request, error: Exception) -> JSONResponse:
         return _problem(500, sentence(error))
 
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed", exc_info=error)
+        return _problem(500, sentence(error))
+
     handlers = {
-        TourError: wrong,
+        RequestError: wrong,
+        TourError: broken,
         FailedError: failed,
         RequestValidationError: invalid,
         BusyError: busy,

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import QueryInfo, SearchBody
 
@@ -72,10 +72,10 @@ def pyserini_routes(desk: Desk) -> APIRouter:
         check(index)
         for name in _FIXED:
             if getattr(params, name) is not None:
-                raise TourError(f"{name} is chosen when the service is started, not by a request; leave it out.")
+                raise RequestError(f"{name} is chosen when the service is started, not by a request; leave it out.")
         query = params.query if isinstance(params.query, str) else params.query.get("query_txt")
         if not isinstance(query, str):
-            raise TourError("the query is a text, or an object with the text as `query_txt`.")
+            raise RequestError("the query is a text, or an object with the text as `query_txt`.")
         (answer,) = await desk.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request)
         candidates = [
             PyseriniCandidate(docid=hit.docid, score=hit.score, document_txt=hit.document_txt or "")

@@ -1,10 +1,11 @@
 """From the body of a request to a search: settings by name, within the limits of the service."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.service.messages import SearchBody
 from tour_pyserini.service.serve_request import ServeRequest
 
@@ -13,22 +14,32 @@ LONGEST_DEADLINE = 600_000.0
 """Milliseconds."""
 
 
+@contextlib.contextmanager
+def blaming_request() -> Iterator[None]:
+    """Where whatever is wrong was given by a request."""
+    try:
+        yield
+    except TourError as error:
+        raise RequestError(error) from error
+
+
 def chosen_config(body: SearchBody, default: TourConfig, limits: ServeRequest) -> TourConfig:
     """The settings of a request, over those of the service.
 
     Raises:
-        TourError: if a setting is unknown or wrong, or asks for more than the service allows.
+        RequestError: if a setting is unknown or wrong, or asks for more than the service allows.
     """
     for name in ("method", "preset"):
         if name in body.settings:
-            raise TourError(f"{name!r} is not a setting; give it beside `settings`.")
-    config = default if body.preset is None else TourConfig.preset(body.preset)
+            raise RequestError(f"{name!r} is not a setting; give it beside `settings`.")
     changes: Mapping[str, Any] = {
         **body.settings,
         **({} if body.method is None else {"method": body.method}),
         **({} if body.budget is None else {"budget": body.budget}),
     }
-    config = config.replace(**changes) if changes else config
+    with blaming_request():
+        config = default if body.preset is None else TourConfig.preset(body.preset)
+        config = config.replace(**changes) if changes else config
     allowed = {
         "hits": (body.hits, limits.most_hits),
         "depth": (config.depth, limits.most_hits),
@@ -41,7 +52,7 @@ def chosen_config(body: SearchBody, default: TourConfig, limits: ServeRequest) -
     }
     for name, (value, most) in allowed.items():
         if value > most:
-            raise TourError(f"the {name} is {value!s:.40}, and this service allows {most:g} at most.")
+            raise RequestError(f"the {name} is {value!s:.40}, and this service allows {most:g} at most.")
     return config
 
 
@@ -49,11 +60,11 @@ def checked_queries(body: SearchBody, limits: ServeRequest) -> list[str]:
     """The queries of a request.
 
     Raises:
-        TourError: if there is none, one is empty or too long, or there are too many.
+        RequestError: if there is none, one is empty or too long, or there are too many.
     """
     queries = [body.query] if isinstance(body.query, str) else list(body.query)
     if not 1 <= len(queries) <= limits.most_queries:
-        raise TourError(f"a request has 1 to {limits.most_queries} queries, not {len(queries)}.")
+        raise RequestError(f"a request has 1 to {limits.most_queries} queries, not {len(queries)}.")
     for query in queries:
         check_query(query, limits)
     return queries
@@ -62,6 +73,8 @@ def checked_queries(body: SearchBody, limits: ServeRequest) -> list[str]:
 def check_query(query: str, limits: ServeRequest) -> None:
     """Refuse a query that is empty or too long."""
     if not query.strip():
-        raise TourError("the query is empty; give it a text.")
+        raise RequestError("the query is empty; give it a text.")
     if len(query) > limits.most_characters:
-        raise TourError(f"the query has {len(query)} characters; this service allows {limits.most_characters} at most.")
+        raise RequestError(
+            f"the query has {len(query)} characters; this service allows {limits.most_characters} at most."
+        )

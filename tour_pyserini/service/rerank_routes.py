@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Request
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import DocumentScore, DocumentText, RerankBody, Reranked, TextScore
 from tour_pyserini.service.request_limits import check_query
@@ -30,7 +30,7 @@ def rerank_routes(desk: Desk) -> APIRouter:
         check_query(body.query, limits)
         passages = _passages(body)
         if not 1 <= len(passages) <= limits.most_labels:
-            raise TourError(f"a request has 1 to {limits.most_labels} passages, not {len(passages)}.")
+            raise RequestError(f"a request has 1 to {limits.most_labels} passages, not {len(passages)}.")
         scores = np.array(await desk.rerank(body.query, passages, request))
         order = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
         shown = [float(score) if body.raw_scores else _probability(score) for score in scores]
@@ -65,12 +65,12 @@ def rerank_routes(desk: Desk) -> APIRouter:
 
 def _passages(body: RerankBody) -> list[str]:
     if (body.texts is None) == (body.documents is None):
-        raise TourError("give either `texts` or `documents`: the passages to score.")
+        raise RequestError("give either `texts` or `documents`: the passages to score.")
     passages = []
     for document in body.texts if body.texts is not None else body.documents or []:
         text = document.get("text") if isinstance(document, dict) else document
         if not isinstance(text, str):
-            raise TourError("a document is a text, or an object with a field `text`.")
+            raise RequestError("a document is a text, or an object with a field `text`.")
         passages.append(text)
     return passages
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.service.desk import Desk, Stream
 from tour_pyserini.service.messages import Answer, Answers, Document, Message, Problem, Round, SearchBody
 from tour_pyserini.service.problems import sentence
@@ -98,6 +98,6 @@ def _settings(words: list[str]) -> dict[str, bool | int | float | str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name in settings:
-            raise TourError(f"the setting {word!r:.100} is not of the form NAME=VALUE, or is given twice.")
+            raise RequestError(f"the setting {word!r:.100} is not of the form NAME=VALUE, or is given twice.")
         settings[name] = value
     return settings

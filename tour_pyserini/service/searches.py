@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.service.answering import Answering, FailedError
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.label_pool import CancelledError, LabelPool
@@ -128,8 +128,7 @@ class Searches:
         except CancelledError:
             return
         except Exception as error:
-            # What a request is to blame for is a TourError of the loop; anything else is told to the log only.
-            if type(error) is not TourError:
+            if not isinstance(error, RequestError):  # then the reason is for the log only
                 log.exception("a search failed")
                 error = FailedError("the service has failed; its log says why.")
             task.report(error)
