@@ -1,6 +1,7 @@
 """Calls that end in time, by a clock of the tests and re-rankers whose cost is known."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -123,3 +124,22 @@ def test_the_forecast_follows_a_cost_that_changes(before, after, most):
     late = simulation.late
     assert run(20) >= 0.85 * most  # of those that fit into 200 ms
     assert simulation.late == late <= 20
+
+
+@pytest.mark.parametrize("measured", [6, 100])
+def test_after_slow_calls_searches_with_a_deadline_get_labels_again(measured):
+    slow = True
+    simulation = Simulation(lambda count: 0.2 + 0.02 * count if slow else 0.005 * count, known=(1, 2, 4) * measured)
+    start = time.monotonic()  # the forecast was made now
+    assert simulation.run(*((start + 0.1 * number, 10, 0.15) for number in range(10))) == [0] * 10
+    assert simulation.calls == []
+    slow = False
+    labels = simulation.run(*((start + 1 + 0.3 * number, 10, 0.15) for number in range(20)))
+    assert simulation.calls[0] == 1 and labels[0] == 0 and labels[-1] == 10
+
+
+def test_trials_of_slow_calls_are_rare():
+    simulation = Simulation(lambda count: 0.5 * count)
+    start = time.monotonic()
+    simulation.run(*((start + 0.1 * number, 10, 0.2) for number in range(300)))  # half a minute
+    assert simulation.calls == [1] * 5  # a tenth of the time: one in 5 s, the first after 5 s

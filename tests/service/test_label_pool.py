@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from tour_pyserini.service import label_pool
 from tour_pyserini.service.label_cost import LabelCost
 from tour_pyserini.service.label_pool import CancelledError, LabelPool
 
@@ -105,6 +106,35 @@ def test_a_failure_reaches_those_of_its_call_only(pool, reranker):
         with pytest.raises(ValueError, match="bad passage"):
             failing.result()
         assert other.result()[0].tolist() == [2.0]
+
+
+def test_a_passage_that_fails_does_not_harm_the_others_of_its_call(pool, reranker):
+    with ThreadPoolExecutor(4) as clients:
+        first = buying(pool, clients, "a")
+        reranker.entered.wait(10)
+        good, failing, other = (buying(pool, clients, *texts) for texts in (("bb", "ccc"), ("x", "bad"), ("dddd",)))
+        wait_for(lambda: pool.waiting == 5)
+        reranker.gate.set()
+        with pytest.raises(ValueError, match="bad passage"):
+            failing.result()
+        assert [done.result()[0].tolist() for done in (first, good, other)] == [[1.0], [2.0, 3.0], [4.0]]
+    assert sorted(reranker.calls[1]) == ["bad", "bb", "ccc", "dddd", "x"]
+    assert sorted(reranker.calls[2:]) == [["bb", "ccc"], ["dddd"], ["x", "bad"]]
+
+
+def test_a_service_that_is_down_is_not_asked_for_each_search(pool, reranker, monkeypatch):
+    monkeypatch.setattr(label_pool, "DOWN_SECONDS", 0.0)
+    with ThreadPoolExecutor(3) as clients:
+        first = buying(pool, clients, "a")
+        reranker.entered.wait(10)
+        failing = [buying(pool, clients, text) for text in ("bad", "bb")]
+        wait_for(lambda: pool.waiting == 2)
+        reranker.gate.set()
+        for one in failing:
+            with pytest.raises(ValueError, match="bad passage"):
+                one.result()
+        assert first.result()[0].tolist() == [1.0]
+    assert len(reranker.calls) == 2
 
 
 def test_closing_finishes_what_waits(pool, reranker):

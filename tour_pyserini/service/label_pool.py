@@ -16,6 +16,9 @@ from tour_pyserini.service.label_cost import LabelCost
 _WAKE = 0.05
 """Seconds after which a waiting search looks whether it was cancelled."""
 
+DOWN_SECONDS = 1.0
+"""A call that fails sooner is made again for each search alone; what takes longer is a service that is down."""
+
 
 class CancelledError(Exception):
     """Nobody waits for these labels any more."""
@@ -107,6 +110,11 @@ class LabelPool:
         try:
             scores, computed = counted_scores(self._reranker, pairs)
         except Exception as error:  # whatever it is, those that wait are told, and the next call is made
+            if len(purchases) > 1 and time.monotonic() - start < DOWN_SECONDS:
+                for purchase in purchases:  # a passage of one of them may be the reason: the others have no part in it
+                    if not purchase.ended.is_set():
+                        self._serve([chosen for chosen in call if chosen.purchase is purchase])
+                return
             for purchase in purchases:
                 purchase.end(error)
             return
