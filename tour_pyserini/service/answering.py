@@ -54,6 +54,10 @@ class Answering:
         if isinstance(task, Search) and task.labelled:
             self._kept.learn(task.config.method, task.hits, time.monotonic() - task.labelled)
 
+    def latest_start(self, task: Task) -> float:
+        """When a task must begin to be answered in time; infinity without a deadline."""
+        return task.deadline - (self._kept.seconds(task.config.method, task.hits) if isinstance(task, Search) else 0)
+
     def settings(self, search: Search) -> Settings:
         """How a search is made, as a message."""
         config = search.config

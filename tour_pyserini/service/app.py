@@ -80,7 +80,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
 
     app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
     guard = Guard(app, key=key, most_bytes=request.most_bytes, local=request.is_local, is_page=_is_page)
-    return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), searches.answering.sent)
+    return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), desk.sent)
 
 
 def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:

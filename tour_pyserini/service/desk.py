@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -14,6 +16,9 @@ from tour_pyserini.service.request_limits import checked_queries, chosen_config
 from tour_pyserini.service.request_times import arrival, note_answered
 from tour_pyserini.service.searches import Searches
 from tour_pyserini.service.tasks import Reranking, Search, Task
+
+_WAKE = 0.02
+"""Seconds after which a search that is due looks again whether it has begun."""
 
 
 class GoneError(Exception):
@@ -49,8 +54,40 @@ class Desk:
         answers = await self._answers(searches, request)
         for answer in answers:
             self.metrics.answer(answer)
-        note_answered(request, searches)
+        if request:
+            note_answered(request, searches)
+        else:  # it came by another way, and nobody tells when the answer is sent
+            self.sent(searches)
         return answers
+
+    def sent(self, tasks: Sequence[Task]) -> None:
+        """Told when the answer that is made of these tasks has been sent."""
+        for task in tasks:
+            if task.deadline_ms is not None:
+                self.metrics.deadline(met=time.monotonic() <= task.deadline)
+        self.searches.answering.sent(max(tasks, key=lambda task: task.labelled))
+
+    @contextlib.contextmanager
+    def watched(self, tasks: Sequence[Task]) -> Iterator[None]:
+        """Report a `BusyError` to tasks of which none has begun when it is too late for them."""
+        watch = asyncio.ensure_future(self._watch(tasks))
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    async def _watch(self, tasks: Sequence[Task]) -> None:
+        latest = min(map(self.searches.answering.latest_start, tasks))
+        if math.isinf(latest):
+            return
+        await asyncio.sleep(max(latest - time.monotonic(), 0))
+        # Where one has begun, the others follow: it ends in time, and they then need no more than a retrieval.
+        while not any(task.started for task in tasks):
+            if error := self.searches.too_late():
+                for task in tasks:
+                    task.report(error)
+                return
+            await asyncio.sleep(_WAKE)
 
     async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
         """The raw scores [n] of passages."""
@@ -89,7 +126,8 @@ class Desk:
         together = asyncio.gather(*futures)
         gone = asyncio.ensure_future(_gone(request)) if request else None
         try:
-            await asyncio.wait({together, *({gone} if gone else ())}, return_when=asyncio.FIRST_COMPLETED)
+            with self.watched(tasks):
+                await asyncio.wait({together, *({gone} if gone else ())}, return_when=asyncio.FIRST_COMPLETED)
             if not together.done():
                 raise GoneError
             return list(together.result())
@@ -119,15 +157,16 @@ class Stream:
     async def messages(self) -> AsyncIterator[Any]:
         """Each `Round`, then the `Answer` or an exception; who stops listening cancels the search."""
         try:
-            while True:
-                message = await self._messages.get()
-                if isinstance(message, Answer):
-                    self._desk.metrics.answer(message)
-                yield message
-                if isinstance(message, Answer):
-                    self._desk.searches.answering.sent(self.search)
-                if isinstance(message, Answer | Exception):
-                    return
+            with self._desk.watched([self.search]):
+                while True:
+                    message = await self._messages.get()
+                    if isinstance(message, Answer):
+                        self._desk.metrics.answer(message)
+                    yield message
+                    if isinstance(message, Answer):
+                        self._desk.sent([self.search])
+                    if isinstance(message, Answer | Exception):
+                        return
         finally:
             self.search.cancelled.set()
 

@@ -62,13 +62,15 @@ class Metrics:
 
     def answer(self, answer: Answer) -> None:
         """Count a search that ended."""
-        costs, deadline = answer.costs, answer.settings.deadline_ms
+        costs = answer.costs
         self._stops.labels(answer.stop).inc()
         self._seconds.observe(costs.milliseconds / 1000)
         self._waited.observe(costs.waited_ms / 1000)
         self._labels.observe(costs.labels)
-        if deadline is not None:
-            self._deadlines.labels("yes" if costs.milliseconds <= deadline else "no").inc()
+
+    def deadline(self, *, met: bool) -> None:
+        """Count the deadline of a search whose answer has been sent."""
+        self._deadlines.labels("yes" if met else "no").inc()
 
     def text(self) -> bytes:
         """All figures, in Prometheus' format."""

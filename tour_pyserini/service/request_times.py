@@ -16,10 +16,10 @@ class RequestTimes:
 
     Args:
         app: the application.
-        sent: told when the answer of a task has been sent; of several in one request, the one labelled last.
+        sent: told when the answer has been sent that is made of these tasks.
     """
 
-    def __init__(self, app: App, sent: Callable[[Task], None]) -> None:
+    def __init__(self, app: App, sent: Callable[[Sequence[Task]], None]) -> None:
         self._app, self._sent = app, sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -27,7 +27,7 @@ class RequestTimes:
         scope[_ARRIVED] = time.monotonic()
         await self._app(scope, receive, send)
         if scope.get(_ANSWERED):
-            self._sent(max(scope[_ANSWERED], key=lambda task: task.labelled))
+            self._sent(scope[_ANSWERED])
 
 
 def arrival(request: Request | None) -> float:
@@ -35,7 +35,6 @@ def arrival(request: Request | None) -> float:
     return request.scope.get(_ARRIVED, time.monotonic()) if request else time.monotonic()
 
 
-def note_answered(request: Request | None, tasks: Sequence[Task]) -> None:
+def note_answered(request: Request, tasks: Sequence[Task]) -> None:
     """Tell that these tasks are what the answer to the request is made of."""
-    if request:
-        request.scope[_ANSWERED] = tasks
+    request.scope[_ANSWERED] = tasks

@@ -90,6 +90,13 @@ class Searches:
                 heapq.heappush(self._waiting, (search.due, next(self._numbers), search))
             self._changed.notify(len(searches))
 
+    def too_late(self) -> BusyError | None:
+        """What is told to a search that has to begin now and still waits; None if its turn comes at once."""
+        with self._changed:
+            if self.running < self._at_once:
+                return None
+            return BusyError("the deadline has come in the queue", self._expected_wait())
+
     def close(self) -> None:
         """Finish what runs and what waits; nothing new is taken in."""
         with self._changed:
@@ -114,6 +121,7 @@ class Searches:
                     return
                 *_, search = heapq.heappop(self._waiting)
                 self.running += 1
+                search.started = time.monotonic()
             try:
                 if not search.cancelled.is_set():
                     self._run(search)
@@ -122,7 +130,6 @@ class Searches:
                     self.running -= 1
 
     def _run(self, task: Task) -> None:
-        task.started = time.monotonic()
         try:
             answer = self.answering.answer(task)
         except CancelledError:
