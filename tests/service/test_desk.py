@@ -45,7 +45,7 @@ def answer_of(search):
 
 @pytest.fixture
 def stub():
-    """A desk with one thread for searches; the search `hung` waits until the gate is open, others for their deadline."""
+    """A desk with one thread for searches: `hung` waits until the gate is open, others until their deadline."""
     pool = SimpleNamespace(waiting=0, calls=0, labels=0, cost=SimpleNamespace(margin=1.0))
     searches, gate = Searches(StubCollection(), pool, at_once=1, queue=8), threading.Event()
 
@@ -77,8 +77,8 @@ def test_who_waits_behind_a_search_that_hangs_is_told_at_the_deadline(stub):
         running = await hung_search(stub)
         async with asyncio.timeout(10):
             with pytest.raises(BusyError, match="in the queue"):
-                await stub.desk.search(SearchBody(query="a", deadline_ms=100))
-            stream = stub.desk.begin(SearchBody(query="a", deadline_ms=100), None)
+                await stub.desk.search(SearchBody(query="a", deadline_ms=300))
+            stream = stub.desk.begin(SearchBody(query="a", deadline_ms=300), None)
             messages = [message async for message in stream.messages()]
         assert [type(message) for message in messages] == [BusyError] and not running.done()
         stub.gate.set()

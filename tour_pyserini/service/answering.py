@@ -96,9 +96,11 @@ class Answering:
             if not np.isfinite([hit.score for hit in found.hits]).all():
                 raise RequestError("with these settings, a score is not a finite number; choose smaller ones.")
             if search.streamed or search.rounds:
-                lists.append(messages.message(found, search.costs(found.t)))
-            if search.streamed:
-                search.report(lists[-1])
+                message = messages.message(found, search.costs(found.t))
+                if search.rounds:
+                    lists.append(message)
+                if search.streamed:
+                    search.report(message)
         return Answer(
             query=QueryInfo(qid=search.qid, query_txt=search.query),
             candidates=[self._candidate(hit, rank, found.labels.get(id_)) for rank, hit, id_ in _ranked(found)],

@@ -14,7 +14,7 @@ import tour_pyserini
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.desk import Desk
-from tour_pyserini.service.guard import Guard
+from tour_pyserini.service.guard import Guard, local_names
 from tour_pyserini.service.label_pool import LabelPool
 from tour_pyserini.service.mcp_tools import mcp_server
 from tour_pyserini.service.messages import Problem
@@ -79,7 +79,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         return FileResponse(FILES / "routes.html")
 
     app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
-    guard = Guard(app, key=key, most_bytes=request.most_bytes, local=request.is_local, is_page=_is_page)
+    guard = Guard(app, key=key, most_bytes=request.most_bytes, names=local_names(request), is_page=_is_page)
     return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), desk.sent)
 
 
@@ -108,5 +108,10 @@ def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:
 
 def _is_page(path: str) -> bool:
     """Whether a path is a file of the pages."""
-    file = (FILES / path.lstrip("/")).resolve()
-    return path in ("/", "/docs") or (file.is_relative_to(FILES) and file.is_file())
+    if path in ("/", "/docs"):
+        return True
+    try:
+        file = (FILES / path.lstrip("/")).resolve()
+        return file.is_relative_to(FILES) and file.is_file()
+    except (OSError, ValueError):  # no file can have such a name
+        return False

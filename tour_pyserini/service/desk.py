@@ -12,7 +12,7 @@ from fastapi import Request
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.service.messages import Answer, SearchBody
 from tour_pyserini.service.metrics import Metrics
-from tour_pyserini.service.request_limits import checked_queries, chosen_config
+from tour_pyserini.service.request_limits import check_lines, checked_queries, chosen_config
 from tour_pyserini.service.request_times import arrival, note_answered
 from tour_pyserini.service.searches import Searches
 from tour_pyserini.service.tasks import Reranking, Search, Task
@@ -102,6 +102,9 @@ class Desk:
     def _searches_of(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[Search]:
         config = chosen_config(body, self.config, self.collection.request)
         self.collection.check_settings(body.settings.keys(), config)
+        queries = checked_queries(body, self.collection.request)
+        if body.rounds or streamed:
+            check_lines(len(queries), body.hits, config)
         return [
             Search(
                 query=query,
@@ -114,7 +117,7 @@ class Desk:
                 rounds=body.rounds,
                 report=_nobody,
             )
-            for query in checked_queries(body, self.collection.request)
+            for query in queries
         ]
 
     async def _answers(self, tasks: Sequence[Task], request: Request | None) -> list[Any]:

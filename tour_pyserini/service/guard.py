@@ -5,7 +5,7 @@ import contextlib
 import hmac
 import json
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,11 @@ DISCARDED = 16
 """A body that is too large is read and discarded up to so many times the largest that is allowed."""
 DISCARD_SECONDS = 10.0
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+def local_names(request: ServeRequest) -> Collection[str] | None:
+    """The host names that a service of this machine only answers to; None: any, because others reach it too."""
+    return {*_LOCAL_NAMES, request.host} if request.is_local else None
 
 
 def read_key(request: ServeRequest) -> str | None:
@@ -59,15 +64,21 @@ class Guard:
         app: what is guarded.
         key: the key; None: there is none.
         most_bytes: largest body.
-        local: whether the service listens on this machine only; a page of another site must then not reach it by a
-            name that leads here.
+        names: host names that it answers to, so that a page of another site cannot reach it by a name that leads
+            here; None: any.
         is_page: whether a path is a file of the page.
     """
 
     def __init__(
-        self, app: App, *, key: str | None, most_bytes: int, local: bool, is_page: Callable[[str], bool]
+        self,
+        app: App,
+        *,
+        key: str | None,
+        most_bytes: int,
+        names: Collection[str] | None,
+        is_page: Callable[[str], bool],
     ) -> None:
-        self._app, self._key, self._most_bytes, self._local, self._is_page = app, key, most_bytes, local, is_page
+        self._app, self._key, self._most_bytes, self._names, self._is_page = app, key, most_bytes, names, is_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -75,7 +86,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if self._local and _host(headers.get("host", "")) not in _LOCAL_NAMES:
+        if self._names is not None and _host(headers.get("host", "")) not in self._names:
             await refuse(send, 421, "this service answers to the names of its own machine only.")
         elif not self._may_enter(scope, headers):
             await refuse(send, 401, "the key is missing or wrong.", {"WWW-Authenticate": "Bearer"})

@@ -91,8 +91,8 @@ class Counted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, and count it."""
-        first = scope.get("path", "/").split("/")[1]
-        route = first if first in self._routes else "other"
+        first = scope.get("path", "/").split("/")[1:2]  # `OPTIONS *` has none
+        route = first[0] if first and first[0] in self._routes else "other"
 
         async def counted(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":

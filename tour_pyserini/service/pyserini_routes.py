@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tour_pyserini.errors import RequestError
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import QueryInfo, SearchBody
+from tour_pyserini.service.request_limits import check_query
 
 _FIXED = ("ef_search", "encoder", "query_generator", "instruction_config")
 
@@ -21,7 +22,7 @@ class SearchParams(BaseModel):
 
     query: str | dict[str, Any]
     hits: int = Field(default=10, ge=1)
-    qid: str = ""
+    qid: str = Field(default="", max_length=200)
     ef_search: int | None = None
     encoder: str | None = None
     query_generator: str | None = None
@@ -76,6 +77,7 @@ def pyserini_routes(desk: Desk) -> APIRouter:
         query = params.query if isinstance(params.query, str) else params.query.get("query_txt")
         if not isinstance(query, str):
             raise RequestError("the query is a text, or an object with the text as `query_txt`.")
+        check_query(query, collection.request)
         (answer,) = await desk.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request)
         candidates = [
             PyseriniCandidate(docid=hit.docid, score=hit.score, document_txt=hit.document_txt or "")

@@ -12,6 +12,8 @@ from tour_pyserini.service.serve_request import ServeRequest
 MOST_UPDATES = 100
 LONGEST_DEADLINE = 600_000.0
 """Milliseconds."""
+MOST_LINES = 50_000
+"""Lines of all lists of a request whose rounds are told, about a kilobyte each."""
 
 
 @contextlib.contextmanager
@@ -63,18 +65,37 @@ def checked_queries(body: SearchBody, limits: ServeRequest) -> list[str]:
         RequestError: if there is none, one is empty or too long, or there are too many.
     """
     queries = [body.query] if isinstance(body.query, str) else list(body.query)
-    if not 1 <= len(queries) <= limits.most_queries:
-        raise RequestError(f"a request has 1 to {limits.most_queries} queries, not {len(queries)}.")
+    most = min(limits.most_queries, limits.queue + limits.at_once)  # for more there is never room
+    if not 1 <= len(queries) <= most:
+        raise RequestError(f"a request has 1 to {most} queries, not {len(queries)}.")
     for query in queries:
         check_query(query, limits)
     return queries
 
 
+def check_lines(queries: int, hits: int, config: TourConfig) -> None:
+    """Refuse lists of all rounds that would take too much memory."""
+    if (lines := queries * hits * (config.rounds + 1)) > MOST_LINES:
+        raise RequestError(
+            f"the rounds of {queries} queries with {hits} hits may have {lines} lines, and this service tells "
+            f"{MOST_LINES} at most; ask for fewer hits or queries, or without rounds."
+        )
+
+
 def check_query(query: str, limits: ServeRequest) -> None:
-    """Refuse a query that is empty or too long."""
+    """Refuse a query that is empty, too long or no text."""
+    check_characters(query, "the query")
     if not query.strip():
         raise RequestError("the query is empty; give it a text.")
     if len(query) > limits.most_characters:
         raise RequestError(
             f"the query has {len(query)} characters; this service allows {limits.most_characters} at most."
         )
+
+
+def check_characters(text: str, what: str) -> None:
+    """Refuse what JSON can hold and no model reads: halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise RequestError(f"{what} has half of a surrogate pair, which is no character; send it as UTF-8.") from None

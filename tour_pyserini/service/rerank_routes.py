@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from tour_pyserini.errors import RequestError
 from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import DocumentScore, DocumentText, RerankBody, Reranked, TextScore
-from tour_pyserini.service.request_limits import check_query
+from tour_pyserini.service.request_limits import check_characters, check_query
 
 
 def rerank_routes(desk: Desk) -> APIRouter:
@@ -71,6 +71,7 @@ def _passages(body: RerankBody) -> list[str]:
         text = document.get("text") if isinstance(document, dict) else document
         if not isinstance(text, str):
             raise RequestError("a document is a text, or an object with a field `text`.")
+        check_characters(text, "a document")
         passages.append(text)
     return passages
 

@@ -1,6 +1,5 @@
 """What a service is asked to do: a search request without topics, and how it is served."""
 
-import dataclasses
 import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,12 +39,14 @@ class ServeRequest(SearchRequest):
     trace_vectors: bool = _hidden(False)
     hits: int = _hidden(1000)
     tag: str | None = _hidden()
+    shard: str | None = _hidden()
+    ray: str | None = _hidden()
+    ray_workers: int | None = _hidden()
     batch_size: int = _hidden(64)
     encoded_queries: str | None = _hidden()
     predictions: str | None = _hidden()
     unit: str | None = _hidden()
     max_words: int | None = _hidden()
-    nprobe: int | None = _hidden()
     context: str | None = _hidden()
     title: bool | None = _hidden()
     separator: str | None = _hidden()
@@ -82,6 +83,3 @@ class ServeRequest(SearchRequest):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
-
-
-HIDDEN = tuple(item.name for item in dataclasses.fields(ServeRequest) if not item.metadata.get("help"))
