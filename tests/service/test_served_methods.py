@@ -10,12 +10,15 @@ from fastapi.testclient import TestClient
 
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini.core.ranking import strictly_decreasing
+from tour_pyserini.encoders.encoder_loading import load_document_encoder
 from tour_pyserini.errors import RequestError
-from tour_pyserini.pipeline import IndexRequest, Opener, SearchRequest, build_index, search
+from tour_pyserini.pipeline import IndexRequest, Opener, SearchRequest, build_index, engine_opening, search
 from tour_pyserini.service import collection as collection_module
 from tour_pyserini.service.app import new_app
 from tour_pyserini.service.collection import Collection, OneAtATime
 from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.stores import positions
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
 METHODS = ("anchored", "dense", "rerank", "hard")
@@ -80,6 +83,23 @@ def test_a_signal_is_opened_once(served):
     engines = [served.engine(TourConfig(depth=depth)) for depth in (3, 4)]
     first, second = (engine._optimiser.retrieval._signals for engine in engines)
     assert len(first) == 1 and first[0] is second[0]
+
+
+@pytest.mark.parametrize("vectors", ["folder", "encode"])
+def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
+    opened = []
+
+    def counted(what, make):
+        return lambda *arguments, **options: opened.append(what) or make(*arguments, **options)
+
+    monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
+    monkeypatch.setattr(engine_opening, "load_document_encoder", counted("encoder", load_document_encoder))
+    monkeypatch.setattr(positions, "hashes_of", counted("positions", positions.hashes_of))
+    chosen = words.options["index"] if vectors == "folder" else "encode"
+    served = Collection(ServeRequest(**words.options, vectors=chosen, config=TourConfig(depth=5)))
+    engines = [served.engine(TourConfig(method, depth=depth)) for method in ("anchored", "hard") for depth in (3, 4)]
+    assert [bool(engine.search("a b", k=3)) for engine in engines] == [True] * 4
+    assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,10 @@ def test_many_docids_are_found_in_any_order(monkeypatch):
     table = Positions(Docids.of(names))
     assert table.find(Docids.of(names[::-1])).tolist() == list(range(1000))[::-1]
     assert len(set(hashes_of(Docids.of(names)).tolist())) == 1000
+
+
+def test_the_same_docids_share_one_table():
+    docids = Docids.of(["a", "b"])
+    table = positions_of(docids)
+    assert positions_of(docids) is table and positions_of(Docids.of(["b", "a"]))["a"] == 1
+    assert table and not positions_of(Docids.of([]))

@@ -1,6 +1,7 @@
 """TouR over an index, as a request describes it: models, index, signals, texts and vectors, opened."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +30,7 @@ from tour_pyserini.searchers.opening import open_index, open_searcher
 from tour_pyserini.searchers.optimiser import Observer
 from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
@@ -152,6 +154,10 @@ def _signals(request: SearchRequest, opener: Opener) -> list[Any]:
     return signals
 
 
+def _encoded_corpus(folder: str, *, docids: Sequence[str], dimension: int) -> EncodedCorpus:
+    return EncodedCorpus.open(Path(folder), docids=docids, dimension=dimension)
+
+
 def _texts(request: SearchRequest, opener: Opener) -> Any:
     return opener.open(open_texts, request.corpus) if request.corpus else None
 
@@ -196,12 +202,15 @@ def _vectors(request: SearchRequest, inner: Any, texts: Any, opener: Opener) -> 
         return None
     if request.vectors != "encode":
         check_vectors(request.index, request.vectors)
+        if Path(request.vectors).is_dir() and (request.order != "index" or request.config.rounds):
+            return opener.open(_encoded_corpus, request.vectors, docids=inner.docids, dimension=inner.dimension)
         return request.vectors
     if texts is None:
         raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
     made = read_index_settings(request.index)
     built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
-    encode = load_document_encoder(
+    encode = opener.open(
+        load_document_encoder,
         prefix=made.prefix if made else None,
         precision=(made.precision if made else None) or "fp32",
         **_encoder_options(request, opener),

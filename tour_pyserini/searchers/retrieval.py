@@ -14,6 +14,7 @@ from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.dense_signal import as_signal
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.positions import positions_of
 from tour_pyserini.stores.refined_index import in_order
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
@@ -57,7 +58,7 @@ class Retrieval:
         self._searcher, self._texts, self._costs = searcher, texts, costs
         self._store, self._vector_source = as_store(searcher.index), vectors
         self._signals = [as_signal(signal) for signal in signals]
-        stored = order != "index" and isinstance(vectors, str | os.PathLike)
+        stored = order != "index" and isinstance(vectors, str | os.PathLike | EncodedCorpus)
         reads = config.rounds or self._signals or stored or (order == "exact" and vectors is not None)
         self._vectors = self._open_vectors() if reads else None
         searched = in_order(self._store, None if vectors is None else self._vectors, order)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -13,10 +14,16 @@ _WORD = 8  # bytes that are hashed at a time
 _FACTOR, _SHIFT, _BITS = 0x9E3779B97F4A7C15, 29, 2**64 - 1
 _MASKS = np.array([(1 << (8 * count)) - 1 for count in range(_WORD + 1)], dtype=np.uint64)
 
+_shared: "WeakValueDictionary[int, Positions]" = WeakValueDictionary()
+"""Tables that are in use, by the identity of their docids, which each of them keeps alive."""
+
 
 def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
-    """The position of each docid; of equal docids, the last one."""
-    return Positions(docids) if isinstance(docids, Docids) else {docid: i for i, docid in enumerate(docids)}
+    """The position of each docid; of equal docids, the last one. Who asks for the same `Docids` shares one table."""
+    if not isinstance(docids, Docids):
+        return {docid: i for i, docid in enumerate(docids)}
+    positions = _shared.get(id(docids))
+    return _shared.setdefault(id(docids), Positions(docids)) if positions is None else positions
 
 
 def difference(docids: Sequence[str], positions: Mapping[str, int]) -> tuple[str | None, str | None]:
@@ -43,6 +50,7 @@ class Positions(Mapping[str, int]):
     """
 
     def __init__(self, docids: Docids) -> None:
+        """Hash and sort the docids."""
         self._docids = docids
         hashes = hashes_of(docids)
         order = np.argsort(hashes)
@@ -63,6 +71,9 @@ class Positions(Mapping[str, int]):
                     return position
                 at -= 1
         raise KeyError(docid)
+
+    def __bool__(self) -> bool:
+        return len(self._docids) > 0  # counting different docids takes long
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
