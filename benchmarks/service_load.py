@@ -45,7 +45,8 @@ def measure_service(setup: BenchmarkSetup) -> Report:
     ]
     head = ["clients", "service", "method", "answers/s", "p50, ms", "p95, ms", "p99, ms", "times as many answers"]
     note = (
-        f"{LEAST_QUESTIONS} questions of NQ in each cell, or one for each client, closed loop on loopback; nothing is kept between searches. TouR "
+        f"{LEAST_QUESTIONS} questions of NQ in each cell, or one for each client, closed loop on loopback; nothing is "
+        "kept between searches. TouR "
         f"with its default of at most 30 labels; re-ranking of {DEPTH}; the plain service is FAISS and "
         "CrossEncoder.predict in torch behind FastAPI, all with the same cross-encoder in fp32. Pooled and one at a "
         "time gave the same lists, to the last digit of each score."
