@@ -73,7 +73,8 @@ class Words:
     """Cuts texts of a language into the words that count: in lower case, without stop words, stemmed.
 
     A word has at least two characters. In scripts that do not separate words, each two neighbouring characters are one.
-    Texts are cut in the same way in every language: it decides about stemmer and stop words alone.
+    Texts are cut in the same way in every language: it decides about stemmer and stop words alone,
+    but for the lower case of I in Turkish.
 
     Example:
         >>> Words("en")("The cats, sitting in 北京动物园")

@@ -149,7 +149,7 @@ def fit_matrices(data: LabelledQueries, targets: Floats, ridges: Sequence[float]
 
 def _mean_length(*vectors: Floats) -> float:
     """The root mean square length of vectors, in parts [n, d]; 1 where all are 0."""
-    squares = sum(float(np.square(part, dtype=np.float64).sum()) for part in vectors)
+    squares = sum(float(np.einsum("nd,nd->n", part, part).sum(dtype=np.float64)) for part in vectors)
     return float(np.sqrt(squares / max(sum(map(len, vectors)), 1))) or 1.0
 
 
