@@ -59,6 +59,7 @@ def test_the_order_of_its_documents_does_not_matter(collection, method):
     assert lists(tour(collection, method, signals=[second(collection, shuffled)]), collection) == straight
     assert lists(tour(collection, method), collection) != straight
 
+
 def test_a_calibrated_scale_is_not_used_with_signals(collection):
     signal = DenseSignal(second(collection))
     plain, scaled = (tour(collection, signals=[signal], scale=scale) for scale in (None, 123.0))
