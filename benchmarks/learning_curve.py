@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,27 +165,35 @@ def table(points: Sequence[Point]) -> Table:
 
 
 def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the measures of dense search, and the labels that the default method buys, by the labels seen."""
+    """Draw what is gained by the labels seen: by dense search, by the default method, and in its labels."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    def dense(name: str) -> Callable[[Any], Any]:
-        return lambda point: point["dense"][name]
-
-    panels: list[tuple[str, Callable[[Any], Any]]] = [(f"dense {name}", dense(name)) for name in MEASURES]
-    panels.append(("labels of the default method", lambda point: point["bought"]))
-    figure, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.2), layout="constrained")
+    panels: list[tuple[str, Callable[[Any], Any]]] = [
+        *((f"dense {name}", partial(_measure, of="dense", name=name)) for name in MEASURES),
+        *((f"default {name}", partial(_measure, of="default", name=name)) for name in MEASURES),
+        ("labels of the default", lambda point: point["bought"]),
+    ]
+    figure, axes = plt.subplots(1, len(panels), figsize=(2.9 * len(panels), 3.2), layout="constrained")
     for axis, (title, value) in zip(axes, panels, strict=True):
+        axis.axhline(0, color="gray", linewidth=0.8)
         for curve, colour in zip(curves, COLOURS, strict=False):
             found = [(point["queries"], value(point)) for point in curve["points"] if value(point) is not None]
-            axis.plot(*zip(*found, strict=True), marker="o", color=colour, label=curve["name"]) if found else None
-        axis.set(title=title, xlabel="queries of the stream whose labels were seen")
+            gains = [(queries, now - found[0][1]) for queries, now in found]
+            axis.plot(*zip(*gains, strict=True), marker="o", color=colour, label=curve["name"]) if gains else None
+        axis.set(title=title, xlabel="queries seen")
         axis.grid(alpha=0.3)
-    axes[0].legend(frameon=False)
+    axes[0].set_ylabel("difference from no adapter")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(curves), frameon=False)
     save_picture(figure, path, dpi=120)
     plt.close(figure)
+
+
+def _measure(point: dict[str, Any], *, of: str, name: str) -> float | None:
+    value: float | None = point[of].get(name)
+    return value
 
 
 def _parser() -> argparse.ArgumentParser:
