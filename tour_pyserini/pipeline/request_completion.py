@@ -65,9 +65,9 @@ def _check_own_signals(request: SearchRequest) -> None:
     """Refuse settings that do not count, where the method decides by itself whether there is a further signal."""
     if request.has_signals:
         return
-    changed, (signal, *_) = changed_settings(request.config), (*sparse_signals(request), None)
-    named = f"the BM25 index of {signal}" if signal else None
-    check_signal_settings(changed, request.config, signals=named, hint=f", or --sparse {NO_SIGNAL}")
+    signals = f"the BM25 index of {request.index}" if sparse_signals(request) else None
+    changed = changed_settings(request.config)
+    check_signal_settings(changed, request.config, signals=signals, hint=f", or --sparse {NO_SIGNAL}")
 
 
 def check_inputs(request: SearchRequest) -> None:

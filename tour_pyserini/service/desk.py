@@ -101,7 +101,8 @@ class Desk:
 
     def _searches_of(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[Search]:
         config = chosen_config(body, self.config, self.collection.request)
-        self.collection.check_settings(body.settings.keys(), config)
+        if body.settings:
+            self.collection.check_settings(body.settings.keys(), config)
         queries = checked_queries(body, self.collection.request)
         if body.rounds or streamed:
             check_lines(len(queries), body.hits, config)
