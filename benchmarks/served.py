@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from tour_pyserini.errors import TourError
 
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 """Seconds after which a request counts as one that hangs."""
 
 

@@ -95,8 +95,8 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
         "of a collection brings the vectors along."
     )
     head = [
-        *("store", "s to fill", "search, ms", "TouR, ms", f"recall of the exact {K}"),
-        *("lists and similarities as FAISS flat", "TouR's lists as on FAISS flat"),
+        *("store", "s to fill", "search, ms", "TouR, ms", f"recall at {K}"),
+        *("lists as of FAISS flat", "TouR's lists the same"),
     ]
     return Report("stores", "Vector stores", Table([head, *body]), note)
 

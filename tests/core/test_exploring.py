@@ -84,6 +84,11 @@ def test_ladr_takes_its_seeds_from_the_signal():
     assert labelled("ladr", depth=3, budget=3, best=1, signals=two) == [8, 7, 5]
 
 
+def test_ladr_takes_its_seeds_from_the_signal_that_finds_some():
+    signals = [found([-1, -1], [0, 0]), found([8, 5], [3, 2])]
+    assert labelled("ladr", depth=2, budget=2, best=1, signals=signals) == [8, 5]
+
+
 def test_ore_follows_the_feature_that_explains_the_labels():
     # 0 and 6 have labels 0 and -1. Similarity explains them (10 and 14 degrees); so does nothing else yet, for each is
     # as near to the other. So the next are the most similar: 1 and 7.
@@ -162,6 +167,23 @@ def test_a_query_has_the_same_list_alone_and_its_budget_is_spent(method, seed, b
         assert one.ids.tolist() == of_all.ids.tolist()
         assert np.array_equal(one.scores, of_all.scores)
         assert np.array_equal(alone.queries[0], queries[row])
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_signal_that_finds_nothing_changes_no_bit_of_the_list(method):
+    corpus, queries, _ = random_case(4)
+    corpus.matrix, queries = corpus.matrix.astype(np.float32), queries.astype(np.float32)
+    config = TourConfig(method, depth=5, budget=20, neighbours=4)
+    nothing = Hits(np.full((5, 12), -1), np.full((5, 12), -np.inf))
+    lists = []
+    for signals in ([], [nothing], [nothing, nothing]):
+        calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score, "signals": signals}
+        outcome = optimise(queries, config, **calls)
+        lists.append([rank(outcome, row, config, hits=40) for row in range(5)])
+    assert len(lists[0][0].ids) == 40
+    for plain, one, two in zip(*lists, strict=True):
+        assert plain.ids.tolist() == one.ids.tolist() == two.ids.tolist()
+        assert plain.scores.tolist() == one.scores.tolist() == two.scores.tolist()
 
 
 @pytest.mark.parametrize("method", NAMES)

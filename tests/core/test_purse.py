@@ -103,9 +103,36 @@ def test_the_price_decides_which_labels_are_worth_it():
     purse = Purse(20)
     simulated(purse, 2000)
     assert 0.01 < purse.price < 1
-    purse.arrive(100)  # enough for everybody: only the price refuses
+    purse.arrive(100)
+    assert all(purse.take(np.inf, 1) for _ in range(100))  # 19 each are left for everybody: only the price refuses
     assert not purse.take(purse.price / 2, 10)
     assert purse.take(purse.price * 2, 10)
+
+
+def test_the_first_labels_of_a_query_that_has_arrived_are_kept_for_it():
+    purse = Purse(20)
+    purse.arrive(2)
+    assert purse.take(np.inf, 10)  # the first query; of its own 20 labels 10 are left
+    assert [purse.take(0.5, 10) for _ in range(3)] == [True, False, False]
+    assert purse.take(np.inf, 10)  # the second query, 30 labels in all; now 10 are left for both
+    assert [purse.take(0.5, 10) for _ in range(2)] == [True, False]
+    assert (purse.queries, purse.labels) == (2, 40)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12)), max_size=60), st.integers(12, 30))
+def test_in_any_order_each_query_gets_its_first_labels_and_the_mean_is_kept(events, mean):
+    purse, waiting = Purse(mean), 0
+    for kind, labels in events:
+        if kind == 0:
+            purse.arrive()
+            waiting += 1
+        elif kind == 1 and waiting:
+            assert purse.take(np.inf, labels)
+            waiting -= 1
+        else:
+            purse.take(50.0, labels)
+        assert purse.labels <= mean * purse.queries
+    assert all(purse.take(np.inf, mean) for _ in range(waiting))
 
 
 def test_what_is_not_a_number_gets_nothing():

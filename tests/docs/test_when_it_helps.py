@@ -49,6 +49,20 @@ def test_a_gain_of_the_page_is_the_mean_of_the_expected_scores(experiment, measu
     )
 
 
+def test_the_figures_with_bm25_are_those_of_the_results():
+    lines = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
+    head, means = (
+        next(line for line in lines if line.startswith(start)).split("|") for start in ("| | queries", "| **mean** |")
+    )
+    mean = {name.strip(): figure.strip(" *") for name, figure in zip(head, means, strict=True)}
+    page = " ".join(PAGE.split())
+    assert (
+        f"mixing the hybrid list with the re-ranker is the strongest rival: mean nDCG@10 {mean['hybrid mixed']},"
+        in page
+    )
+    assert f"{mean['mixed']} of mixed re-ranking and {mean['default']} of the default with BM25" in page
+
+
 def test_the_picture_shows_every_setup_of_both_kinds_of_index(drawing, experiment, tmp_path):
     gains = drawing.gains(experiment, "nDCG@10")
     assert len(gains) == 16 and min(gains.values()) == pytest.approx(-0.0026)

@@ -59,6 +59,23 @@ def test_the_order_of_its_documents_does_not_matter(collection, method):
     assert lists(tour(collection, method, signals=[second(collection, shuffled)]), collection) == straight
     assert lists(tour(collection, method), collection) != straight
 
+def test_a_calibrated_scale_is_not_used_with_signals(collection):
+    signal = DenseSignal(second(collection))
+    plain, scaled = (tour(collection, signals=[signal], scale=scale) for scale in (None, 123.0))
+    assert lists(plain, collection) == lists(scaled, collection)
+    alone, scaled_alone = (tour(collection, scale=scale) for scale in (None, 123.0))
+    assert lists(alone, collection) != lists(scaled_alone, collection)
+
+
+@pytest.mark.parametrize("method", ["dense", "rerank", "anchored"])
+def test_signals_that_are_added_later_search_as_those_given_at_first(collection, method):
+    """Also where vectors come from a function, and the index has others."""
+    signal, other = DenseSignal(second(collection)), unit(np.random.default_rng(8), 80, DIMENSION)
+    options = {"vectors": lambda ids: other[ids]}
+    first = tour(collection, method, signals=[signal], **options)
+    later = tour(collection, method, **options).with_signals(signal)
+    assert lists(first, collection) == lists(later, collection)
+
 
 def test_several_signals_together(collection):
     def words(query, k):

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize
 from toy_collection import unit
 
+from tour_pyserini.core.candidates import Hits
+from tour_pyserini.encoders.query_adapter import corrected
 from tour_pyserini.training import adapter_fit
+from tour_pyserini.training.adapter_choice import choose
 from tour_pyserini.training.adapter_fit import (
     LabelledQueries,
     cross_entropy,
@@ -18,6 +21,8 @@ from tour_pyserini.training.adapter_fit import (
     label_targets,
     low_rank,
 )
+
+VECTORS = ("queries", "passages", "background_vectors")
 
 
 def labelled(seed=0, *, queries=40, passages=30, labels=6, dimension=5, score=None):
@@ -97,7 +102,7 @@ def test_the_background_by_hand():
 def test_gradient_agrees_with_finite_differences(monkeypatch):
     monkeypatch.setattr(adapter_fit, "BLOCK", 16)  # so that there are several blocks, the last one smaller
     data = labelled(3)
-    vectors = {name: getattr(data, name).astype(float) for name in ("queries", "passages", "background_vectors")}
+    vectors = {name: getattr(data, name).astype(float) for name in VECTORS}
     data = replace(data, **vectors)
     targets, size = targets_of(data), data.queries.shape[1]
 
@@ -131,6 +136,52 @@ def test_a_stronger_ridge_gives_a_smaller_matrix():
     data = labelled(8)
     norms = [np.linalg.norm(matrix) for matrix in fit_matrices(data, targets_of(data), [1.0, 0.1, 0.01, 0.001])]
     assert norms == sorted(norms) and norms[0] < 0.1
+
+
+def test_with_vectors_of_length_1_the_minimum_is_that_of_the_loss_as_it_is_written():
+    data = labelled(9)
+    targets, size = targets_of(data), data.queries.shape[1]
+
+    def objective(x):
+        matrix = x[1:].reshape(size, size)
+        loss, by_scale, by_matrix = cross_entropy(data, targets, x[0], matrix)
+        return loss + 0.005 * (matrix**2).sum(), np.concatenate([[by_scale], (by_matrix + 0.01 * matrix).ravel()])
+
+    x = minimize(objective, np.concatenate([[1.0], np.zeros(size * size)]), jac=True, method="BFGS").x
+    expected = x[1:].reshape(size, size) / x[0]
+    (matrix,) = fit_matrices(data, targets, [0.01])
+    assert matrix == pytest.approx(expected, abs=0.02 * np.abs(expected).max())
+
+
+class Searched:
+    """Searches passages by their similarities."""
+
+    def __init__(self, passages):
+        self.passages = passages
+
+    def search(self, vectors, k):
+        similarities = vectors @ self.passages.T
+        ids = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
+        return Hits(ids, np.take_along_axis(similarities, ids, axis=1))
+
+
+@pytest.mark.parametrize(("of_queries", "of_passages"), [(0.1, 3), (3, 10), (10, 0.01), (1000, 10)])
+def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
+    hidden = np.random.default_rng(10).normal(size=(5, 5))
+    noise = np.random.default_rng(11)
+    data = labelled(12, queries=60, score=lambda q, p: 3 * p @ (q + hidden @ q) + noise.normal())
+    vectors = {name: getattr(data, name).astype(float) for name in VECTORS}
+    data = replace(data, **vectors)
+    factors = zip(VECTORS, (of_queries, of_passages, of_passages), strict=True)
+    longer = replace(data, **{name: factor * vectors[name] for name, factor in factors})
+    folds = np.arange(60) % 3
+    choice, same = (choose(each, folds, Searched(each.passages)) for each in (data, longer))
+    assert (same.ridge, same.rank) == (choice.ridge, choice.rank)
+    assert (same.before, same.gain) == pytest.approx((choice.before, choice.gain))
+    ridges, targets = [1e-2, 1e-3, 1e-4], targets_of(data)
+    for matrix, other in zip(*(fit_matrices(each, targets, ridges) for each in (data, longer)), strict=True):
+        directions = corrected(data.queries, *low_rank(matrix, 3))
+        assert corrected(longer.queries, *low_rank(other, 3)) / of_queries == pytest.approx(directions, abs=1e-4)
 
 
 @settings(max_examples=20, deadline=None)

@@ -71,7 +71,8 @@ class Purse:
 
     The mean of the labels per query is never above `mean`, at any time. Labels have a price, in units of expected gain:
     it rises while more are asked for at this price than the mean allows, and falls while fewer are. So labels that easy
-    queries save go to queries that gain more from them. What a query gets depends on the queries before it: for runs
+    queries save go to queries that gain more from them. The labels of a query that has had none yet are kept for it:
+    each gets its first ones, if they are `mean` at most. What a query gets depends on the queries before it: for runs
     that can be repeated, use the setting `mean_budget`. One purse may serve several threads.
 
     Attributes:
@@ -92,6 +93,7 @@ class Purse:
             raise TourError(f"the mean of a purse is a number of labels above 0, not {mean!r}.")
         self.mean = mean
         self.queries = self.labels = 0
+        self._begun = 0  # queries that have had their first labels
         self._log_price = _LOWEST
         self._lock = threading.Lock()
 
@@ -101,7 +103,7 @@ class Purse:
         return math.exp(self._log_price)
 
     def arrive(self, queries: int = 1) -> None:
-        """Count queries that arrive; each brings `mean` labels."""
+        """Count queries that arrive; each brings `mean` labels, for others when it has had its first ones."""
         with self._lock:
             self.queries += queries
             self._move_price(-queries)
@@ -118,9 +120,10 @@ class Purse:
                 return False
             # Demand moves the price, also where it cannot be met: else a purse that is empty would stay cheap.
             self._move_price(labels / self.mean)
-            if self.labels + labels > self.mean * self.queries:
+            begun = min(self._begun + (expected_gain == math.inf), self.queries)
+            if self.labels + labels > self.mean * begun:
                 return False
-            self.labels += labels
+            self.labels, self._begun = self.labels + labels, begun
             return True
 
     def _move_price(self, queries: float) -> None:

@@ -138,7 +138,7 @@ class IndexRequest(Request):
     )
     language: str | None = option(
         None,
-        "of the passages, for --bm25: en, de, zh, ..., or none (default: en, or none where most letters are not Latin)",
+        "stemmer and stop words of --bm25: those of en, de, fr, ..., or none (default: en)",
         group=_KIND,
         metavar="CODE",
     )

@@ -19,6 +19,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
 from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
+from tour_pyserini.stores.bm25_words import ENGLISH
 from tour_pyserini.stores.docids import Docids
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.engines.collection_loading import CollectionLoading
@@ -150,7 +151,7 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         with atomic_folder(folder, overwrite=request.overwrite) as new:
             _write(new, partial, settings, kind, threads=request.threads)
             if request.bm25:
-                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER, language=request.language)
+                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER, language=request.language or ENGLISH)
         partial.discard()
     return IndexSummary(folder, len(corpus), len(corpus), before, time.perf_counter() - started)
 

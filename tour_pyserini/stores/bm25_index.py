@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.bm25_words import Words, check_language, language_of
+from tour_pyserini.stores.bm25_words import ENGLISH, Words, check_language
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_files import check_checksums
 from tour_pyserini.support.files import sha256
@@ -22,25 +21,21 @@ FOLDER = "bm25"
 _RECORD = "tour-bm25.json"
 _SETTINGS = {"k1": 0.9, "b": 0.4, "method": "lucene"}
 """Pyserini's k1 and b, and Lucene's formula."""
-_SAMPLE = 1000  # the first passages, which show in which script a corpus is written
 
 
-def write_bm25(passages: Iterable[str], folder: Path, *, language: str | None = None) -> None:
+def write_bm25(passages: Iterable[str], folder: Path, *, language: str = ENGLISH) -> None:
     """Write the BM25 index of passages, in the order of the vectors, into a new folder.
 
     Args:
         passages: their texts.
         folder: where the files go.
-        language: its code (`stores/bm25_words.py`); None: English, or `none` where most letters are not Latin.
+        language: the code of their language (`stores/bm25_words.py`).
 
     Raises:
         TourError: if no passage has a word.
     """
     bm25s = _bm25s()
-    passages = iter(passages)
-    first = list(islice(passages, _SAMPLE))
-    language = language or language_of(first)
-    words, passages = Words(language), chain(first, passages)
+    words = Words(language)
     # Words get their numbers in the order in which they are met: the same corpus gives the same files.
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(passage)] for passage in passages]

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
@@ -61,29 +60,32 @@ LANGUAGES = {
 OTHERS = ("bn", "ja", "ko", "sw", "te", "th", "uk", "vi", "yo", "zh", NO_LANGUAGE)
 """Others: every word counts as it is written."""
 
+_TURKISH = "tr"
+
 # Scripts that do not separate words by blanks, or (Hangul) separate phrases: pairs of neighbouring characters count.
 _JOINED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
-_PIECE = rf"[{_JOINED}]+|[[\p{{L}}\p{{M}}\p{{N}}_]--[{_JOINED}]]{{2,}}"
-_ENGLISH_WORD = re.compile(r"\b\w\w+\b")
+# Elsewhere letters, digits and their marks; a mark alone (NFKC makes one of an accent without a letter) begins no word.
+_PIECE = rf"[{_JOINED}]+|[[\p{{L}}\p{{N}}_]--[{_JOINED}]][[\p{{L}}\p{{M}}\p{{N}}_]--[{_JOINED}]]+"
+_ASCII_PIECE = re.compile(r"\w\w+")  # the same pieces of ASCII text, found faster
 
 
 class Words:
     """Cuts texts of a language into the words that count: in lower case, without stop words, stemmed.
 
     A word has at least two characters. In scripts that do not separate words, each two neighbouring characters are one.
+    Texts are cut in the same way in every language: it decides about stemmer and stop words alone,
+    but for the lower case of I in Turkish.
 
     Example:
-        >>> Words("en")("The cats, sitting")
-        ['cat', 'sit']
-        >>> Words("zh")("北京是首都 2008")
-        ['北京', '京是', '是首', '首都', '2008']
+        >>> Words("en")("The cats, sitting in 北京动物园")
+        ['cat', 'sit', '北京', '京动', '动物', '物园']
     """
 
     def __init__(self, language: str) -> None:
         """Take an ISO 639-1 code of `LANGUAGES` or `OTHERS`."""
         check_language(language)
         regex = import_optional("regex", extra="bm25")
-        self._english = language == ENGLISH
+        self._turkish = language == _TURKISH
         self._piece = regex.compile(_PIECE, regex.V1)
         self._joined = regex.compile(f"[{_JOINED}]", regex.V1)
         self._stem: Any = str
@@ -97,13 +99,21 @@ class Words:
 
     def __call__(self, text: str) -> list[str]:
         """The words, in the order of the text."""
-        if self._english:
-            pieces = _ENGLISH_WORD.findall(text.lower())
-        else:
-            # One way to write accents, wide letters and ligatures.
-            found = self._piece.findall(unicodedata.normalize("NFKC", text).lower())
-            pieces = [word for piece in found for word in self._parts(piece)]
-        return [self._stem(word) for word in pieces if word not in self._stopwords]
+        return [self._stem(word) for word in self._pieces(self._lower(text)) if word not in self._stopwords]
+
+    def _lower(self, text: str) -> str:
+        """The text in lower case, with one way to write accents, wide letters and ligatures."""
+        if not text.isascii():
+            # Python's lower case of the capital i with a dot is an i with a dot more.
+            text = unicodedata.normalize("NFKC", text).replace("İ", "i")
+        if self._turkish:
+            text = text.replace("I", "ı")
+        return text.lower()
+
+    def _pieces(self, text: str) -> list[str]:
+        if text.isascii():
+            return _ASCII_PIECE.findall(text)
+        return [word for piece in self._piece.findall(text) for word in self._parts(piece)]
 
     def _parts(self, piece: str) -> list[str]:
         if not self._joined.match(piece):
@@ -120,13 +130,3 @@ def check_language(language: str) -> None:
     if language not in LANGUAGES and language not in OTHERS:
         known = ", ".join(sorted({*LANGUAGES, *OTHERS} - {NO_LANGUAGE}))
         raise TourError(f"the language {language!r} is not known; choose one of {known}, or {NO_LANGUAGE}.")
-
-
-def language_of(texts: Iterable[str]) -> str:
-    """English, or `none` where most letters of the texts are not Latin."""
-    regex = import_optional("regex", extra="bm25")
-    letters = latin = 0
-    for text in texts:
-        letters += len(regex.findall(r"\p{L}", text))
-        latin += len(regex.findall(r"\p{Latin}", text))
-    return ENGLISH if 2 * latin >= letters else NO_LANGUAGE

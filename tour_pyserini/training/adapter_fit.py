@@ -4,6 +4,7 @@ A query q and a passage p have the logit t p . q + p^T W q. The softmax of these
 passages and a background of random ones, is moved towards the softmax of the labels (0 for the background) by
 minimising the mean cross-entropy plus ridge / 2 |W|^2. The problem is convex in (t, W): its minimum does not depend on
 where the search for it starts. The correction is then q + M q with M = W / t, cut to a low rank by its singular values.
+Vectors are in units of their root mean square length, so that a ridge means the same for every encoder.
 
 The background is there because only passages near a query are labelled. Among those alone, similarity says little about
 labels, so t would be far too small and M = W / t far too large.
@@ -17,7 +18,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats, Ids
 
 START = 10.0
-"""The scale of similarities at which the search for the minimum begins."""
+"""The scale of similarities, of vectors of length 1, at which the search for the minimum begins."""
 MOST_STEPS = 100
 LEAST_STEP = 1e-6
 """The search for the minimum ends when a step lowers the loss by a smaller share; rankings do not change after that."""
@@ -119,10 +120,14 @@ def cross_entropy(data: LabelledQueries, targets: Floats, scale: float, matrix: 
 def fit_matrices(data: LabelledQueries, targets: Floats, ridges: Sequence[float]) -> list[Floats]:
     """The matrices M [d, d] of the corrections q + M q, one for each ridge, which must become weaker.
 
-    Each search starts from the result of the stronger ridge before it.
+    Each search starts from the result of the stronger ridge before it. M does not depend on the lengths of vectors: it
+    stays the same if all queries, or all passages and the background, are multiplied by a number.
     """
     from scipy.optimize import minimize
 
+    # Both units go to the queries, which are fewer: t and W see no more than the products of queries and passages.
+    unit = _mean_length(data.queries) * _mean_length(data.passages, data.background_vectors)
+    data = replace(data, queries=data.queries / unit)
     dimension = data.queries.shape[1]
     # t is searched in units of START, so that one step of the search suits t as well as W.
     values = np.concatenate([[1.0], np.zeros(dimension * dimension)])
@@ -140,6 +145,12 @@ def fit_matrices(data: LabelledQueries, targets: Floats, ridges: Sequence[float]
         values = minimize(objective, values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         matrices.append(values[1:].reshape(dimension, dimension) / (START * values[0]))
     return matrices
+
+
+def _mean_length(*vectors: Floats) -> float:
+    """The root mean square length of vectors, in parts [n, d]; 1 where all are 0."""
+    squares = sum(float(np.einsum("nd,nd->n", part, part).sum(dtype=np.float64)) for part in vectors)
+    return float(np.sqrt(squares / max(sum(map(len, vectors)), 1))) or 1.0
 
 
 def low_rank(matrix: Floats, rank: int) -> tuple[Floats, Floats]:

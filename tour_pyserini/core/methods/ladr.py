@@ -21,18 +21,19 @@ class Ladr(Exploring):
     """Labels the seeds, then the neighbours of the passages with the highest labels until these stay the same.
 
     After the adaptive variant of "Lexically-Accelerated Dense Retrieval" (Kulkarni et al., 2023). The paper's: seeds
-    come from a lexical search (with `--sparse`, the signal's own list; without one, the retrieval's); in each round the
-    neighbours of the best so far join; it ends when the best have no new neighbours. Different here: the paper scores
-    with a dense model, to find what an exhaustive search would, and no re-ranker is asked; here labels say which
-    passages are the best, the dense model (with the signals) only in which order neighbours are labelled, and once
-    the best have no new neighbours, the rest of the budget goes to further seeds.
+    come from a lexical search (with `--sparse`, the signal's own list; without one, or where it finds nothing, the
+    retrieval's); in each round the neighbours of the best so far join; it ends when the best have no new neighbours.
+    Different here: the paper scores with a dense model, to find what an exhaustive search would, and no re-ranker is
+    asked; here labels say which passages are the best, the dense model (with the signals) only in which order
+    neighbours are labelled, and once the best have no new neighbours, the rest of the budget goes to further seeds.
     """
 
     Settings = BestSettings
 
     def _order(self, row: int, hits: Ids, view: CorpusView) -> Ids:
         known = view.labelled(row).ids
-        seeds = _by_rank(view.found_by_signals(row)) if view.found_by_signals(row) else hits
+        found = view.found_by_signals(row)
+        seeds = _by_rank(found) if any(map(len, found)) else hits
         if not len(known):
             return seeds[: view.wanted]
         near = once(view.neighbours(row, known[: self.settings.best], self.settings.neighbours))
