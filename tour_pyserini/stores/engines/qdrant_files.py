@@ -34,9 +34,8 @@ def check_points(folder: Path) -> None:
     """
     for file in sorted(folder.glob("collection/*/storage.sqlite")):
         try:
-            address = (
-                f"{file.resolve().as_uri()}?mode=ro"  # a path may have # and %, which mean something in an address
-            )
+            # A path may have # and %, which mean something in an address.
+            address = f"{file.resolve().as_uri()}?mode=ro"
             with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
                 for (point,) in database.execute("SELECT point FROM points"):
                     _PointReader(io.BytesIO(point)).load()
