@@ -73,6 +73,15 @@ def test_a_retriever_before_it_is_a_signal(toy, topics, words, searcher):
     assert together != as_lists(Tour(searcher, num_results=15)(topics)), "and the searcher itself stays as it was"
 
 
+def test_queries_with_the_same_text_have_their_own_results_before_it(topics, words, searcher):
+    """The words of two queries, the second with the text of the first; each is searched as if it were alone."""
+    before = words(topics.head(2)).assign(query=topics["query"][0])
+    tour = Tour(searcher, num_results=15)
+    alone = [as_lists(tour(before[before["qid"] == qid])) for qid in topics["qid"][:2]]
+    assert as_lists(tour(before)) == {**alone[0], **alone[1]}
+    assert list(alone[0].values()) != list(alone[1].values())
+
+
 def test_a_document_that_the_index_lacks_is_named(topics, searcher):
     before = pt.Transformer.from_df(topics.head(1).assign(docno="elsewhere", score=1.0, rank=0))
     with pytest.raises(TourError, match="'elsewhere', which the index does not have"):

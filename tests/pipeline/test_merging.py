@@ -1,6 +1,7 @@
 """Shards of a search, joined: the bytes of one search; missing, repeated and foreign shards are refused."""
 
 import json
+import os
 from dataclasses import asdict, replace
 from itertools import permutations
 
@@ -87,6 +88,45 @@ def test_shards_that_were_moved_keep_their_other_files_beside_them(request_, tmp
     ):
         merge(MergeRequest(shards=[str(moved / shard.rpartition("/")[2]) for shard in shards]))
     assert contents(tmp_path) == expected
+
+
+@pytest.fixture
+def moved(request_, tmp_path):
+    """Two run files and their records, alone in a folder; the trace has the name of the run, in another folder."""
+    request_ = replace(request_, trace=tmp_path / "traces" / "run.trec")
+    (tmp_path / "traces").mkdir()
+    shards = searched(request_, 2)
+    (tmp_path / "moved").mkdir()
+    for shard in shards:
+        for path in (shard, record_path(shard)):
+            os.rename(path, tmp_path / "moved" / os.path.basename(path))
+    return [str(tmp_path / "moved" / os.path.basename(shard)) for shard in shards]
+
+
+def test_a_run_is_never_taken_for_a_trace_of_the_same_name(moved, tmp_path):
+    (tmp_path / "traces").rename(tmp_path / "elsewhere")
+    with pytest.raises(
+        TourError, match=r"moved/run.trec.shard-1-of-2 is not the --trace that the shard .* wrote; put run.trec.shard-1"
+    ):
+        merge(MergeRequest(shards=moved))
+    assert not (tmp_path / "run.trec").exists() and not (tmp_path / "traces").exists()
+
+
+def test_the_run_cannot_replace_the_trace(moved, tmp_path):
+    with pytest.raises(TourError, match=r"traces/run.trec is the --trace of this search; give another --output"):
+        merge(MergeRequest(shards=moved, output=str(tmp_path / "traces" / "run.trec")))
+    assert not (tmp_path / "traces" / "run.trec").exists()
+
+
+@pytest.mark.parametrize("place", ["traces/run.trec.shard-2-of-2", "vectors.shard-2-of-2/embedding.pkl"])
+def test_other_files_than_the_shard_wrote_are_refused(moved, tmp_path, place):
+    content = (tmp_path / place).read_bytes()
+    (tmp_path / place).write_bytes((tmp_path / place.replace("2-of", "1-of")).read_bytes())
+    with pytest.raises(TourError, match=r"is not the --[a-z-]+ that the shard .*search again with --shard 2/2"):
+        merge(MergeRequest(shards=moved))
+    assert not (tmp_path / "run.trec").exists() and not (tmp_path / "traces" / "run.trec").exists()
+    (tmp_path / place).write_bytes(content)
+    assert merge(MergeRequest(shards=moved)).output.exists()
 
 
 def test_missing_and_repeated_shards_are_refused(request_, tmp_path):

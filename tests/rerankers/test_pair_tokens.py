@@ -1,5 +1,7 @@
 """Two texts that are tokenised separately give the same pair as when the tokenizer gets them together."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,6 +63,12 @@ def listed(rows):
     return [{name: np.asarray(values).tolist() for name, values in row.items()} for row in rows]
 
 
+def of_transformers(side):
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = byte_tokenizer(PROCESSORS["bert"])
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, truncation_side=side, **names)
+
+
 @pytest.mark.parametrize("processor", PROCESSORS.values(), ids=PROCESSORS)
 @settings(max_examples=40, deadline=None)
 @given(pairs=PAIRS, length=LENGTHS)
@@ -74,15 +82,27 @@ def test_texts_tokenised_separately_give_the_same_pair_as_together(processor, pa
 @settings(max_examples=40, deadline=None)
 @given(pairs=PAIRS, length=LENGTHS, side=st.sampled_from(["right", "left"]))
 def test_a_fast_tokenizer_of_transformers_gives_the_same_rows_as_a_call_of_it(pairs, length, side):
-    def make():
-        names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-        return transformers.PreTrainedTokenizerFast(
-            tokenizer_object=byte_tokenizer(PROCESSORS["bert"]), truncation_side=side, **names
-        )
-
-    (fast,) = pair_tokens(make(), max_length=length).rows([pairs])
-    (called,) = SlowPairTokens(make(), max_length=length).rows([pairs])
+    (fast,) = pair_tokens(of_transformers(side), max_length=length).rows([pairs])
+    (called,) = SlowPairTokens(of_transformers(side), max_length=length).rows([pairs])
     assert listed(fast) == listed(called)
+
+
+@pytest.mark.parametrize("make", [pair_tokens, SlowPairTokens])
+def test_threads_that_share_it_get_the_rows_of_one_thread(make):
+    """Queries that leave room for the passage and queries that do not, which are cut in different ways."""
+    tokens = make(of_transformers("right"), max_length=32)
+    calls = [[("who " * (number % 12 + 1), "wrote it " * (20 - number))] * 3 for number in range(20)]
+    expected = [listed(*tokens.rows([pairs])) for pairs in calls]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda number: listed(*tokens.rows([calls[number % 20]])), range(400)))
+    assert found == expected * 20
+
+
+@pytest.mark.parametrize("make", [pair_tokens, SlowPairTokens])
+def test_it_can_be_sent_to_another_process(make):
+    tokens = make(of_transformers("right"), max_length=32)
+    pairs = [("who " * 20, "wrote " * 20), ("who", "wrote " * 20)]
+    assert listed(*pickle.loads(pickle.dumps(tokens)).rows([pairs])) == listed(*tokens.rows([pairs]))
 
 
 def test_real_texts_give_the_same_rows_as_a_call_of_a_real_tokenizer(shared):

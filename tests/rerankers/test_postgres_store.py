@@ -1,6 +1,8 @@
 """A score cache in a real PostgreSQL server: real processes that share it, and kill -9 of them and of the server."""
 
+import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ from postgres_server import PostgresServer
 
 from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, ScoreStore
+from tour_pyserini.rerankers import CachedReranker, ScoreStore, postgres_connection
 from tour_pyserini.rerankers.kept_scores import open_scores
 from tour_pyserini.rerankers.postgres_connection import PostgresConnection, is_server, without_password
 from tour_pyserini.rerankers.postgres_store import PostgresStore
@@ -191,6 +193,46 @@ def test_a_killed_server_loses_no_stored_label_and_clients_go_on(server, address
     assert_stored(address, range(240))
 
 
+@pytest.mark.parametrize(
+    "give_up",
+    [lambda store, key: store.put({key: 1.0}), lambda store, key: store.release([key])],
+    ids=["put", "release"],
+)
+def test_claims_that_could_not_be_given_up_are_given_up_when_the_server_is_back(server, address, monkeypatch, give_up):
+    key = b"k" * 16
+    first = PostgresStore(address, MODEL, lease=2)
+    assert first.claim([key]) == {key}
+    server.kill()
+    monkeypatch.setattr(postgres_connection, "LOST_SECONDS", 0.0)
+    give_up(first, key)
+    monkeypatch.undo()
+    server.start()
+    with PostgresStore(address, MODEL, lease=2) as second:
+        for _ in range(100):
+            if second.claim([key]):
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the first client lives, and its claim stays for ever")
+        assert first.claim([key]) == set()
+    assert first.claim([key]) == {key}
+    first.close()
+
+
+def test_a_client_claims_again_what_it_could_not_give_up(server, address, monkeypatch):
+    key = b"k" * 16
+    with PostgresStore(address, MODEL) as store:
+        assert store.claim([key]) == {key}
+        server.kill()
+        monkeypatch.setattr(postgres_connection, "LOST_SECONDS", 0.0)
+        store.put({key: 1.0})
+        with pytest.raises(TourError, match="cannot be used"):
+            store.claim([key, b"o" * 16])
+        monkeypatch.undo()
+        server.start()
+        assert store.claim([key, b"o" * 16]) == {key, b"o" * 16}
+
+
 def test_a_damaged_score_is_scored_again(address, caplog):
     key = pair_key("x", "q", "p")
     with PostgresStore(address, MODEL) as store:
@@ -231,6 +273,15 @@ def test_passwords_are_not_shown():
         without_password("postgresql://u:p%40@h/d?password=x&sslmode=require") == "postgresql://u@h/d?sslmode=require"
     )
     assert without_password("scores.sqlite") == "scores.sqlite"
+
+
+@pytest.mark.parametrize("action", ["stats", "verify"])
+def test_an_address_that_cannot_be_read_is_one_sentence_without_its_password(action):
+    with pytest.raises(
+        TourError, match=r"^the address of the score cache cannot be read \(.*give postgresql:"
+    ) as caught:
+        main([action, "--cache", "postgresql://me:secret@[::1/db"])
+    assert "secret" not in str(caught.value)
 
 
 class TestUpkeep:
@@ -279,6 +330,21 @@ class TestUpkeep:
             f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
             f"{other}: 1,009 scores added, 2 were there (they differ by 1e-07 at most)",
         ]
+
+    def test_damaged_scores_are_neither_merged_nor_exported(self, filled, tmp_path):
+        address, file = filled
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("UPDATE tour_scores SET logit = 99 WHERE logit = 3")
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            connection.execute("UPDATE scores SET logit = 99.0 WHERE logit = 3.0")
+            connection.commit()
+        other = tmp_path / "other.sqlite"
+        for location in (address, str(file)):
+            with pytest.raises(TourError, match=r"is damaged .*wrong checksum"):
+                main(["merge", location, "--cache", str(other)])
+            with pytest.raises(TourError, match=r"is damaged .*wrong checksum"):
+                main(["export", "--cache", location, "--output", str(tmp_path / "out.jsonl")])
+        assert not other.exists() and not (tmp_path / "out.jsonl").exists()
 
     def test_a_conflict_is_refused_and_nothing_is_merged(self, filled, tmp_path):
         address, _ = filled

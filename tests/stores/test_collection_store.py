@@ -200,3 +200,11 @@ def test_files_that_would_run_code_are_not_opened(tmp_path):
         database.execute("INSERT INTO points VALUES ('a', ?)", (pickle.dumps(pytest.fail),))
     with pytest.raises(TourError, match=r"does not hold the points .* \(it would load .*\); delete its folder"):
         check_points(tmp_path / "points")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_local_database_may_be_in_a_folder_of_any_name(tmp_path, flat, engine):
+    (tmp_path / "50% #1").mkdir()
+    address = address_in(tmp_path / "50% #1", engine)
+    assert np.array_equal(load(address, VECTORS).search(QUERIES, 5).ids, flat.search(QUERIES, 5).ids)
+    check_points(tmp_path / "50% #1" / "points")  # as the next process does

@@ -23,6 +23,7 @@ from tour_pyserini.support.hardware import cores
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, open_graph, write_graph
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.quantise import quantisation_recipe, quantise
+from tour_pyserini.support.token_cutting import token_cutter
 from tour_pyserini.support.token_tables import does_not_fit
 
 TOLERANCE = 1e-5
@@ -79,11 +80,11 @@ class GraphRunner:
 
     def tokens(self, texts: list[str], max_length: int | None = None) -> list[list[int]]:
         """Token ids of texts, cut to the maximum length."""
-        if limit := max_length or self._cut:
-            self._tokenizer.enable_truncation(limit, direction=self._side)
-        else:
-            self._tokenizer.no_truncation()
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+        if not (limit := max_length or self._cut):
+            return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+        cutter = token_cutter(self._tokenizer, max_length=limit, direction=self._side)
+        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [cutter.post_process(encoding).ids for encoding in encodings]
 
     def _run(self, rows: list[list[int]]) -> Iterator[Floats]:
         if len(rows) == 1 or self._workers == 1:

@@ -10,6 +10,7 @@ from tour_pyserini.core.candidates import Floats
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, declared, position_limit, prompt_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.batching import encodable, length_sorted_batches
+from tour_pyserini.support.call_lock import CallLock
 from tour_pyserini.support.devices import torch_threads
 
 _LARGEST_GROUP = 16  # queries
@@ -50,7 +51,8 @@ class TorchRunner:
     because several threads split a matrix product in ways that depend on its size. If vectors still depend on the batch
     on this machine, each query is encoded separately. Documents share batches by their number of tokens, padding
     included, unless padding changes the model's vectors; then only documents with the same number of tokens share one.
-    If a GPU has too little memory for a batch, its halves are tried.
+    If a GPU has too little memory for a batch, its halves are tried. One thread encodes at a time, because the length
+    that the model reads is switched during a call.
 
     Args:
         model: the `SentenceTransformer`.
@@ -77,10 +79,14 @@ class TorchRunner:
         self.settings = {**declared(model), "dtype": str(model.dtype).removeprefix("torch.")}
         self._batch_size, self._threads = batch_size, threads
         self._budget = 1024 if model.device.type == "cpu" else 65536  # tokens of a batch
+        self._lock = CallLock()
 
     def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
         """The vectors float32 [n, d] of texts, each with the prompt before it."""
-        texts = [encodable(text) for text in texts]
+        with self._lock:
+            return self._vectors([encodable(text) for text in texts], prompt, max_length)
+
+    def _vectors(self, texts: list[str], prompt: str, max_length: int | None) -> Floats:
         before = self.model.max_seq_length
         if max_length is not None and self._tokenizer is not None:
             self.model.max_seq_length = max_length

@@ -1,7 +1,7 @@
 """TouR as transformers of PyTerrier; needs the extra `pyterrier`. Nothing here needs Java."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,15 +57,23 @@ class Tour(pt.Transformer):
             frame.query_frame(extra_columns=["query"])
             frame.result_frame(extra_columns=["query", "score"])
         queries = _queries(inp).drop(columns="query_vec", errors="ignore")
-        searcher = self.searcher.with_signals(_FrameSignal(inp)) if "docno" in inp else self.searcher
         lines = [
             line
-            for start in range(0, len(queries), self.batch_size)
-            for line in self._lines(searcher, queries.iloc[start : start + self.batch_size])
+            for searcher, some in self._searchers(inp, queries)
+            for start in range(0, len(some), self.batch_size)
+            for line in self._lines(searcher, some.iloc[start : start + self.batch_size])
         ]
         more = [*(["text"] if self.text else []), *(["query_vec", "doc_vec"] if self.vectors else [])]
         found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank", *more])
         return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
+
+    def _searchers(self, inp: pd.DataFrame, queries: pd.DataFrame) -> Iterator[tuple[TourEngine, pd.DataFrame]]:
+        """Who searches which queries. A signal knows a query by its text: those with the same text are kept apart."""
+        if "docno" not in inp:
+            yield self.searcher, queries
+            return
+        for _, some in queries.groupby(queries.groupby("query").cumcount()):
+            yield self.searcher.with_signals(_FrameSignal(inp, some)), some
 
     def _lines(self, searcher: TourEngine, queries: pd.DataFrame) -> list[tuple[Any, ...]]:
         vectors, found = searcher.batch_run(
@@ -145,13 +153,14 @@ class TourVectorPrf(pt.Transformer):
 
 
 class _FrameSignal:
-    """What the results of a frame say of their queries; a signal."""
+    """What the results of a frame say of some of their queries, which have different texts; a signal."""
 
     __name__ = "before Tour in the pipeline"
 
-    def __init__(self, results: pd.DataFrame) -> None:
-        best_first = results.sort_values("score", ascending=False, kind="stable")
-        self._found = {query: some.drop_duplicates("docno") for query, some in best_first.groupby("query")}
+    def __init__(self, results: pd.DataFrame, queries: pd.DataFrame) -> None:
+        best_first = results.sort_values("score", ascending=False, kind="stable").drop_duplicates(["qid", "docno"])
+        by_qid = dict(iter(best_first.groupby("qid")))
+        self._found = {query: by_qid[qid] for qid, query in zip(queries["qid"], queries["query"], strict=True)}
 
     def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
         """At most k docids of each query and their scores, best first."""

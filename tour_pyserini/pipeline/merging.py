@@ -16,7 +16,7 @@ from tour_pyserini.encoders.encoded_queries import read_query_table, write_encod
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.pipeline.request import Request, option, words
 from tour_pyserini.pipeline.search_request import OUTPUTS
-from tour_pyserini.pipeline.shards import Shard
+from tour_pyserini.pipeline.shards import Shard, output_digest
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output, sha256
 
@@ -58,13 +58,26 @@ class _ShardRun(NamedTuple):
     record: Mapping[str, Any]
 
     def file(self, flag: str) -> Path:
-        """What the shard wrote for a flag: where its record says, or beside its run if it was moved there."""
+        """What the shard wrote for a flag: where its record says, or beside its run if it was moved there.
+
+        Another file may have the same name: an older one, or the run itself.
+
+        Raises:
+            TourError: if neither is what the shard wrote.
+        """
         named = Path(self.shard.name(self.flags[flag]))
         beside = Path(self.run).parent / named.name
-        found = next((path for path in (named, beside) if path.exists()), None)
-        if found is None:
+        there = [path for path in (named, beside) if path.exists()]
+        for path in there:
+            with contextlib.suppress(OSError):
+                if output_digest(path) == self.record["shard"]["sha256"][flag]:
+                    return path
+        if not there:
             raise TourError(f"{named} of the shard {self.run} does not exist; put it beside its run.")
-        return found
+        raise TourError(
+            f"{there[-1]} is not the --{flag} that the shard {self.run} wrote; put {named.name} of that search where "
+            f"{named} was, or search again with --shard {self.shard}."
+        )
 
 
 def merge(request: MergeRequest) -> MergeSummary:
@@ -81,16 +94,20 @@ def merge(request: MergeRequest) -> MergeSummary:
     output = Path(flags["output"])
     lines = [name for name in ("trace", "predictions") if name in flags]
     queries = flags.get("output-queries")
+    for name in lines:
+        if output.resolve() == Path(flags[name]).resolve():
+            raise TourError(f"{output} is the --{name} of this search; give another --output.")
     for path in (output, *(flags[name] for name in lines)):
         check_output(path, [part.run for part in parts])
+    joined = {
+        output: [Path(part.run) for part in parts],
+        **{Path(flags[name]): [part.file(name) for part in parts] for name in lines},
+    }
+    tables = [read_query_table(part.file("output-queries")) for part in parts] if queries else []
     with contextlib.ExitStack() as stack:  # none of them appears if one cannot be written
-        for target, sources in (
-            (output, [Path(part.run) for part in parts]),
-            *((Path(flags[name]), [part.file(name) for part in parts]) for name in lines),
-        ):
+        for target, sources in joined.items():
             _join(sources, stack.enter_context(atomic_write(target, "wb")))
     if queries:
-        tables = [read_query_table(part.file("output-queries")) for part in parts]
         ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
         write_encoded_queries(queries, ids, texts, np.stack(vectors))
     costs = Costs.total(Costs.from_record(part.record["costs"]) for part in parts)
@@ -113,8 +130,11 @@ def _read(run: str) -> _ShardRun:
         found = _ShardRun(run, Shard.parse(f"{shard['number']}/{shard['count']}"), dict(shard["flags"]), record)
         Costs.from_record(record["costs"])
         same = record["run"]["sha256"] == sha256(run)
+        checksums = dict(shard["sha256"])
         if not all(isinstance(found.flags.get(_flag(name), ""), str) for name in OUTPUTS) or not found.flags["output"]:
             raise ValueError("its outputs have no names")
+        if any(_flag(name) in found.flags and _flag(name) not in checksums for name in OUTPUTS if name != "output"):
+            raise ValueError("its outputs have no checksums")
     except (OSError, ValueError, TypeError, KeyError, TourError) as error:
         raise TourError(f"{path} is not the record of a shard ({first_line(error)}); search with --shard.") from error
     if not same:

@@ -29,7 +29,7 @@ from tour_pyserini.pipeline.search_request import (
     OUTPUTS,
     SearchRequest,
 )
-from tour_pyserini.pipeline.shards import Shard, whole_or_shard
+from tour_pyserini.pipeline.shards import Shard, output_digest, whole_or_shard
 from tour_pyserini.rerankers import load_reranker_later
 from tour_pyserini.rerankers.kept_scores import KeptScores
 from tour_pyserini.rerankers.postgres_connection import without_password
@@ -116,7 +116,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             **_service_record(reranker),
         },
         costs=searcher.costs,
-        shard={"number": shard.number, "count": shard.count, "flags": _as_json(flags)} if shard else None,
+        shard=_shard_record(shard, flags, request) if shard else None,
     )
     return RunSummary(Path(request.output), request.config, searcher.costs)
 
@@ -220,6 +220,13 @@ def _batches(
                 kept.append(batch._replace(hits={}))
             done += len(batch.ids)
             report(done, searcher.costs.pairs)
+
+
+def _shard_record(shard: Shard, flags: Mapping[str, Any], request: SearchRequest) -> dict[str, Any]:
+    """What `merge` needs to know: which shard it is, of which search, and the checksums of its files beside the run."""
+    written = {name.replace("_", "-"): getattr(request, name) for name in OUTPUTS if name != "output"}
+    checksums = {flag: output_digest(path) for flag, path in written.items() if path}
+    return {"number": shard.number, "count": shard.count, "flags": _as_json(flags), "sha256": checksums}
 
 
 def _as_json(flags: Mapping[str, Any]) -> dict[str, Any]:

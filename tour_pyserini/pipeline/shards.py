@@ -7,10 +7,13 @@ shards' files, one after the other, are the files that it would write.
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from tour_pyserini.data.topics import TopicIterator, topics_of
+from tour_pyserini.encoders.encoded_queries import FILE
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.files import sha256
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,8 @@ class Shard:
 def whole_or_shard(shard: Shard | None, path: Any) -> Any:
     """The name of a file or folder: its own, or that of its shard; None if there is none."""
     return path if shard is None or path is None else shard.name(path)
+
+
+def output_digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of what a search wrote: a file, or a folder of query vectors."""
+    return sha256(Path(path) / FILE if os.path.isdir(path) else path)

@@ -7,9 +7,13 @@ import numpy as np
 
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.batching import Row
+from tour_pyserini.support.call_lock import CallLock
+from tour_pyserini.support.token_cutting import token_cutter
 
 POLICY = "pair, passage cut first"
 """How a pair is cut. Part of the fingerprint, because another truncation gives other scores."""
+PASSAGE_FIRST, LONGEST_FIRST = "only_second", "longest_first"
+"""Truncation strategies, as tokenizers call them."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Names of the arrays of a tokenised pair."""
 PROBES = (
@@ -33,19 +37,21 @@ def pair_tokens(tokenizer: Any, *, max_length: int, prefix: str = "") -> PairTok
 
     The fast way is used if it gives the same tokens as the tokenizer itself for a few pairs.
     """
-    slow: PairTokens = SlowPairTokens(tokenizer, max_length=max_length)
+    tokens: PairTokens = SlowPairTokens(tokenizer, max_length=max_length)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
+        (expected,) = tokens.rows([PROBES])  # it switches the truncation on; the fast way then switches it off for good
         backend.encode_special_tokens = tokenizer.split_special_tokens
         fast = FastPairTokens(
             backend, max_length=max_length, names=tokenizer.model_input_names, direction=tokenizer.truncation_side
         )
-        slow = fast if _same_rows(fast, slow) else slow
-    return PrefixedTokens(slow, prefix) if prefix else slow
+        (rows,) = fast.rows([PROBES])
+        tokens = fast if _same_rows(rows, expected) else tokens
+    return PrefixedTokens(tokens, prefix) if prefix else tokens
 
 
-def _same_rows(first: PairTokens, second: PairTokens) -> bool:
-    rows = zip(*(next(iter(tokens.rows([PROBES]))) for tokens in (first, second)), strict=True)
+def _same_rows(first: Sequence[Row], second: Sequence[Row]) -> bool:
+    rows = zip(first, second, strict=True)
     return all(a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in rows)
 
 
@@ -66,10 +72,10 @@ class FastPairTokens:
 
     Query and passage are tokenised separately. The tokenizer itself then makes a pair of them (truncation, special
     tokens, token types), so that the result is the same as for the two texts together. The tokens of queries are kept
-    for all chunks of a call, the tokens of passages from one chunk to the next.
+    for all chunks of a call, the tokens of passages from one chunk to the next. Several threads may use it.
 
     Args:
-        tokenizer: must not be used elsewhere, because this object changes its truncation.
+        tokenizer: its truncation and padding are switched off, and must stay off.
         max_length: tokens per pair, including special tokens.
         names: the arrays of a row, some of `INPUTS`.
         direction: the side on which texts are cut, "right" or "left".
@@ -79,8 +85,12 @@ class FastPairTokens:
         self, tokenizer: Any, *, max_length: int, names: Collection[str] = INPUTS, direction: str = "right"
     ) -> None:
         tokenizer.no_padding()
+        tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        self._truncation = {"max_length": max_length, "direction": direction}
+        self._cutters = {
+            strategy: token_cutter(tokenizer, max_length=max_length, direction=direction, strategy=strategy)
+            for strategy in (PASSAGE_FIRST, LONGEST_FIRST)
+        }
         self._room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
         self._names = [name for name in INPUTS if name in names]
         # A tokenizer without a post-processor does not set token types; the number of the text replaces them.
@@ -91,29 +101,19 @@ class FastPairTokens:
         queries: dict[str, Any] = {}
         passages: dict[str, Any] = {}
         for pairs in chunks:
-            self._tokenizer.no_truncation()
             self._tokenise(dict.fromkeys(query for query, _ in pairs), queries)
             texts = dict.fromkeys(passage for _, passage in pairs)
             passages = {text: encoding for text, encoding in passages.items() if text in texts}
             self._tokenise(texts, passages)
-            yield self._pair_rows([(queries[query], passages[passage]) for query, passage in pairs])
+            yield [self._pair_row(queries[query], passages[passage]) for query, passage in pairs]
 
     def _tokenise(self, texts: Iterable[str], encodings: dict[str, Any]) -> None:
         """Add the texts that `encodings` does not have yet."""
         new = [text for text in texts if text not in encodings]
         encodings.update(zip(new, self._tokenizer.encode_batch(new, add_special_tokens=False), strict=True))
 
-    def _pair_rows(self, pairs: Sequence[tuple[Any, Any]]) -> list[Row]:
-        strategies = [truncation_strategy(len(query), self._room) for query, _ in pairs]
-        rows: list[Row] = [{}] * len(pairs)
-        for strategy in set(strategies):
-            self._tokenizer.enable_truncation(strategy=strategy, **self._truncation)
-            for index, (query, passage) in enumerate(pairs):
-                if strategies[index] == strategy:
-                    rows[index] = self._row(self._tokenizer.post_process(query, passage))
-        return rows
-
-    def _row(self, pair: Any) -> Row:
+    def _pair_row(self, query: Any, passage: Any) -> Row:
+        pair = self._cutters[truncation_strategy(len(query), self._room)].post_process(query, passage)
         ids = np.array(pair.ids)
         row = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         if "token_type_ids" in self._names:
@@ -122,17 +122,23 @@ class FastPairTokens:
 
 
 class SlowPairTokens:
-    """Tokenises pairs with a tokenizer of transformers that is written in Python, the two texts of a pair together."""
+    """Tokenises pairs with a tokenizer of transformers, the two texts of a pair together; one chunk at a time.
+
+    Such a tokenizer switches its truncation during a call, if it is not written in Python.
+    """
 
     def __init__(self, tokenizer: Any, *, max_length: int) -> None:
         self._tokenizer = tokenizer
         self._max_length = max_length
         self._room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+        self._lock = CallLock()
 
     def rows(self, chunks: Iterable[Sequence[Pair]]) -> Iterator[Sequence[Row]]:
         """Tokenise each chunk of pairs, cut to the maximum length."""
         for pairs in chunks:
-            yield encode_pairs(pairs, encode=self._encode, query_lengths=self._lengths, room=self._room)
+            with self._lock:
+                rows = encode_pairs(pairs, encode=self._encode, query_lengths=self._lengths, room=self._room)
+            yield rows
 
     def _encode(self, pairs: list[Pair], strategy: str) -> Sequence[Row]:
         queries, passages = (list(texts) for texts in zip(*pairs, strict=True))
@@ -179,4 +185,4 @@ def truncation_strategy(query_length: int, room: int) -> str:
         query_length: tokens of the query, without special tokens.
         room: tokens for query and passage together, without special tokens.
     """
-    return "only_second" if query_length < room else "longest_first"
+    return PASSAGE_FIRST if query_length < room else LONGEST_FIRST

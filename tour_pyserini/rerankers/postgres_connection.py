@@ -57,10 +57,18 @@ def without_password(address: str) -> str:
     Example:
         >>> without_password("postgresql://me:secret@db:5432/scores?sslmode=require&password=secret")
         'postgresql://me@db:5432/scores?sslmode=require'
+
+    Raises:
+        TourError: if it cannot be split into its parts.
     """
     if "://" not in address:
         return address
-    scheme, place, path, query, _ = urlsplit(address)
+    try:
+        scheme, place, path, query, _ = urlsplit(address)
+    except ValueError as error:  # the address itself is not shown: nobody knows where its password is
+        raise TourError(
+            f"the address of the score cache cannot be read ({first_line(error)}); give postgresql://HOST/DATABASE."
+        ) from error
     user, at, host = place.rpartition("@")
     options = [(name, value) for name, value in parse_qsl(query) if name not in ("password", "sslpassword")]
     return urlunsplit((scheme, user.partition(":")[0] + at + host, path, urlencode(options, safe="/"), ""))
@@ -125,8 +133,10 @@ class PostgresConnection:
         )
 
     def _connect(self) -> Any:
-        # Without keep-alive messages, a machine that lost its network would be waited for during hours.
-        alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+        # Without these, a server whose machine lost its network would be waited for during hours: keep-alive messages
+        # find out while an answer is waited for, the timeout (in milliseconds) if what was sent is not confirmed.
+        alive = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+        alive["tcp_user_timeout"] = 25_000
         connection = self._psycopg.connect(self._address, autocommit=True, connect_timeout=10, **alive)
         # What is stored must survive a crash of the server, also where the database's own default is another one.
         connection.execute("SET synchronous_commit = on")

@@ -1,7 +1,8 @@
 """Scores in a PostgreSQL database, for processes on several machines; no two of them score the same pair.
 
 A process claims the keys that it is going to score. Others wait for their scores. A claim counts as long as its client
-says every few seconds that it lives; the claims of a killed process are free when its lease has run out.
+says every few seconds that it lives; the claims of a killed process are free when its lease has run out. Claims that a
+client could not give up, because the server was away, are given up when it is back.
 """
 
 import logging
@@ -46,8 +47,9 @@ class PostgresStore:
         self._model, self._lease = model, lease
         self._connection = PostgresConnection(address)
         self.name = self._connection.name
-        self._lock = threading.Lock()
+        self._lock, self._releasing = threading.Lock(), threading.Lock()
         self._claimed: set[bytes] = set()
+        self._unreleased: set[bytes] = set()  # those of them that nobody scores, and the server may still have
         self._warned = False
         self._client: int = self._connection.run(self._enter)
         self._closed = threading.Event()
@@ -88,29 +90,38 @@ class PostgresStore:
 
         try:
             self._connection.run(write)
-        except TourError as error:
+        except BaseException as error:
+            self._release_later(scores)
+            if not isinstance(error, TourError):
+                raise
             if not self._warned:
                 log.warning("%d scores could not be stored: %s", len(scores), error)
             self._warned = True
-        self._forget(scores)
+        else:
+            self._forget(scores)
 
     def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
         """Those of the keys that this caller is to score now; the others are stored, or somebody else scores them."""
+        if self._unreleased:
+            self._release(self._connection)
         with self._lock:  # other threads of this process have claimed some
             wanted = [key for key in keys if key not in self._claimed]
             self._claimed.update(wanted)
         try:
             claimed: set[bytes] = self._connection.run(lambda cursor: self._claim(cursor, wanted))
-        except BaseException:
-            self._forget(wanted)
+        except BaseException:  # if the connection was lost, nobody knows whether the server has the claims
+            self._release_later(wanted)
             raise
         self._forget(key for key in wanted if key not in claimed)
         return claimed
 
     def release(self, keys: Sequence[bytes]) -> None:
-        """Give up keys that were claimed and will not be scored."""
-        self._forget(keys)
-        self._connection.run(lambda cursor: cursor.execute(_RELEASE, (list(keys), self._client)))
+        """Give up keys that were claimed and will not be scored; if the server is away, when it is back."""
+        self._release_later(keys)
+        try:
+            self._release(self._connection)
+        except TourError as error:
+            log.info("%d claims are given up later: %s", len(keys), error)
 
     def stats(self) -> StoreStats:
         """Count the scores, and the bytes of their table."""
@@ -177,9 +188,25 @@ class PostgresStore:
         while not self._closed.wait(self._lease / 3):
             try:
                 self._living.run(self._live)
+                self._release(self._living)
             except TourError as error:
                 log.info("%s", error)
         self._living.close()
+
+    def _release_later(self, keys: Iterable[bytes]) -> None:
+        with self._lock:
+            self._unreleased.update(keys)
+
+    def _release(self, connection: PostgresConnection) -> None:
+        """Give up the claims on keys that nobody scores; no thread of this process claims them before that is done."""
+        with self._releasing:
+            with self._lock:
+                keys = list(self._unreleased)
+            if keys:
+                connection.run(lambda cursor: cursor.execute(_RELEASE, (keys, self._client)))
+            with self._lock:
+                self._unreleased.difference_update(keys)
+                self._claimed.difference_update(keys)
 
     def _forget(self, keys: Iterable[bytes]) -> None:
         with self._lock:

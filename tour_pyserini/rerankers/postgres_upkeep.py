@@ -1,5 +1,6 @@
 """Maintenance of a score cache in a PostgreSQL database."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -37,16 +38,8 @@ class PostgresUpkeep:
         return self._connection.run(lambda cursor: cursor.execute(query).fetchone()[0])
 
     def verify(self) -> int:
-        """Check the checksum of every score, and return the number of scores."""
-        count = 0
-        for _, _, key, logit, model, checksum in self._scores():
-            if len(key) != KEY_BYTES or checksum != score_checksum(key, logit, model):
-                raise TourError(
-                    f"the score cache {self.name} is damaged (the score {key.hex()} has a wrong checksum); search "
-                    "again, or delete that score."
-                )
-            count += 1
-        return count
+        """Check every score, and return the number of scores."""
+        return sum(1 for _ in self.scores())
 
     def prune(
         self, *, models: Sequence[str] = (), unused_for: float | None = None, dry_run: bool = False
@@ -64,14 +57,25 @@ class PostgresUpkeep:
         return self._connection.run(work)
 
     def scores(self) -> Iterator[tuple[str, str, bytes, float]]:
-        """The fingerprint and the name of the model, the key and the logit of every score, sorted by key."""
-        return ((fingerprint, name, key, logit) for fingerprint, name, key, logit, _, _ in self._scores())
+        """The fingerprint and the name of the model, the key and the logit of every score, sorted by key.
+
+        Raises:
+            TourError: at a score that was never written as it is.
+        """
+        for fingerprint, name, key, logit, model, checksum in self._rows():
+            right = len(key) == KEY_BYTES and math.isfinite(logit) and checksum == score_checksum(key, logit, model)
+            if not right:
+                raise TourError(
+                    f"the score cache {self.name} is damaged (the score {key.hex()} has a wrong checksum); search "
+                    "again, or delete that score."
+                )
+            yield fingerprint, name, key, logit
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    def _scores(self) -> Iterator[tuple[str, str, bytes, float, int, int]]:
+    def _rows(self) -> Iterator[tuple[str, str, bytes, float, int, int]]:
         after = b""
         while True:  # pages by key: a lost connection does not start again from the first
             page = self._connection.run(partial(_page, after=after))

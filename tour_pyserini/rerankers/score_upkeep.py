@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.kept_scores import open_scores
 from tour_pyserini.rerankers.postgres_connection import is_server, without_password
 from tour_pyserini.rerankers.postgres_upkeep import postgres_upkeep
-from tour_pyserini.rerankers.score_file import KEY_BYTES, connect
+from tour_pyserini.rerankers.score_file import KEY_BYTES, connect, score_checksum
 from tour_pyserini.support.files import atomic_write, check_output
 from tour_pyserini.support.kept_file import Model
 from tour_pyserini.support.kept_upkeep import KeptRows, damaged, open_existing, verify
@@ -55,6 +56,9 @@ def export(location: Location, output: str | os.PathLike[str]) -> int:
 
     Returns:
         The number of scores.
+
+    Raises:
+        TourError: if one is damaged; nothing is written then.
     """
     check_output(output, [] if is_server(location) else [location])
     count = 0
@@ -73,7 +77,10 @@ def merge(sources: Sequence[Location], target: Location) -> Merged:
     rounding means that two models have the same fingerprint, and nothing of that cache is merged then.
     """
     for source in sources:
-        if not is_server(source):
+        if is_server(source):
+            with postgres_upkeep(os.fspath(source)) as upkeep:
+                upkeep.verify()
+        else:
             verify(SCORES, Path(source))
             if not is_server(target) and os.path.exists(target) and os.path.samefile(source, target):
                 raise TourError(f"{source} cannot be merged into itself; leave it out.")
@@ -109,23 +116,28 @@ def _merge_one(source: Location, target: Location) -> Merged:
 
 @contextlib.contextmanager
 def all_scores(location: Location) -> Iterator[Iterator[KeptScore]]:
-    """Every score of a cache, sorted by key."""
+    """Every score of a cache, sorted by key; a damaged one is an error."""
     if is_server(location):
         with postgres_upkeep(os.fspath(location)) as upkeep:
             yield (KeptScore(Model(fingerprint, name), key, logit) for fingerprint, name, key, logit in upkeep.scores())
         return
     with open_existing(SCORES, Path(location)) as connection:
         rows = connection.execute(
-            "SELECT fingerprint, name, key, logit FROM scores LEFT JOIN models ON id = model ORDER BY key"
+            "SELECT fingerprint, name, key, logit, model, scores.checksum FROM scores LEFT JOIN models ON id = model "
+            "ORDER BY key"
         )
         yield (_checked(Path(location), *row) for row in rows)
 
 
-def _checked(path: Path, fingerprint: object, name: object, key: object, logit: object) -> KeptScore:
+def _checked(
+    path: Path, fingerprint: object, name: object, key: object, logit: object, model: object, checksum: object
+) -> KeptScore:
     if not isinstance(key, bytes):
         raise damaged(SCORES, path, "a key is not bytes")
     if not isinstance(fingerprint, str | None) or not isinstance(name, str | None) or not isinstance(logit, float):
         raise damaged(SCORES, path, f"the score {key.hex():.40} is not a number of a model")
+    if not math.isfinite(logit) or checksum != score_checksum(key, logit, model):
+        raise damaged(SCORES, path, f"the score {key.hex():.40} has a wrong checksum")
     return KeptScore(Model(fingerprint or "", name or ""), key, logit)
 
 

@@ -146,7 +146,7 @@ class _PhraseRetrieval(Retrieval):
                 np.asarray(vectors, dtype=np.float32), phrases=phrases, passages=passages, threads=threads
             )
 
-    def _open_vectors(self, spec: Any) -> Vectors:
+    def _open_vectors(self) -> Vectors:
         return self._finder.vectors
 
 

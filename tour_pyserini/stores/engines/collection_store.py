@@ -15,7 +15,8 @@ from tour_pyserini.stores.flat_search import rounding_error, similarities_of
 
 # Hits that are asked for in addition to k. Rounding changes the rank of a hit by one or two, unless there are ties.
 _EXTRA_HITS = 16
-_TEXT_BYTES = 1024  # what a docid, a passage and names of fields take in an answer, roughly
+_ROW_BYTES = 1024  # what a docid and the names of fields take in an answer, roughly
+_PASSAGE_BYTES = 65_535  # the longest passage that Milvus keeps
 
 
 class CollectionStore:
@@ -92,7 +93,8 @@ class CollectionStore:
 
     def rows(self, ids: Sequence[int], what: str) -> list[Row]:
         """Passages by id, in this order; `what` is docid, vector or passage."""
-        step = max(1, self._engine.most_bytes // (_TEXT_BYTES + 4 * self.dimension))
+        needs = _ROW_BYTES + {"docid": 0, "vector": 4 * self.dimension, "passage": _PASSAGE_BYTES}[what]
+        step = max(1, self._engine.most_bytes // needs)
         found: dict[int, Row] = {}
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
@@ -114,7 +116,7 @@ class CollectionStore:
 
     def _hits(self, queries: Floats, k: int) -> list[list[Row]]:
         """The engine's k hits of each query with their vectors, in requests whose answers are not too large."""
-        most = self._engine.most_bytes // (_TEXT_BYTES + 4 * self.dimension)
+        most = self._engine.most_bytes // (_ROW_BYTES + 4 * self.dimension)
         with_vectors, step = k <= most, max(1, min(most // k, self._engine.most_hits))
         found: list[list[Row]] = []
         for start in range(0, len(queries), step):

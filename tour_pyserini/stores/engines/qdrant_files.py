@@ -34,7 +34,9 @@ def check_points(folder: Path) -> None:
     """
     for file in sorted(folder.glob("collection/*/storage.sqlite")):
         try:
-            with contextlib.closing(sqlite3.connect(f"file:{file.resolve()}?mode=ro", uri=True)) as database:
+            # A path may have # and %, which mean something in an address.
+            address = f"{file.resolve().as_uri()}?mode=ro"
+            with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
                 for (point,) in database.execute("SELECT point FROM points"):
                     _PointReader(io.BytesIO(point)).load()
         except Exception as error:  # damaged pickles raise errors of many types
