@@ -69,9 +69,15 @@ def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, ca
         (["--method", "dense", "--signal-weight", "1"], "--signal-weight changes nothing without --sparse"),
         (
             ["--sparse", "x", "--score-weight", "1"],
-            "--score-weight changes nothing for .* with --sparse",
+            "--score-weight does not count for .* with --sparse",
         ),
         (["--sparse", "x", "--belief", "1", "--method", "hard"], "--belief changes nothing for the method hard"),
+        (["--sparse", "x", "--anchor", "inf"], "--anchor does not count for .*; use --signal-step"),
+        (["--sparse", "x", "--least-gain", "0"], "--least-gain does not count for .*; use --signal-least-gain"),
+        (
+            ["--sparse", "x", "--method", "anchored-soft", "--signal-step", "1"],
+            "--signal-step does not count for the method anchored-soft with --sparse; leave it out",
+        ),
     ],
 )
 def test_settings_that_change_nothing_are_refused(more, message):
@@ -93,7 +99,7 @@ def test_methods_that_keep_their_labels_use_the_bm25_index_beside_the_vectors(fo
     )
     assert filled_in(folder, method="dense", sparse="index") == (own,)
     assert filled_in(folder, name="vectors-only") == ()
-    with pytest.raises(TourError, match=r"--score-weight changes nothing for .*; use --belief, or --sparse none"):
+    with pytest.raises(TourError, match=r"--score-weight does not count for .*; use --belief, or --sparse none"):
         filled_in(folder, **{"score-weight": 0.7})
     with pytest.raises(TourError, match="--belief changes nothing without --sparse"):
         filled_in(folder, name="vectors-only", belief=0.7)
