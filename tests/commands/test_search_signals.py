@@ -107,7 +107,7 @@ def test_a_run_with_one_purse_is_the_same_byte_for_byte(folder, sparse):
                 output=str(folder / "purse.trec"),
                 batch_size=batch_size,
                 threads=threads,
-                config=TourConfig(depth=3, mean_budget=8, least_gain=0),
+                config=TourConfig(depth=3, mean_budget=8, signal_least_gain=0),
             )
         )
         runs.append((folder / "purse.trec").read_bytes())

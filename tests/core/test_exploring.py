@@ -174,7 +174,7 @@ def test_a_signal_that_finds_nothing_changes_no_bit_of_the_list(method):
     corpus, queries, _ = random_case(4)
     corpus.matrix, queries = corpus.matrix.astype(np.float32), queries.astype(np.float32)
     config = TourConfig(method, depth=5, budget=20, neighbours=4)
-    nothing = Hits(np.full((5, 12), -1), np.full((5, 12), -np.inf))
+    nothing = Found(np.full((5, 12), -1), np.full((5, 12), -np.inf))
     lists = []
     for signals in ([], [nothing], [nothing, nothing]):
         calls = {"search": corpus.search, "vectors": corpus.vectors, "score": corpus.score, "signals": signals}
