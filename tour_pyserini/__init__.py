@@ -5,8 +5,9 @@ imported from here, it comes with a Java that is ready for it. What the commands
 what `train` and `learn` do in `tour_pyserini.training`.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from tour_pyserini.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
@@ -96,13 +97,13 @@ __all__ = [
     "search_path",
 ]
 
+_load = lazy_names(__name__, _MODULES)
+
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return _load(name)
 
 
 def __dir__() -> list[str]:

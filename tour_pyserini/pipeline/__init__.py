@@ -6,8 +6,9 @@ build_index(IndexRequest(corpus="scifact/corpus.jsonl", index="indexes/scifact")
 search(SearchRequest(topics="scifact/queries.jsonl", index="indexes/scifact", corpus="scifact/corpus.jsonl"))
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tour_pyserini.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tour_pyserini.pipeline.calibrating import CalibrateRequest, calibrate
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tour_pyserini.pipeline.searching import RunSummary, search
     from tour_pyserini.pipeline.splitting import split_by_overlap
 
-# Names are loaded when they are first used: some of their modules start slowly.
 _MODULES = {
     "CalibrateRequest": "calibrating",
     "calibrate": "calibrating",
@@ -90,8 +90,4 @@ __all__ = [
     "write_page",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, _MODULES)

@@ -5,8 +5,9 @@ from tour_pyserini.training import LearnRequest, learn
 learn(LearnRequest(topics="train.tsv", index="indexes/a", corpus="a/corpus.jsonl", output="a.adapter"))
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tour_pyserini.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tour_pyserini.training.jobs import (
@@ -56,8 +57,4 @@ __all__ = [
     "train_reading_comprehension",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, _MODULES)
