@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.support.files import atomic_folder
 
 DIMENSION = 128

@@ -11,8 +11,7 @@ from tour_pyserini.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
-    from tour_pyserini.core.methods import Method, register_method
-    from tour_pyserini.core.purse import Purse
+    from tour_pyserini.core.method import Method, method, register_method
     from tour_pyserini.data.run_formats import register_run_format
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
@@ -40,9 +39,8 @@ _MODULES = {
     "CachedReranker": "rerankers",
     "Costs": "support.costs",
     "FaissSearcher": "searchers.faiss_searcher",
-    "Method": "core.methods",
+    "Method": "core.method",
     "PhraseSearcher": "searchers.phrase_searcher",
-    "Purse": "core.purse",
     "QuerySignal": "stores.signals",
     "Reranker": "rerankers",
     "SearchPath": "searchers.search_path",
@@ -56,10 +54,11 @@ _MODULES = {
     "load_phrase_encoder": "encoders.phrases.phrase_loading",
     "load_query_encoder": "encoders.encoder_loading",
     "load_reranker": "rerankers",
+    "method": "core.method",
     "open_index": "searchers.opening",
     "open_phrase_index": "stores.phrases.phrase_index",
     "open_texts": "data.texts",
-    "register_method": "core.methods",
+    "register_method": "core.method",
     "register_reranker_kind": "rerankers",
     "register_run_format": "data.run_formats",
     "register_vector_source": "stores.vectors",
@@ -73,7 +72,6 @@ __all__ = [
     "FaissSearcher",
     "Method",
     "PhraseSearcher",
-    "Purse",
     "QuerySignal",
     "Reranker",
     "SearchPath",
@@ -87,6 +85,7 @@ __all__ = [
     "load_phrase_encoder",
     "load_query_encoder",
     "load_reranker",
+    "method",
     "open_index",
     "open_phrase_index",
     "open_texts",

@@ -21,7 +21,6 @@ COMMANDS = (
     "merge",
     "serve",
     "index",
-    "calibrate",
     "learn",
     "qrels",
     "compare",

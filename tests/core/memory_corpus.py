@@ -1,40 +1,62 @@
-"""A corpus in memory for tests of the loop."""
+"""An index and a re-ranker in memory, and what was asked of them."""
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Hits
-from tour_pyserini.core.loop import optimise
+from tour_pyserini.core.arrays import Hits
+from tour_pyserini.core.fusion import Fusion
+from tour_pyserini.core.method import Query
+from tour_pyserini.core.scheduler import Scheduler, Task
 
 
 class MemoryCorpus:
-    """Vectors [m, d] and re-ranker scores [n, m] in memory; remembers what is searched, labelled and fetched."""
+    """Documents [m, d] with the scores [n, m] that a re-ranker gives them for each of n queries."""
 
-    def __init__(self, vectors, scores, hits):
-        self.matrix, self.scores, self.hits = vectors, scores, hits
-        self.searched, self.scored, self.fetched = [], [], []
+    def __init__(self, vectors, scores):
+        self.vectors, self.scores = np.asarray(vectors), np.asarray(scores, dtype=float)
+        self.searched, self.labelled, self.fetched = [], [], []
 
-    def search(self, rows, queries):
-        self.searched.append(rows.tolist())
-        similarities = queries @ self.matrix.T
-        order = np.argsort(-similarities, axis=1, kind="stable")[:, : self.hits]
-        return Hits(order, np.take_along_axis(similarities, order, axis=1))
+    def search(self, vectors, k, excluded):
+        self.searched.append(len(vectors))
+        similarities = np.einsum("nd,md->nm", vectors, self.vectors)
+        similarities = np.where(np.arange(len(self.vectors)) == excluded[:, None], -np.inf, similarities)
+        ids = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
+        found = np.take_along_axis(similarities, ids, axis=1)
+        return Hits(np.where(np.isfinite(found), ids, -1), found)
 
-    def vectors(self, ids):
-        self.fetched += ids.tolist()
-        return self.matrix[ids]
+    def fetch(self, ids):
+        self.fetched.extend(ids.tolist())
+        return self.vectors[ids]
 
-    def score(self, rows, ids):
-        self.scored += zip(rows.tolist(), ids.tolist(), strict=True)
-        return self.scores[rows, ids]
+    @property
+    def scheduler(self):
+        return Scheduler(self.search, self.fetch)
 
-    def run(self, queries, config, observe=None):
-        return optimise(queries, config, search=self.search, vectors=self.vectors, score=self.score, observe=observe)
+    def tasks(self, queries, config, *, hits=10, signals=(), excluded=-1):
+        weight = config.settings.signal_weight
+        return [
+            Task(
+                config.chosen,
+                config.settings,
+                Query(
+                    vector,
+                    hits,
+                    Fusion([signal.of_query(row) for signal in signals], weight=weight),
+                    excluded=excluded,
+                    name=str(row),
+                ),
+            )
+            for row, vector in enumerate(queries)
+        ]
 
+    def label(self, tasks):
+        answers = []
+        for task in tasks:
+            row = int(task.query.name)
+            self.labelled += [(row, id_) for id_ in task.wanted_labels.tolist()]
+            answers.append(self.scores[row, task.wanted_labels].copy())
+        return answers
 
-class MemoryCorpusWithoutHits(MemoryCorpus):
-    """The same, but nothing is retrieved for the first query."""
-
-    def search(self, rows, queries):
-        hits = super().search(rows, queries)
-        hits.ids[rows == 0], hits.similarities[rows == 0] = -1, -np.inf
-        return hits
+    def run(self, queries, config, *, label=None, **options):
+        tasks = self.tasks(queries, config, **options)
+        self.scheduler.run(tasks, label or self.label)
+        return tasks

@@ -66,3 +66,43 @@ def tour(corpus, q0, score, c, hits):
     head = sorted(chosen, key=lambda i: -fused[i])
     tail = [i for i in order if i not in fused]
     return q, (head + tail)[:hits], fused, labels
+
+
+def standard(values):
+    values = np.asarray(values, dtype=float)
+    spread = values.std()
+    return (values - values.mean()) / spread if spread > 1e-9 * abs(values).max() else np.zeros(len(values))
+
+
+def default(corpus, q0, scores, signal, c):
+    """Optimised vector, final list of (id, score), labels: the method `tour` with at most one signal for all documents.
+
+    All documents fit into the sample on which signals are standardised.
+    """
+    everything = range(len(corpus))
+    first = corpus @ q0
+    sd0 = first.std() or 1.0
+    offset = np.zeros(len(corpus))
+    if signal is not None and signal.std() > 0:
+        offset = c.signal_weight * sd0 * (signal - signal.mean()) / signal.std()
+    q, labels = q0, {}
+    ranked = sorted(((i, first[i] + offset[i]) for i in everything), key=lambda one: -one[1])
+    order = [i for i, _ in ranked]
+    while True:
+        new = [i for i in order if i not in labels][: max(min(c.depth, c.budget - len(labels)), 0)]
+        if not new:
+            return q, ranked, labels
+        labels |= {i: scores[i] for i in new}
+        known = list(labels)
+        z = standard([labels[i] for i in known])
+        w = soft_max(list(z))
+        u = np.linalg.norm(q0) / np.sqrt((corpus[known] ** 2).sum(axis=1).mean())
+        q = q0 + c.step * u * sum((w[j] - 1 / len(known)) * corpus[i] for j, i in enumerate(known))
+        now = corpus @ q
+        level = np.mean(first[known]) - np.mean(now[known])
+        final = {i: now[i] + offset[i] + level for i in everything}
+        final |= {i: first[i] + offset[i] + c.reranker_weight * sd0 * math.exp(z[j]) for j, i in enumerate(known)}
+        ranked = sorted(final.items(), key=lambda one: -one[1])
+        order = sorted(everything, key=lambda i: -(now[i] + offset[i]))
+        if c.early_stopping and len({i for i, _ in ranked[:10]} & set(new)) <= 1:
+            return q, ranked, labels

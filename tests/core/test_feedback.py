@@ -1,69 +1,32 @@
-"""Rocchio, average and interpolation by hand, and TouR's hard labels as a generalisation of Rocchio."""
+"""Rocchio and average: by hand."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from memory_corpus import MemoryCorpus
 
-from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
 
-
-def step(config, query, vectors, scores=None):
-    similarities = config.similarity_scale * np.einsum("nkd,nd->nk", vectors, query)
-    ids = np.tile(np.arange(vectors.shape[1]), (len(query), 1))
-    candidates = Candidates(ids, vectors, similarities, np.zeros(ids.shape) if scores is None else scores)
-    rule = config.new_method(query)
-    return rule.update(np.arange(len(query)), query, candidates, rule.target(candidates), 0)
+VECTORS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 10.0], [0.0, 0.0, 0.1]])
+QUERY = np.array([[1.0, 1.0, 1.0]])
 
 
-def test_rocchio_by_hand():
-    query = np.array([[1.0, 0.0]])
-    vectors = np.array([[[0.0, 2.0], [0.0, 4.0], [2.0, 0.0]]])
-    config = TourConfig(method="rocchio", positives=2, rocchio_alpha=0.5, rocchio_beta=0.1, rocchio_gamma=0.2)
-    assert step(config, query, vectors) == pytest.approx(np.array([[0.5 - 0.4, 0.3]]))
-
-
-def test_average_by_hand():
-    query = np.array([[1.0, 2.0, 3.0]])
-    assert step(TourConfig(method="average"), query, np.array([[[4.0, 5.0, 6.0]]])) == pytest.approx(
-        np.array([[2.5, 3.5, 4.5]])
-    )
-
-
-def test_interpolation_by_hand():
-    query, vectors = np.array([[1.0, 0.0]]), np.array([[[9.0, 9.0], [0.0, 2.0]]])
-    config = TourConfig(method="interpolation", interpolation_beta=0.3)
-    assert step(config, query, vectors, np.array([[0.0, 9.0]])) == pytest.approx(np.array([[1.0, 0.6]]))
-
-
-@given(st.integers(0, 10**6), st.integers(2, 12), st.floats(0.01, 2), st.floats(0, 0.5), st.data())
-def test_hard_labels_generalise_rocchio(seed, k, eta, decay, data):
-    """T = 1, P uniform (scale 0) and the first k' as positives: alpha = 1 - eta decay,
-    beta = gamma = eta (k - k') / k."""
-    positives = data.draw(st.integers(1, k))
-    random = np.random.default_rng(seed)
-    query, vectors = random.normal(size=(2, 6)), random.normal(size=(2, k, 6))
-    # Scores that make the nucleus exactly the first k'.
-    scores = np.where(np.arange(k) < positives, 0.0, -200.0) * np.ones((2, 1))
-    hard = TourConfig(
-        method="hard",
-        iterations=1,
-        learning_rate=eta,
-        momentum=0.99,
-        weight_decay=decay,
-        similarity_scale=0,
-        p=1.0,
-    )
-    weight = eta * (k - positives) / k
-    rocchio = TourConfig(
-        method="rocchio",
-        positives=positives,
-        rocchio_alpha=1 - eta * decay,
-        rocchio_beta=weight,
-        rocchio_gamma=weight,
-    )
-    top = hard.replace(method="top", positives=positives)
-    expected = step(rocchio, query, vectors)
-    assert step(hard.replace(p=0.9999999), query, vectors, scores) == pytest.approx(expected)
-    assert step(top, query, vectors) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (TourConfig("average", depth=2), [12 / 3, 14 / 3, 17 / 3]),
+        (TourConfig("average", depth=2, iterations=0), [1, 1, 1]),
+        (
+            TourConfig("rocchio", depth=3, positives=1, rocchio_alpha=0.5, rocchio_beta=1, rocchio_gamma=2),
+            [0.5 + 7 - 2 * 2.5, 0.5 + 8 - 2 * 3.5, 0.5 + 10 - 2 * 4.5],
+        ),
+        # No candidate is left to move away from.
+        (TourConfig("rocchio", depth=2, positives=5), [0.9 + 0.1 * 5.5, 0.9 + 0.1 * 6.5, 0.9 + 0.1 * 8]),
+    ],
+    ids=str,
+)
+def test_by_hand(config, expected):
+    corpus = MemoryCorpus(VECTORS, np.zeros((1, 4)))
+    (task,) = corpus.run(QUERY, config, hits=2)
+    assert task.outcome.vector == pytest.approx(expected)
+    assert task.outcome.ranking.ids[:2].tolist() == np.argsort(-(VECTORS @ expected))[:2].tolist()
+    assert not corpus.labelled

@@ -1,35 +1,75 @@
-"""The closed-form gradients against autograd, and SGD against PyTorch's."""
+"""The paper's methods against a plain oracle, autograd and PyTorch's SGD, and by hand."""
 
 import numpy as np
+import oracle
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_corpus import MemoryCorpus
 
-from tour_pyserini.core.candidates import Candidates
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.distributions import nucleus
-from tour_pyserini.core.methods.paper import gradient
+from tour_pyserini.core.distributions import marginal, nucleus, softmax
+from tour_pyserini.core.method import StopReason
+from tour_pyserini.core.methods.paper import Candidates, Descent, gradient
+from tour_pyserini.errors import TourError
+
+configs = st.builds(
+    TourConfig,
+    method=st.sampled_from(["hard", "soft"]),
+    depth=st.integers(1, 9),
+    iterations=st.integers(0, 4),
+    learning_rate=st.sampled_from([0.1, 0.5, 2.0]),
+    momentum=st.sampled_from([0.0, 0.99]),
+    weight_decay=st.sampled_from([0.0, 0.1]),
+    tau=st.sampled_from([0.5, 2.0]),
+    score_weight=st.sampled_from([0.0, 0.3, 1.0]),
+    early_stopping=st.booleans(),
+    similarity_scale=st.sampled_from([1.0, 5.0]),
+    gradient_clip=st.sampled_from([float("inf"), 0.4]),
+    final_list=st.sampled_from(["last", "union"]),
+)
 
 
-def random_candidates(seed, n=3, k=7, d=5, scale=1.0):
+@given(config=configs, seed=st.integers(0, 10**6), size=st.integers(1, 12), hits=st.integers(1, 15))
+@settings(deadline=None, max_examples=200)
+def test_tasks_that_advance_together_equal_the_plain_loop(config, seed, size, hits):
     random = np.random.default_rng(seed)
-    query, vectors = random.normal(size=(n, d)), random.normal(size=(n, k, d))
-    return query, Candidates(
-        ids=np.tile(np.arange(k), (n, 1)),
-        vectors=vectors,
-        similarities=scale * np.einsum("nkd,nd->nk", vectors, query),
-        labels=3 * random.normal(size=(n, k)),
-    )
+    vectors, queries = random.normal(size=(size, 4)), random.normal(size=(3, 4))
+    corpus = MemoryCorpus(vectors, 3 * random.normal(size=(3, size)))
+    tasks = corpus.run(queries, config, hits=hits)
+    for row, task in enumerate(tasks):
+        score = lambda i, row=row: corpus.scores[row, i]  # noqa: E731
+        q, order, fused, labels = oracle.tour(vectors, queries[row], score, config, hits)
+        ranking = task.outcome.ranking.first(hits)
+        assert task.outcome.vector == pytest.approx(q, abs=1e-9)
+        assert ranking.ids.tolist() == order
+        assert task.labels == pytest.approx(labels)
+        by_id = dict(zip(ranking.ids.tolist(), ranking.scores, strict=True))
+        assert all(by_id[id_] == pytest.approx(value) for id_, value in fused.items() if id_ in by_id)
+        assert (np.diff(ranking.scores) <= 1e-9).all()
+    assert len(corpus.labelled) == len(set(corpus.labelled)) == len(corpus.fetched)
 
 
-def loss(method, q, vectors, scores, config):
-    """Equations 8 and 11, for one query, as torch sees them."""
+def random_candidates(seed, k=7, d=5, scale=1.0):
+    random = np.random.default_rng(seed)
+    query, vectors = random.normal(size=d), random.normal(size=(k, d))
+    return query, Candidates(np.arange(k), vectors, scale * vectors @ query, 3 * random.normal(size=k))
+
+
+def target_of(method, candidates, *, p=0.5, tau=2.0):
+    if method == "soft":
+        return softmax(candidates.labels / tau)
+    return marginal(candidates.similarities, nucleus(candidates.labels, tau=tau, p=p))
+
+
+def loss(method, q, vectors, scores, *, p=0.5, tau=2.0):
+    """Equations 8 and 11, as torch sees them."""
     log_p = torch.log_softmax(vectors @ q, dim=0)
     if method == "soft":
-        labels = torch.softmax(scores / config.tau, dim=0)
+        labels = torch.softmax(scores / tau, dim=0)
         return -(labels * (log_p - labels.log())).sum()
-    members = torch.tensor(nucleus(scores.numpy()[None], tau=config.tau, p=config.p)[0])
+    members = torch.tensor(nucleus(scores.numpy(), tau=tau, p=p))
     return -torch.logsumexp(log_p[members], dim=0)
 
 
@@ -37,77 +77,118 @@ def loss(method, q, vectors, scores, config):
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 20), p=st.floats(0.05, 1), tau=st.floats(0.2, 3))
 @settings(deadline=None)
 def test_gradient_equals_autograd(method, seed, k, p, tau):
-    config = TourConfig(method=method, p=p, tau=tau)
     query, candidates = random_candidates(seed, k=k)
-    ours = gradient(candidates, config.new_method(query).target(candidates))
-    for row in range(len(query)):
-        q = torch.tensor(query[row], requires_grad=True)
-        loss(method, q, torch.tensor(candidates.vectors[row]), torch.tensor(candidates.labels[row]), config).backward()
-        assert ours[row] == pytest.approx(q.grad.numpy(), abs=1e-6)
-
-
-@pytest.mark.parametrize("method", ["hard", "soft"])
-def test_gradient_equals_finite_differences(method):
-    config = TourConfig(method=method)
-    query, candidates = random_candidates(5, n=1)
-    ours = gradient(candidates, config.new_method(query).target(candidates))[0]
-    vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.labels[0])
-    for axis in range(query.shape[1]):
-        step = np.eye(query.shape[1])[axis] * 1e-5
-        ahead, behind = (
-            float(loss(method, torch.tensor(query[0] + sign * step), vectors, scores, config)) for sign in (1, -1)
-        )
-        assert ours[axis] == pytest.approx((ahead - behind) / 2e-5, abs=1e-6)
+    q = torch.tensor(query, requires_grad=True)
+    loss(method, q, torch.tensor(candidates.vectors), torch.tensor(candidates.labels), p=p, tau=tau).backward()
+    assert gradient(candidates, target_of(method, candidates, p=p, tau=tau)) == pytest.approx(q.grad.numpy(), abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["hard", "soft"])
 def test_gradient_is_largest_where_a_clamp_would_kill_it(method):
     # The pseudo-positive is e^-200 as probable as the first hit: its full vector remains in the gradient.
-    vectors = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    candidates = Candidates(np.array([[0, 1]]), vectors, np.array([[200.0, 0.0]]), np.array([[0.0, 50.0]]))
-    target = TourConfig(method=method).new_method(np.ones((1, 2))).target(candidates)
-    assert gradient(candidates, target) == pytest.approx(np.array([[1.0, -1.0]]))
+    candidates = Candidates(np.arange(2), np.eye(2), np.array([200.0, 0.0]), np.array([0.0, 50.0]))
+    assert gradient(candidates, target_of(method, candidates)) == pytest.approx([1.0, -1.0])
 
 
 @pytest.mark.parametrize("method", ["hard", "soft"])
 def test_scale_reads_as_both_encoders_multiplied_by_its_root(method):
-    scale = 17.0
-    query, candidates = random_candidates(3, scale=scale)
-    root = np.sqrt(scale)
-    stretched = Candidates(
-        candidates.ids,
-        root * candidates.vectors,
-        np.einsum("nkd,nd->nk", root * candidates.vectors, root * query),
-        candidates.labels,
-    )
-    config = TourConfig(method=method, iterations=2, momentum=0.9)
-    rows = np.arange(len(query))
-    plain, other = (
-        rule.update(rows, rule.start, seen, rule.target(seen), 0)
-        for rule, seen in (
-            (config.new_method(query), candidates),
-            (config.new_method(root * query), stretched),
-        )
-    )
+    root = np.sqrt(17.0)
+    query, candidates = random_candidates(3, scale=17.0)
+    stretched = candidates._replace(vectors=root * candidates.vectors)
+    config = TourConfig(method, iterations=2, momentum=0.9)
+    target = target_of(method, candidates)
+    plain = Descent(config.settings).step(query, candidates, target, 0)
+    other = Descent(config.settings).step(root * query, stretched, target, 0)
     assert root * plain == pytest.approx(other)
 
 
 def test_sgd_equals_pytorch():
-    config = TourConfig(
-        method="soft", iterations=3, learning_rate=0.7, momentum=0.99, weight_decay=0.1, gradient_clip=0.5
-    )
-    query, candidates = random_candidates(8, n=1)
-    vectors, scores = torch.tensor(candidates.vectors[0]), torch.tensor(candidates.labels[0])
-    q = torch.nn.Parameter(torch.tensor(query[0]))
+    config = TourConfig("soft", iterations=3, learning_rate=0.7, momentum=0.99, weight_decay=0.1, gradient_clip=0.5)
+    ours, candidates = random_candidates(8)
+    vectors, scores = torch.tensor(candidates.vectors), torch.tensor(candidates.labels)
+    q = torch.nn.Parameter(torch.tensor(ours))
     optimiser = torch.optim.SGD([q], lr=0.7, momentum=0.99, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: (3 - t) / 3)
-    rule, ours = config.new_method(query), query
+    descent = Descent(config.settings)
     for t in range(3):
         optimiser.zero_grad()
-        loss("soft", q, vectors, scores, config).backward()
+        loss("soft", q, vectors, scores).backward()
         torch.nn.utils.clip_grad_norm_([q], 0.5)
         optimiser.step()
         schedule.step()
-        candidates = candidates._replace(similarities=np.einsum("nkd,nd->nk", candidates.vectors, ours))
-        ours = rule.update(np.zeros(1, dtype=np.int64), ours, candidates, rule.target(candidates), t)
-    assert ours[0] == pytest.approx(q.detach().numpy(), abs=1e-6)
+        candidates = candidates._replace(similarities=candidates.vectors @ ours)
+        ours = descent.step(ours, candidates, target_of("soft", candidates), t)
+    assert ours == pytest.approx(q.detach().numpy(), abs=1e-6)
+
+
+def test_one_step_by_hand():
+    # z = (2, 1); H = {1}; P = softmax; T = (0, 1): grad = (P0, P1 - 1)
+    corpus = MemoryCorpus(np.eye(2), [[0.0, 10.0]])
+    config = TourConfig(
+        "hard", iterations=1, learning_rate=0.5, weight_decay=0.0, similarity_scale=1.0, score_weight=1.0
+    )
+    (task,) = corpus.run(np.array([[2.0, 1.0]]), config)
+    share = np.exp(2) / (np.exp(2) + np.exp(1))
+    assert task.outcome.vector == pytest.approx([2 - 0.5 * share, 1 + 0.5 * share])
+    assert task.outcome.ranking.ids.tolist() == [1, 0]
+    assert task.outcome.stop is StopReason.ROUNDS
+
+
+def test_rocchio_is_a_gradient_step_with_uniform_probabilities():
+    # Similarities scaled by 0 make P uniform: beta = gamma = eta (k - k') / k, alpha = 1 - eta decay.
+    vectors, query = np.random.default_rng(2).normal(size=(5, 3)), np.array([[1.0, 0.5, -0.2]])
+    corpus = MemoryCorpus(vectors, np.zeros((1, 5)))
+    step = {"depth": 5, "iterations": 1, "positives": 2}
+    (top,) = corpus.run(query, TourConfig("top", learning_rate=0.5, weight_decay=0.1, similarity_scale=0.0, **step))
+    weights = {"rocchio_alpha": 0.95, "rocchio_beta": 0.5 * 3 / 5, "rocchio_gamma": 0.5 * 3 / 5}
+    (rocchio,) = corpus.run(query, TourConfig("rocchio", **weights, **step))
+    assert top.outcome.vector == pytest.approx(rocchio.outcome.vector)
+
+
+def test_interpolation_by_hand():
+    corpus = MemoryCorpus(np.eye(3), [[0.0, 9.0, 0.0]])
+    config = TourConfig("interpolation", iterations=1, interpolation_beta=0.5, tau=0.5)
+    (task,) = corpus.run(np.array([[3.0, 2.0, 1.0]]), config)
+    assert task.outcome.vector.tolist() == [3.0, 2.5, 1.0]
+
+
+@pytest.mark.parametrize("method", ["hard", "soft", "interpolation"])
+def test_a_query_whose_first_candidate_agrees_stops_at_once(method):
+    corpus = MemoryCorpus(np.eye(3), [[9.0, 0.0, 0.0]])
+    (task,) = corpus.run(np.array([[3.0, 2.0, 1.0]]), TourConfig(method, depth=2))
+    assert task.outcome.stop is StopReason.AGREEMENT
+    assert corpus.searched == [1] and task.outcome.vector.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_the_budget_ends_labels_but_not_rounds():
+    # Two labels pay for the first round; in the second, the candidates that have a label already are used again.
+    corpus = MemoryCorpus(np.eye(4), [[0.0, 1.0, 9.0, 9.0]])
+    config = TourConfig("hard", depth=2, iterations=2, budget=2, learning_rate=1.0, similarity_scale=1.0, tau=0.5)
+    (task,) = corpus.run(np.array([[1.0, 0.9, 0.8, 0.7]]), config)
+    assert corpus.labelled == [(0, 0), (0, 1)]
+    assert task.updates > 0 and task.outcome.ranking.ids[0] == 1
+
+
+def test_a_budget_that_changes_nothing_is_refused():
+    with pytest.raises(TourError, match="changes nothing"):
+        TourConfig("hard", depth=10, iterations=3, budget=41)
+    with pytest.raises(TourError, match="nucleus"):
+        TourConfig("soft", p=0.9)
+
+
+@pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation"])
+def test_float32_stays_float32(method):
+    corpus = MemoryCorpus(np.eye(3, dtype=np.float32), [[0.0, 5.0, 1.0]])
+    (task,) = corpus.run(np.array([[3, 2, 1]], dtype=np.float32), TourConfig(method, similarity_scale=1.0))
+    assert task.outcome.vector.dtype == np.float32
+    assert task.updates > 0
+
+
+@pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation"])
+@pytest.mark.parametrize("early_stopping", [True, False])
+def test_a_late_query_ends_with_the_labels_it_got(method, early_stopping):
+    corpus = MemoryCorpus(np.eye(4), np.zeros((1, 4)))
+    config = TourConfig(method, depth=3, early_stopping=early_stopping, score_weight=1.0)
+    (task,) = corpus.run(np.array([[3.0, 2.0, 1.0, 0.5]]), config, label=lambda tasks: [np.array([1.0, 5.0, np.nan])])
+    assert task.outcome.stop is StopReason.DEADLINE
+    assert task.outcome.ranking.ids.tolist() == [1, 0, 2, 3] and task.labels == {0: 1.0, 1: 5.0}

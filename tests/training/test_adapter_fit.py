@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from toy_collection import unit
 
-from tour_pyserini.core.candidates import Hits
+from tour_pyserini.core.arrays import Hits
 from tour_pyserini.encoders.query_adapter import corrected
 from tour_pyserini.training import adapter_fit
 from tour_pyserini.training.adapter_choice import choose

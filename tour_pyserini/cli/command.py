@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import is_full_disk, unwritable
-from tour_pyserini.support.plugins import load_plugins
+from tour_pyserini.support.plugins import load_plugins, plugin_files
 
 # Threads that spin while they wait make a busy machine ten times slower; read when the libraries are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -29,7 +29,7 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     """
     try:
         with _ended_by_signals():
-            load_plugins()
+            load_plugins(plugin_files(sys.argv[1:]))
             code = main(None)
             sys.stdout.flush()
     except TourError as error:

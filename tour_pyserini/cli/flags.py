@@ -4,12 +4,11 @@ import argparse
 import dataclasses
 import types
 import typing
-from collections.abc import Sequence
 from typing import Any
 
 from tour_pyserini.cli.parser import CommandParser
-from tour_pyserini.core.config import DEFAULT_METHOD, PRESETS, TourConfig, settings_by_name
-from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.config import DEFAULT_METHOD, PRESETS, settings_by_name
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.pipeline.config_flags import PRF_METHODS
 from tour_pyserini.pipeline.request import Request, flag_name
 
@@ -85,7 +84,8 @@ def add_config_flags(parser: argparse._ArgumentGroup) -> None:
     method = parser.add_argument("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     method.completer = lambda **_: list(METHODS)  # type: ignore[attr-defined]  # for Tab completion by argcomplete
     for name, (field, methods) in settings_by_name().items():
-        text = field.metadata["help"] + f" (default: {field.default}; {_for_methods(name, field, methods)})"
+        methods = ["all methods"] if len(methods) == len(METHODS) else methods
+        text = f"{field.metadata['help']} (default: {field.default}; {', '.join(methods)})"
         if isinstance(field.default, bool):
             parser.add_argument(flag_name(name), action=argparse.BooleanOptionalAction, help=text)
         else:
@@ -94,11 +94,3 @@ def add_config_flags(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--prf-depth", type=int, metavar="N", help=prf_depth)
     parser.add_argument("--prf-method", choices=list(PRF_METHODS), help="Pyserini's, with --prf-depth (default: avg)")
     parser.add_argument("--rocchio-topk", type=int, metavar="N", help="Pyserini's name for --positives")
-
-
-def _for_methods(name: str, field: dataclasses.Field[Any], methods: Sequence[str]) -> str:
-    """The methods that have a setting; for a shared setting, the methods that have another default."""
-    if methods:
-        return "for " + ", ".join(methods)
-    values = {method: TourConfig(method).settings()[name] for method in METHODS}
-    return ", ".join(f"{method} {value}" for method, value in values.items() if value != field.default) or "all methods"

@@ -5,7 +5,10 @@ No probability is clamped, so a candidate whose probability is almost 0 keeps it
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Flags, Floats
+from tour_pyserini.core.arrays import Flags, Floats
+
+FARTHEST = 6.0
+"""Beyond this many standard deviations a value stands out as far as it can."""
 
 
 def log_softmax(logits: Floats) -> Floats:
@@ -14,7 +17,7 @@ def log_softmax(logits: Floats) -> Floats:
     Args:
         logits: [..., k]; a row that is minus infinity everywhere stays so.
     """
-    largest = logits.max(axis=-1, keepdims=True)
+    largest = logits.max(axis=-1, keepdims=True, initial=-np.inf)
     shifted = logits - np.where(np.isfinite(largest), largest, 0)
     total = np.exp(shifted).sum(axis=-1, keepdims=True)
     return shifted - np.log(np.where(total > 0, total, 1))
@@ -29,12 +32,12 @@ def nucleus(scores: Floats, *, tau: float, p: float) -> Flags:
     """The pseudo-positives C_hard (Eq. 7): the fewest candidates whose softmax(s / tau) adds up to p or more.
 
     Args:
-        scores: [n, k] re-ranker logits, minus infinity where there is no candidate. Equal scores keep their order.
+        scores: [..., k] re-ranker logits, minus infinity where there is no candidate. Equal scores keep their order.
         tau: temperature of the probabilities.
         p: the mass to reach.
 
     Returns:
-        [n, k] true for the members.
+        [..., k] true for the members.
     """
     probabilities = softmax(scores.astype(np.float64) / tau)
     order = np.argsort(-probabilities, axis=-1, kind="stable")
@@ -51,3 +54,16 @@ def marginal(similarities: Floats, members: Flags) -> Floats:
     -log sum_H P has the gradient C^T (P - T) with T = P restricted to H.
     """
     return softmax(np.where(members, similarities, -np.inf))
+
+
+def standardise(values: Floats) -> Floats:
+    """[k] the distances from the mean in standard deviations, at most 6; zero where all values are equal.
+
+    Example:
+        >>> standardise(np.array([1.0, 3.0, 5.0, 3.0])).round(3)
+        array([-1.414,  0.   ,  1.414,  0.   ])
+    """
+    deviation = values.std()
+    if not deviation > 1e-9 * np.abs(values).max(initial=0):  # what is left is rounding
+        return np.zeros(len(values))
+    return np.clip((values - values.mean()) / deviation, -FARTHEST, FARTHEST)

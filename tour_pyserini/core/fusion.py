@@ -1,4 +1,4 @@
-"""Several first-stage signals as one retrieval.
+"""Several first-stage signals as one retrieval of one query.
 
 The similarity of a passage to a query becomes q c + e: the inner product, which follows the query's updates, and an
 offset, which is what further signals (BM25, a second encoder) say of the passage and stays as it is. An offset is in
@@ -16,17 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
-from tour_pyserini.core.ledger import Vectors
-
-Search = Callable[[Ids, Floats], Hits]
-"""Hits [a, m] for the vectors [a, d] of the queries in rows [a]."""
+from tour_pyserini.core.arrays import Floats, Ids, Ranking
 
 POOL = 100
 """How many first candidates of each signal are the sample on which scores are standardised."""
 
 
-class Found(NamedTuple):
+class SignalHits(NamedTuple):
     """What a further signal found for n queries.
 
     Attributes:
@@ -40,119 +36,94 @@ class Found(NamedTuple):
     scores: Floats
     absent: float | None = None
 
+    def of_query(self, row: int) -> "SignalScores":
+        """What it found for one of the queries."""
+        found = self.ids[row] >= 0
+        return SignalScores(self.ids[row][found], self.scores[row][found], None if found.all() else self.absent)
 
-class Fusion:
-    """Retrieves with the index and further signals together, for the n queries of a batch.
 
-    A query's hits depend on its own vector and its own signals alone.
+class SignalScores:
+    """What a further signal says of documents for one query; one that it did not find counts as the last one it found.
+
+    Attributes:
+        ids: [m] the documents that it found, best first.
     """
 
-    def __init__(self, search: Search, vectors: Vectors, found: Sequence[Found], *, weight: float) -> None:
-        """Begin with what the further signals found.
+    def __init__(self, ids: Ids, scores: Floats, absent: float | None = None) -> None:
+        """Begin with the documents [m] that it found, best first, and their scores [m]; see `SignalHits`."""
+        self.ids = ids
+        order = np.argsort(ids, kind="stable")
+        self._sorted, self._scores = ids[order], scores[order].astype(np.float64)
+        last = float(scores.min()) if len(scores) else 0.0
+        self._others = last if absent is None else min(absent, last)
 
-        Args:
-            search: the retrieval of the index.
-            vectors: vectors [p, d] of the documents [p].
-            found: what each further signal found. A document that is not among its m documents counts as the last one.
-            weight: w, of each further signal.
-        """
-        self._search, self._vectors = search, vectors
-        self._signals = [[_Signal(one, row) for row in range(len(one.ids))] for one in found]
-        self._weight = weight
-        self._offsets: dict[int, Callable[[Ids], Floats]] = {}
-        self._units: dict[int, float] = {}
-
-    def search(self, rows: Ids, queries: Floats) -> Hits:
-        """The best of what the index and the signals find, [a, m]: as many hits as the index finds by itself."""
-        hits = self._search(rows, queries)
-        fused = [self._row(*each) for each in zip(rows.tolist(), queries, *hits, strict=True)]
-        return Hits(np.stack([ids for ids, _ in fused]), np.stack([similarities for _, similarities in fused]))
-
-    def offsets(self, rows: Ids, ids: Ids) -> Floats:
-        """The offsets e [p] of p pairs: query rows [p], which have been searched, and documents [p]."""
-        result = np.empty(len(ids))
-        for row in np.unique(rows).tolist():
-            of_row = rows == row
-            result[of_row] = self._offsets[row](ids[of_row])
-        return result
-
-    def scores(self, row: int, ids: Ids) -> Floats:
-        """[m, s] what each of the s signals gives the documents [m], in its own unit."""
-        return np.stack([signal[row].scores_of(ids) for signal in self._signals], axis=1)
-
-    def unit(self, row: int) -> float:
-        """The spread sd_0 of the first similarities of a query that has been searched."""
-        return self._units[row]
-
-    def _row(self, row: int, query: Floats, ids: Ids, similarities: Floats) -> tuple[Ids, Floats]:
-        width, proposed = len(ids), np.unique(np.concatenate([signal[row].ids for signal in self._signals]))
-        others = (ids >= 0) & ~np.isin(ids, proposed)
-        ids, similarities = np.concatenate([ids[others], proposed]), similarities[others].astype(np.float64)
-        if len(proposed):
-            # Row by row: a sum must not be rounded differently where more documents are asked for.
-            products = self._vectors(proposed).astype(np.float64) * query.astype(np.float64)
-            similarities = np.concatenate([similarities, products.sum(axis=1)])
-        if row not in self._offsets:  # the first retrieval: similarities to q_0
-            signals = [signal[row] for signal in self._signals]
-            self._offsets[row], self._units[row] = _standardised(signals, ids, similarities, self._weight)
-        fused = similarities + self._offsets[row](ids)
-        best = np.argsort(-fused, kind="stable")[:width]
-        left = width - len(best)
-        return np.pad(ids[best], (0, left), constant_values=-1), np.pad(fused[best], (0, left), constant_values=-np.inf)
-
-
-def offsets_among(ids: Ids, similarities: Floats, found: Sequence[Found], *, weight: float) -> Floats:
-    """The offsets e [m] of the candidates of one query, where no other document can be looked at.
-
-    Args:
-        ids: [m] the candidates.
-        similarities: [m] their inner products q c.
-        found: what each further signal found, [1, p].
-        weight: w, of each further signal.
-    """
-    signals = [_Signal(one, 0) for one in found]
-    offsets, _ = _standardised(signals, ids, similarities, weight)
-    return offsets(ids)
-
-
-def _standardised(
-    signals: "Sequence[_Signal]", ids: Ids, similarities: Floats, weight: float
-) -> tuple[Callable[[Ids], Floats], float]:
-    """The offsets of a query's documents, as a function, and the spread sd_0 of its similarities."""
-    first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
-    sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in signals)]))
-    # Without any difference in similarity, as of a query vector of zeros, the signals alone decide, in their own unit.
-    unit = float(similarities[sample].std() if sample.any() else 0.0) or 1.0
-    terms = []
-    for signal in signals:
-        scores = signal.scores_of(ids[sample])
-        spread = scores.std() if len(scores) else 0.0
-        # A signal that says the same of all candidates says nothing.
-        factor = weight * unit / spread if spread > 1e-9 * np.abs(scores).max(initial=0) else 0.0
-        terms.append((signal, factor, scores.mean() if len(scores) else 0.0))
-
-    def offsets(some: Ids) -> Floats:
-        each = (factor * (signal.scores_of(some) - mean) for signal, factor, mean in terms)
-        return sum(each, start=np.zeros(len(some)))
-
-    return offsets, unit
-
-
-class _Signal:
-    """What one signal found for one query."""
-
-    def __init__(self, of: Found, row: int) -> None:
-        found = of.ids[row] >= 0
-        self.ids = of.ids[row][found]
-        scores = of.scores[row][found].astype(np.float64)
-        order = np.argsort(self.ids, kind="stable")
-        self._sorted, self._scores = self.ids[order], scores[order]
-        last = scores.min() if len(scores) else 0.0
-        self._others = last if found.all() or of.absent is None else min(of.absent, last)
-
-    def scores_of(self, ids: Ids) -> Floats:
-        """The scores [m] of documents [m], found or not."""
+    def of(self, ids: Ids) -> Floats:
+        """[k] the scores of documents [k], found or not; 0 where the signal found nothing at all."""
         if not len(self._sorted):
             return np.zeros(len(ids))
         at = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
         return np.where(self._sorted[at] == ids, self._scores[at], self._others)
+
+
+class Fusion:
+    """Joins what the index finds for a query with what further signals found.
+
+    The first retrieval, of q_0, says how signals are standardised; before it, offsets and spread are not known.
+
+    Attributes:
+        signals: what each further signal says.
+        proposed: [p] all documents that they found.
+        spread: sd_0 of the first candidates.
+    """
+
+    def __init__(self, signals: Sequence[SignalScores] = (), *, weight: float = 0.0) -> None:
+        """Begin with what the signals found; `weight` is w."""
+        self.signals, self.spread = signals, 0.0
+        self.proposed: Ids = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(one.ids for one in signals)]))
+        self._weight = weight
+        self._terms: list[tuple[SignalScores, float, float]] | None = None
+        self._vectors: Floats | None = None
+
+    def fuse(self, query: Floats, found: Ranking, vectors: Callable[[Ids], Floats]) -> Ranking:
+        """The best of what the index and the signals found: as many documents as the index found.
+
+        Args:
+            query: [d] the vector.
+            found: what the index found for it, at least `POOL` documents where it has as many.
+            vectors: the vectors [k, d] of documents [k].
+        """
+        if len(self.proposed) and self._vectors is None:
+            self._vectors = vectors(self.proposed)
+        ids, similarities = found.ids, found.scores
+        if self._vectors is not None:
+            others = ~np.isin(ids, self.proposed, assume_unique=True)
+            products = np.einsum("kd,d->k", self._vectors, query)
+            ids = np.concatenate([ids[others], self.proposed])
+            similarities = np.concatenate([similarities[others], products]).astype(np.float64)
+        if self._terms is None:
+            self._standardise(ids, similarities)
+        if not self.signals:
+            return found
+        fused = similarities + self.offsets(ids)
+        best = np.argsort(-fused, kind="stable")[: len(found.ids)]
+        return Ranking(ids[best], fused[best])
+
+    def offsets(self, ids: Ids) -> Floats:
+        """[k] the offsets e of documents [k]."""
+        terms = (factor * (signal.of(ids) - mean) for signal, factor, mean in self._terms or ())
+        return sum(terms, start=np.zeros(len(ids)))
+
+    def _standardise(self, ids: Ids, similarities: Floats) -> None:
+        """Find the spread sd_0, and each signal's factor w sd_0 / sd_j and mean, among the first candidates."""
+        first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
+        sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in self.signals)]))
+        # Without any difference in similarity, as of a query vector of zeros, the signals alone decide, in their unit.
+        self.spread = float(similarities[sample].std(dtype=np.float64) if sample.any() else 0.0) or 1.0
+        self._terms = []
+        for signal in self.signals:
+            scores = signal.of(ids[sample])
+            deviation = scores.std() if len(scores) else 0.0
+            # A signal that says the same of all candidates says nothing.
+            says = deviation > 1e-9 * np.abs(scores).max(initial=0)
+            factor = self._weight * self.spread / deviation if says else 0.0
+            self._terms.append((signal, factor, scores.mean() if len(scores) else 0.0))

@@ -60,52 +60,17 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedSettings(Settings):
-    """What every method has. A method may have defaults of its own for these: `Method.shared_defaults`."""
+class MethodSettings(Settings):
+    """What the settings of every method have in common."""
 
-    depth: int = setting(10, "candidates retrieved and labelled in each round (k)", rule=AT_LEAST_1)
-    iterations: int = setting(3, "most updates of a query (T)", rule=NOT_NEGATIVE)
-    budget: int = setting(
-        0,
-        "most labels of a query; 0: as many as depth and iterations allow. Methods that keep their labels run rounds "
-        "until it is spent",
-        rule=NOT_NEGATIVE,
-    )
-    mean_budget: int = setting(
-        0,
-        "labels of a run, as a mean over its queries: they go where they are expected to gain most; 0: each query by "
-        "itself. budget is then the most of one query (0: twice the mean)",
-        rule=NOT_NEGATIVE,
-    )
-    score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
     signal_weight: float = setting(
         0.5, "weight of each further first-stage signal (--sparse, --index2) against the index", rule=NOT_NEGATIVE
     )
-    belief: float = setting(
-        0.4,
-        "where there is a further signal: weight of the labels' odds in the final score of a method that keeps its "
-        "labels; score_weight is not used then",
-        rule=NOT_NEGATIVE,
-    )
-    early_stopping: bool = setting(True, "stop a query once its first candidate agrees with the labels")
-    similarity_scale: float = setting(
-        20.0,
-        "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
-        rule=NOT_NEGATIVE,
-    )
-    calibrate: str = setting(
-        "method",
-        "find the scale of similarities on the first candidates; method: where the method keeps its labels",
-        choices=("method", "always", "never"),
-    )
-    final_list: str = setting(
-        "last", "rank the last retrieval, or the union of all labelled candidates", choices=("last", "union")
-    )
-    aggregation: str = setting(
-        "linear",
-        "final score from raw scores (paper), or from probabilities (published code)",
-        choices=("linear", "softmax"),
-    )
+
+    @property
+    def most_labels(self) -> int:
+        """Labels that a query may have in all; 0 for a method that never asks the re-ranker."""
+        return 0
 
 
 def checked_value(item: dataclasses.Field[Any], value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tour_pyserini.core.ranking import strictly_decreasing
+from tour_pyserini.core.arrays import strictly_decreasing
 from tour_pyserini.data.lines import Line, read_lines
 from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.errors import TourError

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.documents import Document, Passage
 from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
 from tour_pyserini.errors import TourError

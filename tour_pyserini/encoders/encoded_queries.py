@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.pickled_table import table_columns, vectors
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, sha256

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint
 from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model
 from tour_pyserini.errors import first_line

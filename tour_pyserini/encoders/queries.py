@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
 
 # The fields in which Pyserini's topic formats store the text of a query, in order of preference.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.json_text import parse_json

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, declared, position_limit, prompt_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.batching import encodable, length_sorted_batches

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.vector_file import CHECK_BYTES, checksum, connect, is_whole
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.kept_file import Model, transaction, use_model

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.evaluation.path_map import projected
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words

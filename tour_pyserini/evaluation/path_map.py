@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 
 
 class Projection(NamedTuple):

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.searchers.tour_engine import TourEngine
 
 KEY = "tour"
 """The key of a document's metadata that holds what TouR knows of it."""
@@ -62,13 +61,13 @@ def check_store(store: Any, kind: type) -> None:
         )
 
 
-def checked_searcher(searcher: Any) -> TourEngine:
+def checked_searcher(searcher: Any) -> TourSearcher:
     """The searcher, if it is one of this package's.
 
     Raises:
         TourError: if it is something else.
     """
-    if not isinstance(searcher, TourEngine):
+    if not isinstance(searcher, TourSearcher):
         raise TourError(f"searcher is {type(searcher).__name__}, not a TourSearcher; make one with TourSearcher(...).")
     return searcher
 

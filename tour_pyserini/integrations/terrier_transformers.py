@@ -1,6 +1,5 @@
 """TouR as transformers of PyTerrier; needs the extra `pyterrier`. Nothing here needs Java."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +9,8 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.integrations.stored_vectors import checked_searcher
-from tour_pyserini.searchers.one_update import Feedback
-from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.feedback import Feedback
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.optional import import_optional
 
 import_optional("pyterrier", extra="pyterrier")
@@ -39,7 +38,7 @@ class Tour(pt.Transformer):
         Args:
             searcher: a `TourSearcher`.
             num_results: documents of a query.
-            batch_size: queries that advance together; results do not depend on it, unless the queries share labels.
+            batch_size: queries that advance together; results do not depend on it.
             text: whether results have the passages (`text`).
             vectors: whether results have vectors (`query_vec`, the optimised one, and `doc_vec`).
         """
@@ -67,7 +66,7 @@ class Tour(pt.Transformer):
         found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank", *more])
         return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
 
-    def _searchers(self, inp: pd.DataFrame, queries: pd.DataFrame) -> Iterator[tuple[TourEngine, pd.DataFrame]]:
+    def _searchers(self, inp: pd.DataFrame, queries: pd.DataFrame) -> Iterator[tuple[TourSearcher, pd.DataFrame]]:
         """Who searches which queries. A signal knows a query by its text: those with the same text are kept apart."""
         if "docno" not in inp:
             yield self.searcher, queries
@@ -75,7 +74,7 @@ class Tour(pt.Transformer):
         for _, some in queries.groupby(queries.groupby("query").cumcount()):
             yield self.searcher.with_signals(_FrameSignal(inp, some)), some
 
-    def _lines(self, searcher: TourEngine, queries: pd.DataFrame) -> list[tuple[Any, ...]]:
+    def _lines(self, searcher: TourSearcher, queries: pd.DataFrame) -> list[tuple[Any, ...]]:
         vectors, found = searcher.batch_run(
             queries["query"].tolist(), queries["qid"].tolist(), self.num_results, hit_vectors=self.vectors
         )
@@ -107,7 +106,6 @@ class TourVectorPrf(pt.Transformer):
         config: TourConfig | None = None,
         *,
         k: int = 10,
-        scale: float | str | os.PathLike[str] | None = None,
     ) -> None:
         """Set up the rule.
 
@@ -116,11 +114,10 @@ class TourVectorPrf(pt.Transformer):
             texts: the passages, where results have no column `text`: anything `open_texts` takes.
             config: the method and its settings; there is one update, from the first k documents.
             k: documents of a query that it learns from.
-            scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
         """
         if k < 1:
             raise TourError(f"k must be at least 1, not {k}.")
-        self._rule = Feedback(reranker, config, scale=scale)
+        self._rule = Feedback(reranker, config)
         self._texts = None if texts is None else open_texts(texts)
         self.k = k
 
@@ -140,7 +137,7 @@ class TourVectorPrf(pt.Transformer):
 
     def _updated(self, results: pd.DataFrame) -> np.ndarray:
         docids = results["docno"].astype(str).tolist()
-        return self._rule.updated(
+        return self._rule.update(
             results["query_vec"].iloc[0],
             np.stack(results["doc_vec"].tolist()),
             docids=docids,

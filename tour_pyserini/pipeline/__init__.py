@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tour_pyserini.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from tour_pyserini.pipeline.calibrating import CalibrateRequest, calibrate
     from tour_pyserini.pipeline.comparing import CompareRequest, compare_runs
     from tour_pyserini.pipeline.converting import JsonRequest, convert_qrels, json_to_run, run_to_json
     from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from tour_pyserini.pipeline.splitting import split_by_overlap
 
 _MODULES = {
-    "CalibrateRequest": "calibrating",
-    "calibrate": "calibrating",
     "CompareRequest": "comparing",
     "IndexRequest": "index_request",
     "IndexSummary": "index_request",
@@ -59,7 +56,6 @@ _MODULES = {
 }
 
 __all__ = [
-    "CalibrateRequest",
     "CompareRequest",
     "IndexRequest",
     "IndexSummary",
@@ -76,7 +72,6 @@ __all__ = [
     "RunSummary",
     "SearchRequest",
     "build_index",
-    "calibrate",
     "check_installation",
     "check_model",
     "compare_runs",

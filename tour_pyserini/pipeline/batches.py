@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
 
 
@@ -23,18 +23,14 @@ def search_topics(
     """Search the topics in their order, `batch_size` at a time.
 
     Args:
-        searcher: a `TourSearcher`, or anything with its `share_labels` and `batch_run`.
+        searcher: a `TourSearcher`, or anything with its `batch_run`.
         topics: (id, query) pairs.
         hits: length of each result list.
         batch_size: topics per batch.
         threads: threads of the index search.
     """
-    batches = list(topic_batches(topics, batch_size))
-    all_ids = [str(qid) for ids, _ in batches for qid in ids]
-    all_queries = [query for _, queries in batches for query in queries]
-    shared = searcher.share_labels(all_queries, all_ids, hits, threads, batch_size=batch_size)
-    for ids, queries in batches:
-        yield searched(searcher, ids, queries, hits=hits, threads=threads, shared=shared)
+    for ids, queries in topic_batches(topics, batch_size):
+        yield searched(searcher, ids, queries, hits=hits, threads=threads)
 
 
 def topic_batches(
@@ -53,12 +49,9 @@ def topic_batches(
         yield ids, queries
 
 
-def searched(
-    searcher: Any, ids: Sequence[Any], queries: Sequence[Any], *, hits: int, threads: int, shared: Any = None
-) -> Batch:
-    """Search one batch, with labels `shared` by the run if it shares them; the others are those of `search_topics`."""
-    found = {} if shared is None else {"shared": shared}
-    vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads, **found)
+def searched(searcher: Any, ids: Sequence[Any], queries: Sequence[Any], *, hits: int, threads: int) -> Batch:
+    """Search one batch; the arguments are those of `search_topics`."""
+    vectors, hits_by_id = searcher.batch_run(list(queries), [str(qid) for qid in ids], k=hits, threads=threads)
     return Batch(ids, queries, vectors, hits_by_id)
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.request import flag_name
 
 PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
 """Pyserini's names of methods, and ours."""
@@ -38,10 +37,5 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
         if not (preset or path):
             given.setdefault("method", PRF_METHODS[prf_method or "avg"])
     if path:
-        config = TourConfig.load(path).replace(**given)
-    else:
-        config = TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
-    for name in given:
-        if name in config.method_class.unused_settings():
-            raise TourError(f"{flag_name(name)} changes nothing for the method {config.method}; leave it out.")
-    return config
+        return TourConfig.load(path).replace(**given)
+    return TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)

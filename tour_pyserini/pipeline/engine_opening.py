@@ -27,35 +27,28 @@ from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker
 from tour_pyserini.rerankers.kept_scores import KeptScores
 from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import open_index, open_searcher
-from tour_pyserini.searchers.optimiser import Observer
-from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.engines.store_address import store_address
-from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
 from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.support.files import query_cache, score_cache
 
 
-def tour_engine(
+def open_tour_searcher(
     request: SearchRequest,
     reranker: Any,
     *,
-    scale: IndexScale | None = None,
     trace: IO[str] | None = None,
-    observe: Observer | None = None,
     opener: Opener,
-) -> TourEngine:
-    """TouR over a passage index, as the request describes it; rounds go to `trace`, or to `observe`."""
+) -> TourSearcher:
+    """TouR over a passage index, as the request describes it; what happens to each query goes to `trace`."""
     # What is quick to open comes first: a mistake is reported before models are loaded.
     texts = _texts(request, opener)
     inner = _searched_index(request, opener)
     texts = texts if texts is not None else getattr(inner.index, "texts", None)
-    if trace:
-        labelled = request.config.method_class.needs_labels
-        observe = Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors)
-    return TourEngine(
+    return TourSearcher(
         inner,
         reranker,
         texts,
@@ -64,8 +57,7 @@ def tour_engine(
         order=request.order,
         signals=_signals(request, opener),
         remove_query=request.remove_query,
-        scale=scale.scale if scale else None,
-        observe=observe,
+        observe=Trace(trace, inner.docids, vectors=request.trace_vectors) if trace else None,
     )
 
 
@@ -92,18 +84,6 @@ def reranker_options(request: SearchRequest) -> dict[str, Any]:
         "prompt": request.reranker_prompt,
         "trust_remote_code": request.trust_remote_code,
     }
-
-
-def stored_scale(request: SearchRequest, reranker: Any, opener: Opener) -> IndexScale | None:
-    """The calibrated scale of the request's index and models, if there is one and the method asks for it."""
-    fingerprint = getattr(reranker, "fingerprint", None)
-    if not request.config.calibrates or not fingerprint or request.index is None or request.encoded_queries:
-        return None
-    if request.has_signals:  # it is a scale of the index's similarities alone
-        return None
-    if not read_scales(request.index):  # most indexes have none, and a fingerprint takes time
-        return None
-    return find_scale(request.index, encoder=query_encoder_fingerprint(request, opener), reranker=fingerprint)
 
 
 def query_encoder_fingerprint(request: SearchRequest, opener: Opener) -> str:
@@ -196,13 +176,13 @@ def _encoder_options(request: SearchRequest, opener: Opener, *, flag: str = "--e
 
 
 def _vectors(request: SearchRequest, inner: Any, texts: Any, opener: Opener) -> Any:
-    """Where candidate vectors come from, as `TourEngine` takes it."""
+    """Where candidate vectors come from, as `TourSearcher` takes it."""
     assert request.index is not None
     if request.vectors is None:
         return None
     if request.vectors != "encode":
         check_vectors(request.index, request.vectors)
-        if Path(request.vectors).is_dir() and (request.order != "index" or request.config.rounds):
+        if Path(request.vectors).is_dir():
             return opener.open(_encoded_corpus, request.vectors, docids=inner.docids, dimension=inner.dimension)
         return request.vectors
     if texts is None:

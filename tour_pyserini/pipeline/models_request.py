@@ -1,4 +1,4 @@
-"""The index and the models of commands that prepare searches: the flags that `calibrate` and `learn` share."""
+"""The index and the models of a command that prepares searches."""
 
 import dataclasses
 import functools

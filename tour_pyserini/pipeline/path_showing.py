@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.qrels_file import read_qrels
 from tour_pyserini.data.texts import open_texts

@@ -9,7 +9,7 @@ from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
-from tour_pyserini.searchers.tour_phrase_engine import TourPhraseEngine
+from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.stores.phrases.phrase_index_checks import check_corpus, fits
@@ -21,18 +21,17 @@ MAX_WORDS = 10
 
 def tour_phrase_searcher(
     request: SearchRequest, reranker: Any, *, trace: IO[str] | None, predictions: IO[str] | None, opener: Opener
-) -> TourPhraseEngine:
+) -> TourPhraseSearcher:
     """TouR over phrases; predictions are written as queries are searched."""
     assert predictions is not None
     inner = phrase_searcher(request, opener)
-    labelled = request.config.method_class.needs_labels
-    return TourPhraseEngine(
+    return TourPhraseSearcher(
         inner,
         reranker,
         request.config,
         unit=request.unit or "phrase",
-        shown=phrase_input(request),
-        observe=Trace(trace, inner.docids, labelled=labelled, vectors=request.trace_vectors) if trace else None,
+        phrase_input=phrase_input(request),
+        observe=Trace(trace, inner.docids, vectors=request.trace_vectors) if trace else None,
         predict=lambda qid, hits: write_predictions(predictions, qid, hits),
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.pipeline.batches import Batch, searched, told_by_index, topic_batches
 from tour_pyserini.pipeline.ray_scores import RayScores, start_ray_scores
@@ -36,8 +36,8 @@ _OBJECT_STORE = 256 << 20  # bytes; a batch and its results are small
 _ANSWER_SECONDS = 10  # until a cluster has answered
 _VARIABLES = "TOUR_PYSERINI_"  # environment variables with such names are the same in all workers
 
-OpenEngine = Callable[[SearchRequest, Any, IO[str] | None, IO[str] | None, RayScores | None], Any]
-"""Opens TouR in a worker: `open_engine(request, scale, trace, predictions, scores)`."""
+OpenEngine = Callable[[SearchRequest, IO[str] | None, IO[str] | None, RayScores | None], Any]
+"""Opens TouR in a worker: `open_engine(request, trace, predictions, scores)`."""
 
 
 class _Opening(NamedTuple):
@@ -45,7 +45,6 @@ class _Opening(NamedTuple):
 
     open_engine: OpenEngine
     request: SearchRequest
-    scale: Any
     scores: RayScores | None
     folder: str
     variables: Mapping[str, str]
@@ -96,14 +95,13 @@ class SearchWorker:
         )
 
     def _open(self, opening: _Opening) -> Any:
-        open_engine, request, scale, scores, folder, variables = opening
+        open_engine, request, scores, folder, variables = opening
         os.environ.update(variables)
         with contextlib.suppress(OSError):
             os.chdir(folder)  # relative paths mean the same as where the command was given
-        load_plugins()
+        load_plugins(request.plugin)
         return open_engine(
             request,
-            scale,
             self._trace if request.trace else None,
             self._predictions if request.predictions else None,
             scores,
@@ -183,7 +181,6 @@ def ray_searcher(
     open_engine: OpenEngine,
     *,
     reranker: Any,
-    scale: Any,
     trace: IO[str] | None,
     predictions: IO[str] | None,
 ) -> Iterator[RaySearcher]:
@@ -193,7 +190,6 @@ def ray_searcher(
         request: what to search, and how.
         open_engine: opens TouR in a worker; a function of a module.
         reranker: the re-ranker, for its fingerprint; None if the method needs none.
-        scale: the scale of similarities, as `open_engine` takes it.
         trace: where the lines of the trace go.
         predictions: where the lines of the predictions go.
     """
@@ -206,7 +202,6 @@ def ray_searcher(
         opening = _Opening(
             open_engine,
             replace(request, reranker_threads=threads),
-            scale,
             scores,
             os.getcwd(),
             {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)},

@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tour_pyserini.core.config import DEFAULT_METHOD
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import predictions_path
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.indexing import demo_index
-from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, OWN_BM25, changed_settings, check_signal_settings
+from tour_pyserini.pipeline.search_request import NO_SIGNAL, OWN_BM25, SearchRequest
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.stores.bm25_index import has_bm25
 from tour_pyserini.stores.engines.store_address import store_address
@@ -37,11 +37,12 @@ def completed(request: SearchRequest) -> SearchRequest:
     phrases = is_phrase_index(request.index)
     request.check_index_kind(phrases=phrases)
     method = request.config.method
-    if request.config.method_class.needs_labels and not request.corpus and not store_address(request.index):
+    if request.config.most_labels and not request.corpus and not store_address(request.index):
         raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
     if not phrases:
-        _check_own_signals(request)
         request = replace(request, sparse=sparse_signals(request))
+        if "signal_weight" in request.config.changed() and not request.has_signals:
+            raise TourError("--signal-weight changes nothing without --sparse or --index2; leave it out.")
     output = request.output or f"runs/{name}.{method}.trec"
     predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
     return replace(request, output=output, predictions=predictions)
@@ -50,24 +51,15 @@ def completed(request: SearchRequest) -> SearchRequest:
 def sparse_signals(request: SearchRequest) -> tuple[Any, ...]:
     """What `--sparse` stands for: the index itself, nothing, or what is named.
 
-    Where it says nothing and there is no other signal, methods that keep their labels use the BM25 index that is beside
-    the vectors; the others are what their papers say.
+    Where it says nothing and there is no other signal, the default method uses the BM25 index that is beside the
+    vectors; the others are what their papers say.
     """
     index = str(request.index)
     if request.sparse == (NO_SIGNAL,):
         return ()
     if request.sparse or request.index2:
         return tuple(index if spec == OWN_BM25 else spec for spec in request.sparse)
-    return (index,) if request.config.method_class.keeps_labels and has_bm25(Path(index)) else ()
-
-
-def _check_own_signals(request: SearchRequest) -> None:
-    """Refuse settings that do not count, where the method decides by itself whether there is a further signal."""
-    if request.has_signals:
-        return
-    signals = f"the BM25 index of {request.index}" if sparse_signals(request) else None
-    changed = changed_settings(request.config)
-    check_signal_settings(changed, request.config, signals=signals, hint=f", or --sparse {NO_SIGNAL}")
+    return (index,) if request.config.method == DEFAULT_METHOD and has_bm25(Path(index)) else ()
 
 
 def check_inputs(request: SearchRequest) -> None:

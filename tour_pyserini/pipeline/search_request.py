@@ -14,13 +14,15 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.config_flags import config_from_flags
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.pipeline.shards import Shard
-from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, changed_settings, check_signal_settings
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
 from tour_pyserini.stores.refined_index import ORDERS
 from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256
+
+OWN_BM25, NO_SIGNAL = "index", "none"
+"""What `--sparse` may be instead of a name: the BM25 index beside the vectors of the index, or no signal at all."""
 
 OUTPUTS = ("output", "output_queries", "trace", "predictions")
 """The fields that name what is written."""
@@ -93,7 +95,7 @@ class SearchRequest(Request):
         (),
         "find candidates by BM25 too: an index made with --bm25, `index` for the --index itself, a Lucene index folder "
         "or a prebuilt name; every method then searches with both, and `dense` is hybrid search; `none`: not even by "
-        "the BM25 of the --index, which methods that keep their labels use by themselves",
+        "the BM25 of the --index, which the default method uses by itself",
         group=_INPUT,
         metavar="DIR",
     )
@@ -252,10 +254,14 @@ class SearchRequest(Request):
         metavar="TEXT",
     )
 
+    plugin: tuple[str, ...] = option(
+        (), "Python files that register methods, kinds of re-rankers or vector sources", group=_WORK, metavar="FILE"
+    )
+
     config: TourConfig = field(default_factory=TourConfig)
 
     def __post_init__(self) -> None:
-        for name in ("sparse", "index2", "encoder2"):
+        for name in ("sparse", "index2", "encoder2", "plugin"):
             object.__setattr__(self, name, _listed(getattr(self, name)))
         super().__post_init__()
         for name in ("index2", "encoder2"):
@@ -276,9 +282,6 @@ class SearchRequest(Request):
                 raise TourError(
                     f"shards in the format {self.output_format} cannot be joined: use one of {', '.join(JOINABLE)}."
                 )
-        if self.config.shares_labels and (self.shard is not None or self.ray):
-            flag = "--ray" if self.ray else "--shard"
-            raise TourError(f"--mean-budget is a mean over all topics, which {flag} divides; use --budget.")
         if self.ray_workers and not self.ray:
             raise TourError("--ray-workers says how many workers Ray starts; give --ray too.")
         if self.encoder and self.encoded_queries:
@@ -305,19 +308,13 @@ class SearchRequest(Request):
         values = {name.replace("-", "_"): value for name, value in flags.items()}
         own = {"method", "preset", "config", "prf_depth", "prf_method", "rocchio_topk", *settings_by_name()}
         config = config_from_flags({name: value for name, value in values.items() if name in own})
-        signals = _listed(values.get("sparse")) + _listed(values.get("index2"))
-        if signals == (NO_SIGNAL,) or (not signals and not config.method_class.keeps_labels):
-            check_signal_settings(values, config, signals=None)
-        elif signals:
-            check_signal_settings(values, config, signals="--sparse" if values.get("sparse") else "--index2")
         return super().from_flags({**{n: value for n, value in values.items() if n not in own}, "config": config})
 
     def flags(self) -> dict[str, Any]:
         """The fields and settings that differ from their defaults, by the flags' names."""
         flags = {name: value for name, value in super().flags().items() if name != "config"}
-        chosen = changed_settings(self.config) - set(self.config.method_class.unused_settings())
-        settings = {name: value for name, value in self.config.settings().items() if name in chosen}
-        return {**flags, "method": self.config.method, **{n.replace("_", "-"): value for n, value in settings.items()}}
+        settings = {name.replace("_", "-"): value for name, value in self.config.changed().items()}
+        return {**flags, "method": self.config.method, **settings}
 
     def check_index_kind(self, *, phrases: bool) -> None:
         """Refuse flags that this kind of index would ignore."""

@@ -18,7 +18,7 @@ from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.batches import Batch, search_topics, told_by_index
-from tour_pyserini.pipeline.engine_opening import open_reranker, reranker_options, stored_scale, tour_engine
+from tour_pyserini.pipeline.engine_opening import open_reranker, open_tour_searcher, reranker_options
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.phrase_searching import tour_phrase_searcher
 from tour_pyserini.pipeline.progress import search_bar
@@ -34,8 +34,7 @@ from tour_pyserini.rerankers import load_reranker_later
 from tour_pyserini.rerankers.kept_scores import KeptScores
 from tour_pyserini.rerankers.postgres_connection import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
-from tour_pyserini.searchers.tour_engine import TourEngine
-from tour_pyserini.stores.index_scales import IndexScale
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.stores.signals import signal_files
 from tour_pyserini.support.costs import Costs
@@ -79,13 +78,12 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         topics = judged_only(topics, judged, source=str(request.qrels))
     if shard:
         topics = shard.part_of(topics, request.batch_size)
-    reranker = _reranker(request, opener) if request.config.method_class.needs_labels else None
-    scale = None if phrases else stored_scale(request, reranker, opener)
+    reranker = _reranker(request, opener) if request.config.most_labels else None
     kept: list[Batch] = []
     with (
         _open_file(request.trace) as trace,
         _open_file(request.predictions) as predictions,
-        _searcher(request, reranker, scale, trace, predictions, opener) as searcher,
+        _searcher(request, reranker, trace, predictions, opener) as searcher,
     ):
         write_run(
             _batches(searcher, topics, request, kept, reranker=reranker, progress=progress),
@@ -111,7 +109,6 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         },
         models={"reranker": getattr(reranker, "fingerprint", None)},
         found={
-            "similarity_scale": _scale_record(request, scale),
             **_index_record(searcher, phrases=phrases),
             **_service_record(reranker),
         },
@@ -132,7 +129,6 @@ def _reranker(request: SearchRequest, opener: Opener) -> Any:
 def _searcher(
     request: SearchRequest,
     reranker: Any,
-    scale: IndexScale | None,
     trace: IO[str] | None,
     predictions: IO[str] | None,
     opener: Opener,
@@ -140,47 +136,37 @@ def _searcher(
     """What searches the batches of a request: TouR in this process, or the workers of a Ray cluster."""
     if request.ray:
         with ray_searcher(
-            request, _worker_engine, reranker=reranker, scale=scale, trace=trace, predictions=predictions
+            request, _worker_searcher, reranker=reranker, trace=trace, predictions=predictions
         ) as searcher:
             yield searcher
     else:
-        yield _engine(request, reranker, scale, trace, predictions, opener)
+        yield _open_searcher(request, reranker, trace, predictions, opener)
 
 
-def _worker_engine(
+def _worker_searcher(
     request: SearchRequest,
-    scale: IndexScale | None,
     trace: IO[str] | None,
     predictions: IO[str] | None,
     scores: KeptScores | None,
-) -> TourEngine:
+) -> TourSearcher:
     """TouR in a worker of a Ray cluster."""
     opener = Opener()
-    labelled = request.config.method_class.needs_labels
-    reranker = open_reranker(request, opener, scores) if labelled else None
-    return _engine(request, reranker, scale, trace, predictions, opener)
+    reranker = open_reranker(request, opener, scores) if request.config.most_labels else None
+    return _open_searcher(request, reranker, trace, predictions, opener)
 
 
-def _engine(
+def _open_searcher(
     request: SearchRequest,
     reranker: Any,
-    scale: IndexScale | None,
     trace: IO[str] | None,
     predictions: IO[str] | None,
     opener: Opener,
-) -> TourEngine:
+) -> TourSearcher:
     """TouR over the index of a request, of passages or of phrases."""
     assert request.index is not None
     if is_phrase_index(request.index):
         return tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
-    return tour_engine(request, reranker, scale=scale, trace=trace, opener=opener)
-
-
-def _scale_record(request: SearchRequest, scale: IndexScale | None) -> Any:
-    """Where the scale of similarities came from, for the record."""
-    if not request.config.calibrates:
-        return request.config.similarity_scale
-    return scale._asdict() if scale else "found for each query, from its own labels"
+    return open_tour_searcher(request, reranker, trace=trace, opener=opener)
 
 
 def _service_record(reranker: Any) -> dict[str, Any]:
@@ -189,7 +175,7 @@ def _service_record(reranker: Any) -> dict[str, Any]:
     return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
 
 
-def _index_record(searcher: TourEngine | RaySearcher, *, phrases: bool) -> dict[str, Any]:
+def _index_record(searcher: TourSearcher | RaySearcher, *, phrases: bool) -> dict[str, Any]:
     """What the index told, here or in the workers of a Ray cluster, for the record; one of phrases tells nothing."""
     if phrases:
         return {}
@@ -207,9 +193,7 @@ def _batches(
     searcher: Any, topics: Any, request: SearchRequest, kept: list[Batch], *, reranker: Any, progress: bool
 ) -> Iterator[Batch]:
     """Search in batches with a bar; what --output-queries needs is kept."""
-    config = request.config
-    most_labels = config.mean_budget if config.shares_labels else config.most_labels
-    done = 0
+    most_labels, done = request.config.most_labels, 0
     with search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report:
         # The workers of a Ray cluster search several batches at a time.
         search_all = searcher.search_topics if isinstance(searcher, RaySearcher) else partial(search_topics, searcher)

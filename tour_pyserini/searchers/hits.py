@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.documents import UnknownDocument
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.queries import text_of
 from tour_pyserini.errors import TourError

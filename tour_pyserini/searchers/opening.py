@@ -19,7 +19,7 @@ from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
 
 @dataclass
 class SearchedIndex:
-    """An index with the names of its documents and the encoder of its queries, as `TourEngine` needs them.
+    """An index with the names of its documents and the encoder of its queries, as `TourSearcher` needs them.
 
     Attributes:
         index: a FAISS index or another store.

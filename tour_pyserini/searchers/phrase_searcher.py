@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.phrases.finder import FETCHED, PhraseFinder
 from tour_pyserini.stores.phrases.phrase_ids import PhraseNames, title_and_text

@@ -1,6 +1,5 @@
 """TouR's update as one of Pyserini's dense PRF rules."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.one_update import Feedback
+from tour_pyserini.searchers.feedback import Feedback
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()
@@ -39,7 +38,6 @@ class TourPrf(DenseVectorPrf):
         *,
         topics: Mapping[str, str] | None = None,
         signals: Sequence[Any] = (),
-        scale: float | str | os.PathLike[str] | None = None,
     ) -> None:
         """Set up the rule; its candidates are those it is given, not `config.depth`, and its updates one.
 
@@ -49,18 +47,16 @@ class TourPrf(DenseVectorPrf):
             config: the method and its settings.
             topics: the texts of queries by their ids.
             signals: what else says something of the candidates, each anything `as_signal` takes.
-            scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
-                stored it beside; None: each query finds its own, from its own labels.
         """
         super().__init__()
         config = config or TourConfig()
-        if config.method_class.needs_labels and texts is None:
+        if config.most_labels and texts is None:
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else {}
         if not isinstance(topics, Mapping | None):
             raise TourError(f"topics is a mapping from query id to text, not {type(topics).__name__}.")
         self._topics = topics or {}
-        self._rule = Feedback(reranker, config, signals=signals, scale=scale)
+        self._rule = Feedback(reranker, config, signals=signals)
         self.config = self._rule.config
 
     def get_prf_q_emb(
@@ -70,7 +66,7 @@ class TourPrf(DenseVectorPrf):
         if self._rule.reads_query and not query:
             raise TourError("TourPrf labels candidates and needs the query's text: pass query=, or topics= and ids.")
         docids = [hit.docid for hit in prf_candidates]
-        return self._rule.updated(
+        return self._rule.update(
             emb_qs,
             np.array([hit.vectors for hit in prf_candidates], dtype=np.float32),
             docids=docids,

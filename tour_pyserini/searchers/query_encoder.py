@@ -10,7 +10,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.searchers.dense_signal import dense_part, listed, sparse_parts
 from tour_pyserini.searchers.faiss_searcher import FaissSearcher
 from tour_pyserini.searchers.opening import open_searcher
-from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.java import ensure_java
 
 ensure_java()
@@ -39,7 +39,6 @@ class TourQueryEncoder(QueryEncoder):
         *,
         vectors: Any = None,
         signals: Sequence[Any] = (),
-        scale: float | str | os.PathLike[str] | None = None,
         threads: int = 1,
     ) -> None:
         """Wrap an encoder.
@@ -53,8 +52,6 @@ class TourQueryEncoder(QueryEncoder):
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index.
             signals: what finds candidates beside the index, as `TourSearcher` takes it.
-            scale: the factor that puts similarities on the scale of labels: a number, or the index that `calibrate`
-                stored it beside; None: each query finds its own, from its own labels.
             threads: FAISS's threads.
         """
         super().__init__()
@@ -63,7 +60,7 @@ class TourQueryEncoder(QueryEncoder):
         searcher = open_searcher(searcher, encoder) if isinstance(searcher, str | os.PathLike) else searcher
         signals = [*sparse_parts(searcher), *listed(signals)]
         index = _With(dense_part(searcher), encoder)
-        self._tour = TourEngine(index, reranker, texts, config, vectors=vectors, signals=signals, scale=scale)
+        self._tour = TourSearcher(index, reranker, texts, config, vectors=vectors, signals=signals)
         self._threads = threads
 
     def encode(self, query: str, **_: Any) -> np.ndarray:
@@ -72,7 +69,7 @@ class TourQueryEncoder(QueryEncoder):
 
     def encode_batch(self, queries: list[str], **_: Any) -> np.ndarray:
         """The optimised vectors [n, d] of queries that advance together."""
-        return self._tour.optimised(queries, threads=self._threads)
+        return self._tour.optimise(queries, threads=self._threads)
 
 
 class _With:

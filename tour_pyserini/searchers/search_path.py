@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.searchers.hits import hits_html
 from tour_pyserini.searchers.path_figure import RankLine, path_figure
-from tour_pyserini.searchers.tour_engine import SearchRound, TourEngine
+from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
 from tour_pyserini.support.html_tables import html_table
 
 
@@ -98,7 +98,7 @@ class SearchPath:
         return path + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
 
 
-def search_path(searcher: TourEngine, query: str, k: int = 10, threads: int = 1) -> SearchPath:
+def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 1) -> SearchPath:
     """Search with one query and keep its path; the list is that of `search`.
 
     Args:
@@ -122,13 +122,13 @@ def search_path(searcher: TourEngine, query: str, k: int = 10, threads: int = 1)
 
 
 def _summaries(rounds: Sequence[SearchRound], ranks: Sequence[Mapping[str, int]]) -> list[ListSummary]:
-    first = rounds[0].query
+    first = rounds[0].vector
     return [
         ListSummary(
-            one.t,
+            one.updates,
             len(one.labels),
             len(ranks[i].keys() - ranks[i - 1].keys()) if i else None,
-            _cosine(one.query, first),
+            _cosine(one.vector, first),
             None if one.stop is None else str(one.stop),
         )
         for i, one in enumerate(rounds)

@@ -1,21 +1,70 @@
-"""TouR as a searcher: over Pyserini's FaissSearcher, or over vectors in memory."""
+"""TouR as a searcher: queries are encoded, optimised at test time, and ranked. Nothing here needs Pyserini or Java."""
 
+import copy
+import logging
+import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.purse import Purse
-from tour_pyserini.encoders.query_adapter import QueryAdapter
+from tour_pyserini.core.fusion import Fusion, SignalHits
+from tour_pyserini.core.method import Outcome, Query, StopReason
+from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
+from tour_pyserini.data.documents import UnknownDocument
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.document_vectors import PassageVectors
+from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.dense_signal import dense_part
+from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
+from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
 from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
-from tour_pyserini.searchers.optimiser import Observer
-from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.label_time import LabelCost, score_until
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores.engines.collection_texts import StoredTexts
+from tour_pyserini.stores.positions import positions_of
+from tour_pyserini.stores.refined_index import in_order
+from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
+from tour_pyserini.stores.signals import check_documents, found_by
+from tour_pyserini.stores.store import as_store
+from tour_pyserini.stores.vectors import open_vectors
+from tour_pyserini.support.costs import Costs
+
+log = logging.getLogger(__name__)
+
+Observer = Callable[[str, Task], None]
+"""Called with the id of a query and its task, when it has ended: its `rounds` are the trace."""
 
 
-class TourSearcher(TourEngine):
+class SearchRound(NamedTuple):
+    """The list of a query before its first labels, or after the labels of a round.
+
+    Attributes:
+        hits: the list so far, best first.
+        ids: [m] their positions in the index.
+        vector: [d] the query's vector.
+        updates: how often it was changed.
+        labels: all labels so far, by position in the index.
+        stop: why the search ends with this list; None when it goes on.
+    """
+
+    hits: list[Any]
+    ids: Ids
+    vector: Floats
+    updates: int
+    labels: dict[int, float]
+    stop: StopReason | None
+
+
+class TourSearcher:
     """A searcher whose queries are optimised at test time.
 
     Made from a FaissSearcher of Pyserini's, it is a FaissSearcher itself: it has its methods, signatures and results,
@@ -24,14 +73,19 @@ class TourSearcher(TourEngine):
     `TourSearcher.from_vectors` needs neither Pyserini nor files.
 
     Attributes:
+        searcher: where candidates come from.
         config: what it computes.
         costs: what it has cost so far.
+        order: the order of hits: `exact`, or that of a compressed `index`.
 
     Example:
         searcher = TourSearcher(FaissSearcher("indexes/scifact", encoder), "default", "scifact/corpus.jsonl")
         hits = searcher.search("do statins prevent stroke", k=100)
         print(hits[0].docid, hits[0].score, hits[0].text)
     """
+
+    hit_class: ClassVar[type[Any]] = Hit
+    vector_hit_class: ClassVar[type[Any]] = VectorHit
 
     def __new__(cls, searcher: Any = None, *_: Any, **__: Any) -> Self:
         """As `pathlib.Path` does, choose the class that fits: a FaissSearcher gives a FaissSearcher."""
@@ -42,6 +96,65 @@ class TourSearcher(TourEngine):
 
             return super().__new__(TourFaissSearcher)
         return super().__new__(cls)
+
+    def __init__(
+        self,
+        searcher: Any,
+        reranker: Any = "default",
+        texts: Mapping[str, str] | str | None = None,
+        config: TourConfig | None = None,
+        *,
+        vectors: Any = None,
+        order: str | None = None,
+        signals: Sequence[Any] = (),
+        remove_query: bool = False,
+        adapter: QueryAdapter | str | os.PathLike[str] | None = None,
+        observe: Observer | None = None,
+    ) -> None:
+        """Set up the search.
+
+        Args:
+            searcher: where candidates come from: a `SearchedIndex`, or a FaissSearcher of Pyserini's; or a
+                HybridSearcher, whose second searcher is a signal.
+            reranker: where labels come from: anything `load_reranker` takes; not used by methods that do not label.
+            texts: the candidates' passages: anything `open_texts` takes.
+            config: the method and its settings.
+            vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
+                document encoder of Pyserini's, which then encodes the passages that are met, or a function.
+            order: the order of a compressed index's hits: `exact`, by these vectors, or the `index`'s own. None: exact
+                for every method where the vectors are those of an encoded corpus.
+            signals: what finds candidates beside the index, each anything `as_signal` takes: an index with BM25, a
+                Lucene index, another searcher of Pyserini's, or a function `(queries, k) -> docids, scores`.
+            remove_query: never retrieve the document whose docid is the query's id.
+            adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
+            observe: called with each query that has ended.
+        """
+        searcher, signals = dense_part(searcher), [*sparse_parts(searcher), *listed(signals)]
+        if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
+            raise TourError(f"TouR searches with a FaissSearcher, not {type(searcher).__name__}.")
+        if not isinstance(config, TourConfig | None):
+            raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
+        self.searcher = searcher
+        self.config = config or TourConfig()
+        self.costs = Costs()
+        self._observe, self._remove_query = observe, remove_query
+        self._adapted = None if adapter is None else AdaptedQueryEncoder(searcher.query_encoder, adapter)
+        self._texts = open_texts(texts) if texts is not None else None
+        if self.config.most_labels and self._texts is None:
+            raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
+        self._reranker = load_reranker(reranker) if self.config.most_labels else None
+        self._label_cost = LabelCost()
+
+        self._store, self._vector_source = as_store(searcher.index), vectors
+        reads = order != "index" and isinstance(vectors, str | os.PathLike | EncodedCorpus)
+        self._vectors = self._open_vectors() if reads or (order == "exact" and vectors is not None) else None
+        searched = in_order(self._store, None if vectors is None else self._vectors, order)
+        self._nearest = searched.search
+        self.order = "exact" if self._store.exact or searched is not self._store else "index"
+        self._signals = [as_signal(signal) for signal in signals]
+        self._positions = positions_of(searcher.docids) if remove_query or signals else {}
+        for signal in self._signals:
+            check_documents(signal, self._positions)
 
     @classmethod
     def from_vectors(
@@ -55,8 +168,6 @@ class TourSearcher(TourEngine):
         docids: Iterable[str] | None = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
-        scale: float | str | os.PathLike[str] | None = None,
-        purse: Purse | None = None,
         adapter: QueryAdapter | str | os.PathLike[str] | None = None,
         observe: Observer | None = None,
         **settings: Any,
@@ -77,10 +188,8 @@ class TourSearcher(TourEngine):
             signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first,
                 or anything else that `as_signal` takes.
             remove_query: never retrieve the document whose docid is the query's id.
-            scale: the factor that puts similarities on the scale of labels; None: each query finds its own.
-            purse: labels that queries share in the order in which they arrive; for a service.
             adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
-            observe: called after each round of a batch, with the query ids of the batch.
+            observe: called with each query that has ended.
             settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
 
         Raises:
@@ -90,8 +199,10 @@ class TourSearcher(TourEngine):
             searcher = TourSearcher.from_vectors(matrix, texts, model.encode, CrossEncoder(name), budget=30)
             print(searcher.search("do statins prevent stroke", k=10)[0].text)
         """
-        config = _config(config, settings)
-        if score is None and config.method_class.needs_labels:
+        if not isinstance(config, TourConfig | None):
+            raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
+        config = config.replace(**settings) if config else TourConfig(**settings)
+        if score is None and config.most_labels:
             raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
         return TourSearcher(
@@ -101,16 +212,328 @@ class TourSearcher(TourEngine):
             config,
             signals=signals,
             remove_query=remove_query,
-            scale=scale,
-            purse=purse,
             adapter=adapter,
             observe=observe,
         )
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "searcher":  # an object being copied or unpickled has no attribute yet
+            raise AttributeError(name)
+        return getattr(self.searcher, name)
 
-def _config(config: TourConfig | None, settings: Mapping[str, Any]) -> TourConfig:
-    if config is None:
-        return TourConfig(**settings)
-    if not isinstance(config, TourConfig):
-        raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
-    return config.replace(**settings) if settings else config
+    def with_signals(self, *signals: Any) -> Self:
+        """The same search with further signals, each anything `as_signal` takes; models and costs are shared."""
+        other = copy.copy(self)
+        other._positions = self._positions = self._positions or positions_of(self.searcher.docids)
+        added = [as_signal(signal) for signal in signals]
+        for signal in added:
+            check_documents(signal, other._positions)
+        other._signals = [*self._signals, *added]
+        return other
+
+    # Searching
+
+    def search(
+        self,
+        query: str | np.ndarray | dict[str, Any],
+        k: int = 10,
+        threads: int = 1,
+        remove_dups: bool = False,
+        return_vector: bool = False,
+        *,
+        deadline: float | None = None,
+        budget: int | None = None,
+    ) -> Any:
+        """Search with one query; FaissSearcher's arguments and results, and two more.
+
+        Args:
+            query: its text, its fields, or its vector [d].
+            k: length of the list.
+            threads: threads of search.
+            remove_dups: keep each docid once.
+            return_vector: whether hits carry their vectors.
+            deadline: seconds after which the best list so far is returned; labels end in time for that. The first
+                search also loads the model, and measures what labels cost.
+            budget: most labels of this query, for methods that have a budget.
+
+        Returns:
+            The hits, best first; with `return_vector`, the optimised query vector [1, d] and hits that carry theirs.
+        """
+        queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
+        tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=self._config(budget))
+        hits = self.hits(tasks[0].outcome, k, vectors=return_vector)
+        if remove_dups:
+            hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
+        return (tasks[0].outcome.vector[None], hits) if return_vector else hits
+
+    def batch_search(
+        self,
+        queries: list[str] | np.ndarray | list[dict[str, Any]],
+        q_ids: list[str],
+        k: int = 10,
+        threads: int = 1,
+        return_vector: bool = False,
+    ) -> Any:
+        """Search with many queries, which advance together; FaissSearcher's arguments and results.
+
+        Returns:
+            Hits by query id; with `return_vector`, the optimised query vectors [n, d] and hits that carry theirs.
+        """
+        vectors, results = self.batch_run(queries, q_ids, k, threads, hit_vectors=return_vector)
+        return (vectors, results) if return_vector else results
+
+    def batch_run(
+        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
+    ) -> tuple[Floats, dict[str, list[Any]]]:
+        """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
+        if len(set(q_ids)) != len(q_ids):
+            twice = next(id_ for i, id_ in enumerate(q_ids) if id_ in q_ids[:i])
+            raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
+        tasks = self.run(queries, q_ids, k, threads)
+        with self.costs.stage("rank"):
+            hits = {
+                q_id: self.hits(task.outcome, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)
+            }
+        return self._vectors_of(tasks), hits
+
+    def optimise(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
+        """The optimised vectors [n, d] of the queries."""
+        return self._vectors_of(self.run(queries, [str(row) for row in range(len(queries))], 1, threads))
+
+    def rounds(
+        self,
+        query: str | dict[str, Any],
+        k: int = 10,
+        threads: int = 1,
+        *,
+        deadline: float | None = None,
+        budget: int | None = None,
+    ) -> Iterator[SearchRound]:
+        """Search with one query and hand over every list on the way; the last one is what `search` returns.
+
+        The first list comes before any label is asked for. Whoever stops asking pays for no more labels. The arguments
+        are those of `search`.
+
+        Example:
+            for found in searcher.rounds("do statins prevent stroke"):
+                print(len(found.labels), [hit.docid for hit in found.hits])
+        """
+        label = self._labeller(deadline)
+        if isinstance(query, np.ndarray):
+            raise TourError("a query given as a vector has no text to label; give its text.")
+        (task,) = self.tasks([query], ["query"], k, config=self._config(budget))
+        scheduler = self.scheduler(threads)
+        scheduler.advance([task])
+        while task.waits_for_labels:
+            yield self.round_so_far(task, scheduler, k)
+            (labels,) = label([task])
+            task.answer(labels)
+            scheduler.advance([task])
+        self._finish([task], ["query"])
+        yield self.round_so_far(task, scheduler, k)
+
+    def run(
+        self,
+        queries: Any,
+        q_ids: Sequence[str],
+        k: int,
+        threads: int = 1,
+        *,
+        deadline: float | None = None,
+        config: TourConfig | None = None,
+    ) -> list[Any]:
+        """The ended tasks of queries, which advance together.
+
+        Args:
+            queries: n texts or dicts, or vectors [n, d], which are searched as they are.
+            q_ids: their ids.
+            k: length of the lists.
+            threads: threads of search.
+            deadline: seconds after which they have to be there; None: they have time.
+            config: the method and its settings, if not those of the searcher.
+        """
+        if not len(queries):
+            return []
+        label = self._labeller(deadline)
+        with self.costs.stage("update"):
+            tasks = self.tasks(queries, q_ids, k, config=config)
+            self.scheduler(threads).run(tasks, label)
+        self._finish(tasks, q_ids)
+        return tasks
+
+    # The parts of a search, which a service uses one by one
+
+    def tasks(self, queries: Any, q_ids: Sequence[str], k: int, *, config: TourConfig | None = None) -> list[Task]:
+        """The queries at the beginning of their way: encoded, with what further signals found."""
+        if len(queries) != len(q_ids):
+            raise TourError(f"{len(queries)} queries came with {len(q_ids)} ids; give one id per query.")
+        if k < 1:
+            raise TourError(f"the number of hits must be at least 1, not {k}.")
+        config, excluded = config or self.config, self._own_documents(q_ids)
+        if isinstance(queries, np.ndarray):
+            log.info("queries given as vectors carry no text to label and are searched as they are")
+            config, texts, signals = TourConfig("dense"), [""] * len(queries), list[SignalHits]()
+        else:
+            texts = [text_of(*query) for query in zip(queries, q_ids, strict=True)]
+            signals = self._ask_signals(texts, excluded)
+        with self.costs.stage("encode"):
+            encoder = self._adapted or self.searcher.query_encoder
+            vectors = encode_queries(encoder, queries, q_ids, self.searcher.dimension)
+        return [
+            Task(
+                config.chosen,
+                config.settings,
+                Query(
+                    vector,
+                    k,
+                    Fusion([signal.of_query(row) for signal in signals], weight=config.settings.signal_weight),
+                    excluded=int(excluded[row]),
+                    name=str(q_ids[row]),
+                    text=texts[row],
+                ),
+            )
+            for row, vector in enumerate(vectors)
+        ]
+
+    def scheduler(self, threads: int = 1) -> Scheduler:
+        """What advances tasks: searches with so many threads, and the vectors of candidates."""
+
+        def search(vectors: Floats, k: int, excluded: Ids) -> Hits:
+            with self.costs.stage("search"):
+                return self._search(vectors, k, excluded, threads)
+
+        return Scheduler(search, self.fetch)
+
+    def pairs(self, task: Task) -> list[Pair]:
+        """What the re-ranker has to read for the labels that a task waits for."""
+        docids = [self.searcher.docids[id_] for id_ in task.wanted_labels.tolist()]
+        if isinstance(self._texts, StoredTexts):
+            self._texts.load(docids)
+        return [(task.query.text, self._passage(docid)) for docid in docids]
+
+    def hits(self, outcome: Outcome, k: int, *, vectors: bool = False) -> HitList:
+        """The first k documents of a final list, with their vectors if asked to."""
+        ids, scores = outcome.ranking.first(k)
+        found = zip([self.searcher.docids[id_] for id_ in ids.tolist()], scores.tolist(), strict=True)
+        if not vectors:
+            return HitList(self.hit_class(docid, score, texts=self._texts) for docid, score in found)
+        stacked = self.fetch(ids) if len(ids) else ()
+        return HitList(
+            self.vector_hit_class(docid, score, vector, texts=self._texts)
+            for (docid, score), vector in zip(found, stacked, strict=True)
+        )
+
+    def round_so_far(self, task: Task, scheduler: Scheduler, k: int) -> SearchRound:
+        """The list that a task would end with if it got no more labels."""
+        outcome = task.outcome or scheduler.preview(task)
+        return SearchRound(
+            self.hits(outcome, k),
+            outcome.ranking.first(k).ids,
+            outcome.vector,
+            task.updates,
+            task.labels,
+            task.outcome.stop if task.outcome else None,
+        )
+
+    def fetch(self, ids: Ids) -> Floats:
+        """The vectors [m, d] at positions [m] of the index."""
+        if self._vectors is None:  # opened when they are needed first
+            self._vectors = self._open_vectors()
+        with self.costs.stage("vectors"):
+            return self._vectors(ids)
+
+    @property
+    def encodes_passages(self) -> bool:
+        """Whether passages are encoded for their vectors, as they are met."""
+        return hasattr(self._vector_source, "encode") and not isinstance(self._vector_source, str)
+
+    def _config(self, budget: int | None) -> TourConfig:
+        return self.config if budget is None else self.config.replace(budget=budget)
+
+    def _labeller(self, deadline: float | None) -> LabelTasks:
+        """What labels tasks, in one call of the re-ranker each time; with a deadline in seconds, as long as it can.
+
+        As much time as the first retrieval took is left for the last one.
+        """
+        start, until = time.monotonic(), math.inf
+
+        def label(tasks: Sequence[Task]) -> list[Floats]:
+            nonlocal until
+            if deadline is not None and until == math.inf:
+                until = start + deadline - (time.monotonic() - start)
+            with self.costs.stage("texts"):
+                pairs = [pair for task in tasks for pair in self.pairs(task)]
+            with self.costs.stage("label"):
+                if deadline is None:
+                    scores, computed = counted_scores(self._reranker, pairs)
+                else:
+                    scores, computed = score_until(self._reranker, pairs, until, self._label_cost)
+            self.costs.add(scored=computed)
+            return np.split(scores, np.cumsum([len(task.wanted_labels) for task in tasks])[:-1])
+
+        return label
+
+    def _finish(self, tasks: Sequence[Task], q_ids: Sequence[str]) -> None:
+        self.costs.add(
+            queries=len(tasks),
+            updates=sum(task.updates for task in tasks),
+            pairs=sum(len(one.ids) for task in tasks for one in task.rounds),
+        )
+        if self._observe:
+            for q_id, task in zip(q_ids, tasks, strict=True):
+                self._observe(str(q_id), task)
+
+    def _vectors_of(self, tasks: Sequence[Any]) -> Floats:
+        if not tasks:
+            return np.empty((0, self.searcher.dimension), dtype=np.float32)
+        return np.stack([task.outcome.vector for task in tasks])
+
+    def _search(self, vectors: Floats, k: int, excluded: Ids, threads: int) -> Hits:
+        """The hits [n, k] of vectors [n, d], without the document that each excludes [n]."""
+        if not (excluded >= 0).any():
+            return self._nearest(vectors, k, threads=threads)
+        return _without(excluded, self._nearest(vectors, k + 1, threads=threads), k)
+
+    def _own_documents(self, q_ids: Sequence[Any]) -> Ids:
+        """The positions [n] of the documents that must not be retrieved for the queries; -1 where there is none."""
+        positions = self._positions if self._remove_query else {}
+        return np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
+
+    def _ask_signals(self, texts: list[str], excluded: Ids) -> list[SignalHits]:
+        """What each signal finds for the queries, without the document that each excludes."""
+        with self.costs.stage("search"):
+            found = [found_by(signal, texts, SIGNAL_HITS + 1, self._positions) for signal in self._signals]
+            kept = (_without(excluded, Hits(one.ids, one.scores), SIGNAL_HITS) for one in found)
+            return [SignalHits(*hits, one.absent) for hits, one in zip(kept, found, strict=True)]
+
+    def _passage(self, docid: str) -> str:
+        """What the re-ranker reads of a document."""
+        assert self._texts is not None
+        try:
+            text = self._texts[docid]
+        except UnknownDocument:
+            raise
+        except KeyError:
+            raise UnknownDocument(docid, "the given texts") from None
+        if not isinstance(text, str):
+            raise TourError(f"the text of document {docid!r} is {type(text).__name__}, not a string.")
+        return text
+
+    def _open_vectors(self) -> Callable[[Ids], Floats]:
+        if not self.encodes_passages:
+            return open_vectors(self._vector_source, store=self._store, docids=self.searcher.docids)
+        if self._texts is None:
+            raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
+        return PassageVectors(
+            self._vector_source, docids=self.searcher.docids, texts=self._texts, dimension=self._store.dimension
+        )
+
+
+def _without(excluded: Ids, hits: Hits, k: int) -> Hits:
+    """The first k of the hits [n, k + 1] without the document that each query excludes [n]; -1: none."""
+    # A stable sort on "is the excluded document" moves it to the end, where the extra column is cut off.
+    order = np.argsort((hits.ids == excluded[:, None]) & (excluded[:, None] >= 0), axis=1, kind="stable")
+    ids = np.take_along_axis(hits.ids, order, axis=1)[:, :k]
+    similarities = np.take_along_axis(hits.similarities, order, axis=1)[:, :k]
+    left_out = ids == excluded[:, None]
+    return Hits(np.where(left_out, -1, ids), np.where(left_out, -np.inf, similarities))

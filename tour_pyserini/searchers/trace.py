@@ -1,83 +1,74 @@
-"""The query path as JSON lines: what each round did to each query."""
+"""The trace of a search as JSON lines: what passed between each query's method and the scheduler."""
 
 import json
-import math
-from collections.abc import Sequence
 from typing import IO, Protocol
 
 import numpy as np
 
-from tour_pyserini.core.loop import Round
+from tour_pyserini.core.scheduler import Round, Task
 
 TOP = 10
 """Hits whose overlap from one retrieval to the next is reported."""
 
 
-class Names(Protocol):
+class Docids(Protocol):
     """The docid of each position of an index."""
 
     def __getitem__(self, position: int, /) -> str: ...
 
 
 class Trace:
-    """Writes one line per query and round.
+    """Writes one line per query and round: a retrieval, and the labels that were asked for after it.
 
-    Each line has `qid` and `t` (updates so far); of each candidate, in order of similarity: `docids`, `similarities`
-    (scaled), `labels` (the re-ranker's scores; null where there is none) and `target` (the distribution T); the
-    `step_size` of the update that follows; and `stop`, why the query stops (see `StopReason`), or null when it goes on.
-    What shows drift: `cosine` to the first query vector, `norm`, `overlap` of the first ten hits with those of the
-    round before, and `label_mean`. The vector itself, `query`, is written on request.
+    Each line has `qid` and `t`, the number of the retrieval; `docids` of its first hits and `similarities` to the
+    query's vector, best first; `labels` of all passages labelled so far among them (null where there is none), and
+    `labelled`, the passages that got their label in this round. What shows drift: `cosine` to the first query vector,
+    `norm`, and `overlap` of the first ten hits with those of the retrieval before. `stop` says why the query ended, or
+    is null. The vector itself, `query`, is written on request.
     """
 
-    def __init__(self, file: IO[str], docids: Names, *, labelled: bool, vectors: bool = False) -> None:
+    def __init__(self, file: IO[str], docids: Docids, *, hits: int = 30, vectors: bool = False) -> None:
         """Write to an open text file.
 
         Args:
             file: where lines go.
             docids: the docid of each position of the index.
-            labelled: whether the method has labels.
+            hits: hits of each retrieval that are written; those that got a label follow in any case.
             vectors: whether query vectors are written too.
         """
-        self._file, self._docids, self._labelled, self._vectors = file, docids, labelled, vectors
-        self._start: dict[str, np.ndarray] = {}
-        self._first_hits: dict[str, set[int]] = {}
+        self._file, self._docids, self._hits, self._vectors = file, docids, hits, vectors
 
-    def __call__(self, round_: Round, q_ids: Sequence[str]) -> None:
-        """Write what one round did to a batch."""
-        for i, row in enumerate(round_.rows.tolist()):
-            q_id, query = str(q_ids[row]), round_.queries[i].astype(np.float64)
-            if round_.t == 0:
-                self._start[q_id] = query
-            self._file.write(json.dumps(self._line(round_, i, q_id, query), ensure_ascii=False) + "\n")
-            if round_.stops[i]:
-                del self._start[q_id], self._first_hits[q_id]
+    def __call__(self, q_id: str, task: Task) -> None:
+        """Write what happened to a query."""
+        assert task.outcome is not None
+        labels: dict[int, float] = {}
+        before: Round | None = None
+        for t, one in enumerate(task.rounds):
+            labels |= dict(zip(one.ids.tolist(), one.labels.tolist(), strict=True))
+            stop = task.outcome.stop if t + 1 == len(task.rounds) else None
+            line = {"qid": q_id, "t": t, **self._line(one, labels, task.rounds[0], before), "stop": stop}
+            if self._vectors:
+                line["query"] = _rounded(one.vector)
+            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            before = one
 
-    def _line(self, round_: Round, i: int, q_id: str, query: np.ndarray) -> dict[str, object]:
-        candidates = round_.candidates
-        # In order of similarity to the present query; absent candidates come last and are cut off.
-        order = np.argsort(-candidates.similarities[i], kind="stable")[: candidates.mask[i].sum()]
-        labels = candidates.labels[i][order]
-        bought = labels[~np.isnan(labels)]
-        hits, before = {id_ for id_ in round_.hits.ids[i][:TOP].tolist() if id_ >= 0}, self._first_hits.get(q_id)
-        self._first_hits[q_id] = hits
-        norm, start = np.linalg.norm(query), self._start[q_id]
+    def _line(self, one: Round, labels: dict[int, float], first: Round, before: Round | None) -> dict[str, object]:
+        shown = one.hits.first(self._hits)
+        further = one.ids[~np.isin(one.ids, shown.ids)]
+        similarities = dict(zip(one.hits.ids.tolist(), _rounded(one.hits.scores), strict=True))
+        ids = [*shown.ids.tolist(), *further.tolist()]
+        vector, start = one.vector.astype(np.float64), first.vector.astype(np.float64)
+        norm = np.linalg.norm(vector)
         norms = norm * np.linalg.norm(start)
+        top = set(one.hits.ids[:TOP].tolist())
         return {
-            "qid": q_id,
-            "t": round_.t,
-            "docids": [self._docids[id_] for id_ in candidates.ids[i][order].tolist()],
-            "similarities": _rounded(candidates.similarities[i][order]),
-            "labels": [None if math.isnan(label) else round(label, 6) for label in labels.tolist()]
-            if self._labelled
-            else None,
-            "target": _rounded(round_.target[i][order]),
-            "step_size": None if round_.stops[i] else round_.step_size,
-            "stop": round_.stops[i],
-            "cosine": round(float(query @ start / norms), 6) if norms else None,
+            "docids": [self._docids[id_] for id_ in ids],
+            "similarities": [similarities.get(id_) for id_ in ids],
+            "labels": [round(labels[id_], 6) if id_ in labels else None for id_ in ids],
+            "labelled": [self._docids[id_] for id_ in one.ids.tolist()],
+            "cosine": round(float(vector @ start / norms), 6) if norms else None,
             "norm": round(float(norm), 6),
-            "overlap": len(hits & before) / len(hits) if hits and before is not None else None,
-            "label_mean": round(float(bought.mean()), 6) if self._labelled and len(bought) else None,
-            **({"query": _rounded(query)} if self._vectors else {}),
+            "overlap": len(top & set(before.hits.ids[:TOP].tolist())) / len(top) if top and before else None,
         }
 
 

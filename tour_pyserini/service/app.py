@@ -13,9 +13,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 import tour_pyserini
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.guard import Guard, local_names
-from tour_pyserini.service.label_pool import LabelPool
+from tour_pyserini.service.label_thread import LabelThread
 from tour_pyserini.service.mcp_tools import mcp_server
 from tour_pyserini.service.messages import Problem
 from tour_pyserini.service.metrics import Counted, Metrics
@@ -25,8 +25,8 @@ from tour_pyserini.service.pyserini_routes import pyserini_routes
 from tour_pyserini.service.request_times import RequestTimes
 from tour_pyserini.service.rerank_routes import rerank_routes
 from tour_pyserini.service.safe_headers import SafeHeaders
+from tour_pyserini.service.search_loop import SearchLoop
 from tour_pyserini.service.search_routes import search_routes
-from tour_pyserini.service.searches import Searches
 from tour_pyserini.support.hardware import cores
 
 ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about", "docs")
@@ -41,11 +41,11 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         key: the key that requests must have; None: everybody may ask.
     """
     request = collection.request
-    pool = LabelPool(collection.reranker, collection.label_cost(), least=request.reranker_threads or cores())
-    searches = Searches(collection, pool, at_once=request.at_once, queue=request.queue)
+    labels = LabelThread(collection.reranker, collection.label_cost(), least=request.reranker_threads or cores())
+    searches = SearchLoop(collection, labels, at_once=request.at_once, queue=request.queue)
     metrics = Metrics(searches)
-    desk = Desk(searches, metrics)
-    mcp = None if request.no_mcp else mcp_server(desk)
+    dispatcher = Dispatcher(searches, metrics)
+    mcp = None if request.no_mcp else mcp_server(dispatcher)
     mcp_routes = mcp.streamable_http_app(streamable_http_path="/mcp", host=request.host).routes if mcp else ()
 
     @contextlib.asynccontextmanager
@@ -56,7 +56,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
             yield
             # Requests that were accepted have their answers by now; what is left is work that nobody waits for.
             await anyio.to_thread.run_sync(searches.close)
-            await anyio.to_thread.run_sync(pool.close)
+            await anyio.to_thread.run_sync(labels.close)
 
     app = FastAPI(
         title="tour_pyserini",
@@ -70,7 +70,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     add_handlers(app)
 
     for new_routes in (search_routes, rerank_routes, pyserini_routes, page_routes):
-        app.include_router(new_routes(desk))
+        app.include_router(new_routes(dispatcher))
     app.include_router(_state_routes(searches, metrics))
     app.router.routes.extend(mcp_routes)
 
@@ -80,10 +80,10 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
 
     app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
     guard = Guard(app, key=key, most_bytes=request.most_bytes, names=local_names(request), is_page=_is_page)
-    return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), desk.sent)
+    return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), dispatcher.sent)
 
 
-def _state_routes(searches: Searches, metrics: Metrics) -> APIRouter:
+def _state_routes(searches: SearchLoop, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["state"])
 
     @routes.get("/health")

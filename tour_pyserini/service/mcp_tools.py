@@ -6,12 +6,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.answering import FailedError
-from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.answers import title_and_text
+from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.messages import SearchBody
 from tour_pyserini.service.problems import sentence
-from tour_pyserini.service.round_messages import title_and_text
-from tour_pyserini.service.searches import BusyError
+from tour_pyserini.service.search_loop import BusyError, FailedError
 from tour_pyserini.support.optional import import_optional
 
 log = logging.getLogger(__name__)
@@ -35,11 +34,11 @@ class FoundPassages(BaseModel):
     milliseconds: float
 
 
-def mcp_server(desk: Desk) -> Any:
+def mcp_server(dispatcher: Dispatcher) -> Any:
     """An MCP server with the tools `search` and `get_document`."""
     server_module = import_optional("mcp.server.mcpserver", extra="mcp")
     exceptions = import_optional("mcp.server.mcpserver.exceptions", extra="mcp")
-    collection, limits = desk.collection, desk.collection.request
+    collection, limits = dispatcher.collection, dispatcher.collection.request
     server = server_module.MCPServer(
         "tour_pyserini",
         instructions=f"Search the collection {collection.name}: {collection.size} passages.",
@@ -57,7 +56,7 @@ def mcp_server(desk: Desk) -> Any:
         """Search the collection for passages that answer a query; the best come first."""
         passages = []
         try:
-            (answer,) = await desk.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
+            (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
             for hit in answer.candidates:
                 title, text = title_and_text(collection.text(hit.docid))
                 passages.append(FoundPassage(docid=hit.docid, score=hit.score, title=title, text=text))

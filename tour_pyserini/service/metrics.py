@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from tour_pyserini.service.guard import App, Receive, Scope, Send
 from tour_pyserini.service.messages import Answer
-from tour_pyserini.service.searches import Searches
+from tour_pyserini.service.search_loop import SearchLoop
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
 _LABELS = (0, 1, 2, 5, 10, 20, 30, 50, 100, 200)
@@ -18,21 +18,21 @@ _LABELS = (0, 1, 2, 5, 10, 20, 30, 50, 100, 200)
 class _Live(Collector):
     """Figures that the searches know by themselves."""
 
-    def __init__(self, searches: Searches) -> None:
+    def __init__(self, searches: SearchLoop) -> None:
         self._searches = searches
 
     def collect(self) -> Iterator[Any]:
-        searches, pool = self._searches, self._searches.pool
+        searches, labels = self._searches, self._searches.labels
         gauges = {
             "running": ("searches that advance together", searches.running),
             "waiting": ("searches that wait for their turn", searches.waiting),
-            "pairs_waiting": ("pairs that wait for a call of the re-ranker", pool.waiting),
-            "label_margin": ("factor on the forecast of a call", pool.cost.margin),
+            "pairs_waiting": ("pairs that wait for a call of the re-ranker", labels.waiting),
+            "label_margin": ("factor on the forecast of a call", labels.cost.margin),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"tour_{name}", text, value=value)
-        yield CounterMetricFamily("tour_reranker_calls", "calls of the re-ranker", value=pool.calls)
-        yield CounterMetricFamily("tour_reranker_pairs", "pairs in these calls", value=pool.labels)
+        yield CounterMetricFamily("tour_reranker_calls", "calls of the re-ranker", value=labels.calls)
+        yield CounterMetricFamily("tour_reranker_pairs", "pairs in these calls", value=labels.labels)
 
 
 class Metrics:
@@ -42,7 +42,7 @@ class Metrics:
         searches: what is counted.
     """
 
-    def __init__(self, searches: Searches) -> None:
+    def __init__(self, searches: SearchLoop) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Live(searches))
         self._requests = Counter("tour_requests", "answers by status", ["route", "status"], registry=self._registry)

@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.topics import read_topics
-from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.messages import Message
 
 EXAMPLES = 5
@@ -23,12 +23,12 @@ class About(Message):
     examples: list[str] = Field(description="queries to begin with; the embedded collection has some")
 
 
-def page_routes(desk: Desk) -> APIRouter:
+def page_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/about`."""
     routes = APIRouter(tags=["state"])
-    collection, limits = desk.collection, desk.collection.request
+    collection, limits = dispatcher.collection, dispatcher.collection.request
     about = About(
-        method=desk.config.method,
+        method=dispatcher.config.method,
         methods=list(METHODS),
         documents=collection.size,
         most_hits=limits.most_hits,

@@ -10,10 +10,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tour_pyserini.errors import RequestError, TourError
-from tour_pyserini.service.answering import FailedError
-from tour_pyserini.service.desk import GoneError
+from tour_pyserini.service.dispatcher import GoneError
 from tour_pyserini.service.messages import Problem
-from tour_pyserini.service.searches import BusyError
+from tour_pyserini.service.search_loop import BusyError, FailedError
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.messages import QueryInfo, SearchBody
 from tour_pyserini.service.request_limits import check_query
 
@@ -53,10 +53,10 @@ class IndexStatus(BaseModel):
     size_bytes: str
 
 
-def pyserini_routes(desk: Desk) -> APIRouter:
+def pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/v1/indexes/{index}/search`, `/documents/{docid}` and `/status`."""
     routes = APIRouter(prefix="/v1/indexes", tags=["Pyserini"])
-    collection = desk.collection
+    collection = dispatcher.collection
 
     def check(index: str) -> None:
         if index != collection.name:
@@ -78,7 +78,7 @@ def pyserini_routes(desk: Desk) -> APIRouter:
         if not isinstance(query, str):
             raise RequestError("the query is a text, or an object with the text as `query_txt`.")
         check_query(query, collection.request)
-        (answer,) = await desk.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request)
+        (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request)
         candidates = [
             PyseriniCandidate(docid=hit.docid, score=hit.score, document_txt=hit.document_txt or "")
             for hit in answer.candidates

@@ -44,12 +44,9 @@ def chosen_config(body: SearchBody, default: TourConfig, limits: ServeRequest) -
         config = config.replace(**changes) if changes else config
     allowed = {
         "hits": (body.hits, limits.most_hits),
-        "depth": (config.depth, limits.most_hits),
-        "budget, or depth times rounds,": (
-            config.most_labels if config.method_class.needs_labels else 0,
-            limits.most_labels,
-        ),
-        "number of updates": (config.rounds, MOST_UPDATES),
+        "depth": (config.values().get("depth", 0), limits.most_hits),
+        "budget, or depth times rounds,": (config.most_labels, limits.most_labels),
+        "number of updates": (config.values().get("iterations", 0), MOST_UPDATES),
         "deadline_ms": (body.deadline_ms or 0, LONGEST_DEADLINE),
     }
     for name, (value, most) in allowed.items():
@@ -75,7 +72,8 @@ def checked_queries(body: SearchBody, limits: ServeRequest) -> list[str]:
 
 def check_lines(queries: int, hits: int, config: TourConfig) -> None:
     """Refuse lists of all rounds that would take too much memory."""
-    if (lines := queries * hits * (config.rounds + 1)) > MOST_LINES:
+    rounds = config.values().get("iterations") or -(-config.most_labels // config.values().get("depth", 1))
+    if (lines := queries * hits * (rounds + 1)) > MOST_LINES:
         raise RequestError(
             f"the rounds of {queries} queries with {hits} hits may have {lines} lines, and this service tells "
             f"{MOST_LINES} at most; ask for fewer hits or queries, or without rounds."

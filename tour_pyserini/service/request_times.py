@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fastapi import Request
 
 from tour_pyserini.service.guard import App, Receive, Scope, Send
-from tour_pyserini.service.tasks import Task
+from tour_pyserini.service.jobs import Job
 
 _ARRIVED, _ANSWERED = "tour_pyserini.arrived", "tour_pyserini.answered"
 
@@ -19,7 +19,7 @@ class RequestTimes:
         sent: told when the answer has been sent that is made of these tasks.
     """
 
-    def __init__(self, app: App, sent: Callable[[Sequence[Task]], None]) -> None:
+    def __init__(self, app: App, sent: Callable[[Sequence[Job]], None]) -> None:
         self._app, self._sent = app, sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,6 +35,6 @@ def arrival(request: Request | None) -> float:
     return request.scope.get(_ARRIVED, time.monotonic()) if request else time.monotonic()
 
 
-def note_answered(request: Request, tasks: Sequence[Task]) -> None:
+def note_answered(request: Request, tasks: Sequence[Job]) -> None:
     """Tell that these tasks are what the answer to the request is made of."""
     request.scope[_ANSWERED] = tasks

@@ -8,15 +8,15 @@ import numpy as np
 from fastapi import APIRouter, Request
 
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.messages import DocumentScore, DocumentText, RerankBody, Reranked, TextScore
 from tour_pyserini.service.request_limits import check_characters, check_query
 
 
-def rerank_routes(desk: Desk) -> APIRouter:
+def rerank_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/rerank`, also as `/v1/rerank` and `/v2/rerank`, and `/info`, which tells what is behind it."""
     routes = APIRouter(tags=["re-rank"])
-    limits, collection = desk.collection.request, desk.collection
+    limits, collection = dispatcher.collection.request, dispatcher.collection
 
     @routes.post("/rerank")
     @routes.post("/v1/rerank", include_in_schema=False)
@@ -31,7 +31,7 @@ def rerank_routes(desk: Desk) -> APIRouter:
         passages = _passages(body)
         if not 1 <= len(passages) <= limits.most_labels:
             raise RequestError(f"a request has 1 to {limits.most_labels} passages, not {len(passages)}.")
-        scores = np.array(await desk.rerank(body.query, passages, request))
+        scores = np.array(await dispatcher.rerank(body.query, passages, request))
         order = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
         shown = [float(score) if body.raw_scores else _probability(score) for score in scores]
         if body.texts is not None:

@@ -7,10 +7,10 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.desk import Desk, Stream
+from tour_pyserini.service.answers import title_and_text
+from tour_pyserini.service.dispatcher import Dispatcher, Stream
 from tour_pyserini.service.messages import Answer, Answers, Document, Message, Problem, Round, SearchBody
 from tour_pyserini.service.problems import sentence
-from tour_pyserini.service.round_messages import title_and_text
 
 _EVENTS = (
     "Events `settings`, `round` for each list, and `answer` or `error`; their data are the messages Settings, Round, "
@@ -18,14 +18,14 @@ _EVENTS = (
 )
 
 
-def search_routes(desk: Desk) -> APIRouter:
+def search_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/search`, `/search/stream` and `/documents/{docid}`."""
     routes = APIRouter(tags=["search"])
 
     @routes.post("/search")
     async def search(body: SearchBody, request: Request) -> Answer | Answers:
         """Search with a query, or with a list of them; `deadline_ms` returns the best list that can be had in time."""
-        answers = await desk.search(body, request)
+        answers = await dispatcher.search(body, request)
         return answers[0] if isinstance(body.query, str) else Answers(answers=answers)
 
     @routes.get(
@@ -55,17 +55,17 @@ def search_routes(desk: Desk) -> APIRouter:
             deadline_ms=deadline_ms,
             settings=_settings(setting or []),
         )
-        started = desk.begin(body, request)
+        started = dispatcher.begin(body, request)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(_events(desk, started), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(_events(dispatcher, started), media_type="text/event-stream", headers=headers)
 
     @routes.get("/documents/{docid:path}")
     def document(docid: str) -> Document:
         """A document of the collection."""
         try:
-            passage = desk.collection.text(docid)
+            passage = dispatcher.collection.text(docid)
         except KeyError:
-            raise HTTPException(404, f"there is no document {docid!r:.200} in {desk.collection.name}.") from None
+            raise HTTPException(404, f"there is no document {docid!r:.200} in {dispatcher.collection.name}.") from None
         title, text = title_and_text(passage)
         return Document(docid=docid, title=title, text=text, contents=str(passage))
 
@@ -77,8 +77,8 @@ def _said(field: str) -> str | None:
     return SearchBody.model_fields[field].description
 
 
-async def _events(desk: Desk, stream: Stream) -> AsyncIterator[bytes]:
-    yield _event("settings", desk.searches.answering.settings(stream.search))
+async def _events(dispatcher: Dispatcher, stream: Stream) -> AsyncIterator[bytes]:
+    yield _event("settings", dispatcher.searches.answers.settings(stream.search))
     async for message in stream.messages():
         yield _event(*_named(message))
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.bm25_words import ENGLISH, Words, check_language
 from tour_pyserini.stores.docids import read_docids

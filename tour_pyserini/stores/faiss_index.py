@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.flat_search import FlatSearch
 from tour_pyserini.stores.index_vectors import IndexVectors, stores_exactly

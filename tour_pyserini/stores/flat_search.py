@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
 
 # Hits that are fetched in addition to k. Rounding changes the rank of a hit by one or two, unless there are ties.

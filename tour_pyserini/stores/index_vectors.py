@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.errors import TourError
 
 VectorLookup = Callable[[Ids], Floats]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
 
 _ROWS = 65_536  # vectors that are checked at a time

@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Ids
+from tour_pyserini.core.arrays import Ids
 from tour_pyserini.stores.docids import Docids
 
 _BLOCK = 1 << 18  # docids that are hashed or looked up at a time

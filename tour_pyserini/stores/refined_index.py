@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits
+from tour_pyserini.core.arrays import Floats, Hits
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.index_vectors import VectorLookup

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.fusion import Found
+from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.lucene_texts import open_lucene
 from tour_pyserini.data.texts import is_lucene_index
 from tour_pyserini.errors import TourError
@@ -151,7 +151,7 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
         )
 
 
-def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> Found:
+def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> SignalHits:
     """What a signal finds, [n, k], with everything checked that it returns.
 
     Args:
@@ -187,7 +187,7 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
         order = np.argsort(-numbers, kind="stable")
         ids[row, : len(names)] = np.array([positions[name] for name in names], dtype=np.int64)[order]
         values[row, : len(names)] = numbers[order]
-    return Found(ids, values, getattr(signal, "absent", None))
+    return SignalHits(ids, values, getattr(signal, "absent", None))
 
 
 def _name(signal: Signal) -> str:

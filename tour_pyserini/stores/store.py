@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 
 
 @runtime_checkable

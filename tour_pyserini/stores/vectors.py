@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_index import FaissIndex

@@ -18,7 +18,6 @@ class Costs:
         queries: queries searched.
         updates: updates of query vectors.
         pairs: (query, passage) pairs labelled.
-        reused: labels that were needed again for the same query, and were not counted again.
         scored: pairs that the re-ranker scored; the other `pairs - scored` came from the score cache.
         seconds: wall-clock time by stage; the time of a stage inside another is not counted for the outer one. Threads
             that work at the same time each count their own time.
@@ -27,7 +26,6 @@ class Costs:
     queries: int = 0
     updates: int = 0
     pairs: int = 0
-    reused: int = 0
     scored: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -100,7 +98,7 @@ class Costs:
         return (
             f"{self.queries} queries, {self.updates / queries:.2f} updates and {self.pairs / queries:.1f} labels each; "
             f"{self.pairs} pairs labelled: {self.scored} scored, {self.pairs - self.scored} from the cache; "
-            f"{self.reused} labels used again; {sum(self.seconds.values()):.1f} s ({by_stage})"
+            f"{sum(self.seconds.values()):.1f} s ({by_stage})"
         )
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.encoders.query_adapter import corrected
 from tour_pyserini.evaluation.paired_tests import t_p
 from tour_pyserini.stores.store import Store

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 
 START = 10.0
 """The scale of similarities, of vectors of length 1, at which the search for the minimum begins."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.stores.store import Store
 from tour_pyserini.training.adapter_fit import LabelledQueries

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Ids
+from tour_pyserini.core.arrays import Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.encoders.queries import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors, write_adapter
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.engine_opening import open_reranker, query_encoder_fingerprint, tour_engine
+from tour_pyserini.pipeline.engine_opening import open_reranker, open_tour_searcher, query_encoder_fingerprint
 from tour_pyserini.pipeline.models_request import INPUT, ModelsRequest
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request import option
@@ -107,7 +107,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     check_output(request.output, [request.topics, request.corpus])
     search = request.search_request(topics=request.topics, config=TourConfig("dense"))
     reranker = open_reranker(search, opener)
-    searcher = tour_engine(search, None, opener=opener).searcher
+    searcher = open_tour_searcher(search, None, opener=opener).searcher
     store = as_store(searcher.index)
     ids, queries = _queries(request)
     encoder = searcher.query_encoder

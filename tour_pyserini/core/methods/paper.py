@@ -1,20 +1,55 @@
-"""The paper's methods: gradient descent on the query with hard or soft pseudo-labels, and two ablations."""
+"""The paper's methods: gradient descent on the query with hard or soft pseudo-labels, and two ablations.
+
+With candidates C [k, d], similarities z = C q, P = softmax(z) and a target distribution T over the candidates, every
+loss has the gradient C^T (P - T). Methods differ in T, and in when they stop.
+"""
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Candidates, Flags, Floats, Ids
+from tour_pyserini.core.arrays import Flags, Floats, Ids, Ranking
 from tour_pyserini.core.distributions import marginal, nucleus, softmax
-from tour_pyserini.core.methods.feedback import PositivesSettings
-from tour_pyserini.core.methods.method import Method, first_candidates, mean_of, uniform
-from tour_pyserini.core.settings import BELOW_1, MASS, NOT_NEGATIVE, POSITIVE, Settings, setting
+from tour_pyserini.core.label_pool import LabelPool
+from tour_pyserini.core.method import Outcome, Query, Request, Run, Search, StopReason, method
+from tour_pyserini.core.methods.feedback import mean_of
+from tour_pyserini.core.methods.rerank import CombinedSettings, combine
+from tour_pyserini.core.settings import AT_LEAST_1, BELOW_1, MASS, NOT_NEGATIVE, POSITIVE, setting
+from tour_pyserini.errors import TourError
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientSettings(Settings):
+class RoundSettings(CombinedSettings):
+    """Rounds of retrieval, labels and updates."""
+
+    iterations: int = setting(3, "most updates of a query (T)", rule=NOT_NEGATIVE)
+    budget: int = setting(
+        0, "most labels of a query; 0: as many as its rounds need, depth x (iterations + 1)", rule=NOT_NEGATIVE
+    )
+    early_stopping: bool = setting(True, "stop a query once its first candidate agrees with the labels")
+    final_list: str = setting(
+        "last", "rank the last retrieval, or the union of all labelled candidates", choices=("last", "union")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget > self.depth * (self.iterations + 1):
+            raise TourError(
+                f"budget {self.budget} changes nothing: a query has at most {self.depth * (self.iterations + 1)} "
+                "labels, depth x (iterations + 1); leave it out."
+            )
+
+    @property
+    def most_labels(self) -> int:
+        """The budget, or what all rounds together may label."""
+        return self.budget or self.depth * (self.iterations + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSettings(RoundSettings):
     """Stochastic gradient descent with momentum, weight decay and a linear schedule."""
 
     learning_rate: float = setting(0.2, "step size before its linear decay (eta)", rule=NOT_NEGATIVE)
@@ -26,139 +61,189 @@ class GradientSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NucleusSettings(Settings):
-    """How labels become pseudo-positives."""
+class HardSettings(GradientSettings):
+    """The settings of TouR with hard pseudo-labels."""
 
     p: float = setting(0.5, "mass of re-ranker probability that the pseudo-positives hold", rule=MASS)
     tau: float = setting(2.0, "temperature of the re-ranker's probabilities (tau); the paper's is 0.5", rule=POSITIVE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftSettings(HardSettings):
+    """The settings of TouR with soft pseudo-labels; p is for the published code's stop only."""
+
     stopping: str = setting(
         "method",
-        "stop on the method's own test (paper), or on the nucleus always (published code)",
+        "stop when the first candidate has the highest label (paper), or when it is in the nucleus (published code)",
         choices=("method", "nucleus"),
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stopping == "method" and self.p != HardSettings.p:
+            raise TourError("p changes nothing for the method soft unless stopping is nucleus; leave it out.")
+
 
 @dataclass(frozen=True, kw_only=True)
-class TourSettings(NucleusSettings, GradientSettings):
-    """The settings of TouR, hard and soft."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopSettings(PositivesSettings, GradientSettings):
+class TopSettings(GradientSettings):
     """The settings of the ablation with the first k' candidates."""
 
+    positives: int = setting(3, "how many of the first candidates count as relevant (k')", rule=AT_LEAST_1)
+
 
 @dataclass(frozen=True, kw_only=True)
-class InterpolationSettings(NucleusSettings):
+class InterpolationSettings(RoundSettings):
     """The settings of the ablation without gradient descent."""
 
+    p: float = setting(0.5, "mass of re-ranker probability that the pseudo-positives hold", rule=MASS)
+    tau: float = setting(2.0, "temperature of the re-ranker's probabilities (tau); the paper's is 0.5", rule=POSITIVE)
     interpolation_beta: float = setting(0.3, "interpolation: weight of the mean of the pseudo-positives")
 
 
+@method(HardSettings)
+def hard(query: Query, settings: HardSettings) -> Run:
+    """Maximise the marginal likelihood of the nucleus C_hard (Section 3.2)."""
+    q, pool, descent = query.vector, LabelPool(query), Descent(settings)
+    for t in range(settings.iterations + 1):
+        found = yield Search(q, max(query.hits, settings.depth))
+        c = yield from _label_first(found, q, pool, settings)
+        positives = nucleus(c.labels, tau=settings.tau, p=settings.p)  # C_hard, Eq. 7
+        if stop := _stop(t, c, pool, settings, agrees=positives[:1]):
+            break
+        target = marginal(c.similarities, positives)  # Eq. 8
+        q = descent.step(q, c, target, t)
+    return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
+
+
+@method(SoftSettings)
+def soft(query: Query, settings: SoftSettings) -> Run:
+    """Minimise the KL divergence from the re-ranker's distribution (Section 3.3)."""
+    q, pool, descent = query.vector, LabelPool(query), Descent(settings)
+    for t in range(settings.iterations + 1):
+        found = yield Search(q, max(query.hits, settings.depth))
+        c = yield from _label_first(found, q, pool, settings)
+        if settings.stopping == "nucleus":
+            agrees = nucleus(c.labels, tau=settings.tau, p=settings.p)[:1]
+        else:
+            agrees = c.labels[:1] >= c.labels.max(initial=-math.inf)
+        if stop := _stop(t, c, pool, settings, agrees=agrees):
+            break
+        target = softmax(c.labels / settings.tau)  # Eq. 10
+        q = descent.step(q, c, target, t)  # Eq. 13
+    return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
+
+
+@method(TopSettings)
+def top(query: Query, settings: TopSettings) -> Run:
+    """Ablation (Table 5): the k' most similar candidates in place of the nucleus.
+
+    The first candidate is one of them by construction, so agreement means nothing and every round is run.
+    """
+    q, pool, descent = query.vector, LabelPool(query), Descent(settings)
+    for t in range(settings.iterations + 1):
+        found = yield Search(q, max(query.hits, settings.depth))
+        c = yield from _label_first(found, q, pool, settings)
+        if stop := _stop(t, c, pool, settings, agrees=np.zeros(1, dtype=bool)):
+            break
+        target = marginal(c.similarities, np.arange(len(c.ids)) < settings.positives)
+        q = descent.step(q, c, target, t)
+    return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
+
+
+@method(InterpolationSettings)
+def interpolation(query: Query, settings: InterpolationSettings) -> Run:
+    """Ablation (Table 5): q + beta times the mean of the nucleus, in place of gradient descent.
+
+    The paper gives beta = 0.3 and no formula; this is the plainest reading. No schedule, no momentum.
+    """
+    q, pool = query.vector, LabelPool(query)
+    for t in range(settings.iterations + 1):
+        found = yield Search(q, max(query.hits, settings.depth))
+        c = yield from _label_first(found, q, pool, settings)
+        positives = nucleus(c.labels, tau=settings.tau, p=settings.p)
+        if stop := _stop(t, c, pool, settings, agrees=positives[:1]):
+            break
+        q = q + settings.interpolation_beta * mean_of(c.vectors[positives])
+    return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
+
+
+class Candidates(NamedTuple):
+    """The labelled candidates of a round, in the order of the retrieval.
+
+    Attributes:
+        ids: [k] positions in the index.
+        vectors: [k, d] their vectors C.
+        similarities: [k] scaled similarities z.
+        labels: [k] re-ranker scores s.
+    """
+
+    ids: Ids
+    vectors: Floats
+    similarities: Floats
+    labels: Floats
+
+
+class Descent:
+    """SGD as PyTorch's: g += decay q;  v = momentum v + g, starting at the first g;  q -= eta_t v."""
+
+    def __init__(self, settings: GradientSettings) -> None:
+        """Begin without velocity."""
+        self._settings = settings
+        self._velocity: Floats | float = 0.0
+
+    def step(self, q: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
+        """The query after one step, with the linear schedule eta_t = eta (T - t) / T (Eq. 9)."""
+        settings = self._settings
+        descent = _clip(gradient(candidates, target), settings.gradient_clip) + settings.weight_decay * q
+        self._velocity = settings.momentum * self._velocity + descent
+        return q - settings.learning_rate * (settings.iterations - t) / settings.iterations * self._velocity
+
+
 def gradient(candidates: Candidates, target: Floats) -> Floats:
-    """The loss's gradient with respect to the query: C^T (P - T), [n, d], with P = softmax(z).
+    """The loss's gradient with respect to the query: C^T (P - T), [d], with P = softmax(z).
 
     Similarities may carry a scale s, z = s C q. That is the same as multiplying both encoders by sqrt(s): in the scaled
     space the gradient is sqrt(s) C^T (P - T), and dividing by sqrt(s) to return to q leaves no factor.
     """
     weights = (softmax(candidates.similarities) - target).astype(candidates.vectors.dtype)
-    return np.einsum("nk,nkd->nd", weights, candidates.vectors)
+    return np.einsum("k,kd->d", weights, candidates.vectors)
 
 
-class GradientMethod(Method):
-    """SGD as PyTorch's: g += decay q;  v = momentum v + g, starting at the first g;  q -= eta_t v."""
-
-    Settings = GradientSettings
-
-    def __init__(self, settings: Any, queries: Floats, *, rounds: int) -> None:
-        super().__init__(settings, queries, rounds=rounds)
-        self._velocity = np.zeros_like(queries)
-
-    def step_size(self, t: int) -> float | None:
-        """Linear schedule: eta (T - t) / T."""
-        return self._rate(t)
-
-    def _rate(self, t: int) -> float:
-        return self.settings.learning_rate * (self.rounds - t) / self.rounds
-
-    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
-        """One step of gradient descent."""
-        settings = self.settings
-        descent = _clipped(gradient(candidates, target), settings.gradient_clip) + settings.weight_decay * query
-        self._velocity[rows] = settings.momentum * self._velocity[rows] + descent
-        return query - self._rate(t) * self._velocity[rows]
+def _label_first(
+    found: Ranking, q: Floats, pool: LabelPool, settings: RoundSettings
+) -> Generator[Request, Any, Candidates]:
+    """Label the first k candidates of a retrieval; where the budget ends, those that have a label already."""
+    known = np.isin(found.ids, pool.ids)
+    affordable = np.cumsum(~known) <= settings.most_labels - len(pool)
+    chosen = found.ids[known | affordable][: settings.depth]
+    yield from pool.add(chosen)
+    at = pool.positions(chosen)
+    similarities = settings.similarity_scale * pool.similarities(q)[at]
+    return Candidates(pool.ids[at], pool.vectors[at], similarities, pool.labels[at])
 
 
-class Hard(GradientMethod):
-    """Maximises the marginal likelihood of the nucleus C_hard (Section 3.2, Eq. 8)."""
+def _stop(
+    t: int, candidates: Candidates, pool: LabelPool, settings: RoundSettings, *, agrees: Flags
+) -> StopReason | None:
+    """Why a query stops before its update after retrieval t = 0, 1, ...; None if it goes on.
 
-    Settings = TourSettings
-
-    def target(self, candidates: Candidates) -> Floats:
-        """P restricted to the nucleus."""
-        return marginal(candidates.similarities, _nucleus(candidates, self.settings))
-
-    def agrees(self, candidates: Candidates) -> Flags:
-        """The first candidate is a pseudo-positive."""
-        return _nucleus(candidates, self.settings)[:, 0]
-
-
-class Soft(GradientMethod):
-    """Minimises the KL divergence from the re-ranker's distribution (Section 3.3, Eq. 11)."""
-
-    Settings = TourSettings
-
-    def target(self, candidates: Candidates) -> Floats:
-        """softmax(s / tau)."""
-        return softmax(candidates.labels.astype(np.float64) / self.settings.tau)
-
-    def agrees(self, candidates: Candidates) -> Flags:
-        """The first candidate has the highest label; the published code tests whether it is in the nucleus."""
-        if self.settings.stopping == "nucleus":
-            return _nucleus(candidates, self.settings)[:, 0]
-        return candidates.labels[:, 0] >= candidates.labels.max(axis=-1)
-
-
-class Top(GradientMethod):
-    """Ablation (Table 5): the k' most similar candidates in place of the nucleus.
-
-    The first candidate is one of them by construction, so agreement means nothing and every round is run.
+    `agrees` [0 or 1]: whether the first candidate agrees with the labels.
     """
-
-    Settings = TopSettings
-
-    def target(self, candidates: Candidates) -> Floats:
-        """P restricted to the first k'."""
-        return marginal(candidates.similarities, first_candidates(candidates, self.settings.positives))
-
-
-class Interpolation(Method):
-    """Ablation (Table 5): q + beta times the mean of the nucleus, in place of gradient descent.
-
-    The paper gives beta = 0.3 and no formula; this is the plainest reading.
-    """
-
-    Settings = InterpolationSettings
-
-    def target(self, candidates: Candidates) -> Floats:
-        """Uniform over the nucleus."""
-        return uniform(_nucleus(candidates, self.settings))
-
-    def agrees(self, candidates: Candidates) -> Flags:
-        """The first candidate is a pseudo-positive."""
-        return _nucleus(candidates, self.settings)[:, 0]
-
-    def update(self, rows: Ids, query: Floats, candidates: Candidates, target: Floats, t: int) -> Floats:
-        """One step towards the pseudo-positives; no schedule, no momentum."""
-        return query + self.settings.interpolation_beta * mean_of(
-            candidates.vectors, _nucleus(candidates, self.settings)
-        )
+    if pool.late:
+        return StopReason.DEADLINE
+    if not len(candidates.ids):
+        return StopReason.NO_CANDIDATES
+    if settings.early_stopping and agrees.any() and t < settings.iterations:
+        return StopReason.AGREEMENT
+    return StopReason.ROUNDS if t == settings.iterations else None
 
 
-def _nucleus(candidates: Candidates, settings: NucleusSettings) -> Flags:
-    return nucleus(candidates.labels, tau=settings.tau, p=settings.p)
+def _final_list(q: Floats, found: Ranking, pool: LabelPool, settings: RoundSettings) -> Ranking:
+    """The labelled candidates of the last retrieval, or of all, by labels and similarities; then the rest."""
+    at = pool.positions(pool.ids if settings.final_list == "union" else found.ids[: settings.depth])
+    return combine(pool.ids[at], pool.labels[at], pool.similarities(q)[at], found, settings)
 
 
-def _clipped(vectors: Floats, largest: float) -> Floats:
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors * np.minimum(1, largest / np.maximum(norms, np.finfo(vectors.dtype).tiny)).astype(vectors.dtype)
+def _clip(vector: Floats, largest: float) -> Floats:
+    norm = float(np.linalg.norm(vector))
+    return vector * min(1.0, largest / norm) if norm > 0 else vector

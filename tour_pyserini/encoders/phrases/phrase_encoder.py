@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.documents import Document
 from tour_pyserini.data.token_rows import Rows, filter_rows, token_rows
 from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings

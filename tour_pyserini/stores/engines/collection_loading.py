@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.engines.collection_store import CollectionStore, made_here, open_collection

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.engines.collection_texts import StoredDocids, StoredTexts
 from tour_pyserini.stores.engines.engine import CollectionState, Engine, Row, asked, open_engine

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.engines.store_address import StoreAddress
 from tour_pyserini.support.back_off import back_off

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.stores.engines.engine import CollectionState, Row
 from tour_pyserini.stores.engines.qdrant_files import check_points, write_quickly
 from tour_pyserini.stores.engines.store_address import KEY_VARIABLE, StoreAddress

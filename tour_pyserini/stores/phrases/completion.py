@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.token_rows import ENDS, STARTS, Rows
 from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.data.token_rows import ENDS, STARTS
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import FaissIndex

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.token_rows import ROW, Rows

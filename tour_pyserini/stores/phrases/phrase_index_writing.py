@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import PHRASE_INDEX, version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_writing import write_faiss_index

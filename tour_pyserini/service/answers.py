@@ -1,19 +1,83 @@
-"""The lists of a search as messages: what moved from one to the next, and where the query is among its candidates."""
+"""From searches to messages: answers, and the lists on the way to them."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.candidates import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.documents import Passage
+from tour_pyserini.errors import RequestError
 from tour_pyserini.evaluation.path_map import projected
 from tour_pyserini.evaluation.query_path import first_words
-from tour_pyserini.searchers.tour_engine import SearchRound
-from tour_pyserini.service.messages import Candidate, Costs, Map, Round
+from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
+from tour_pyserini.service.collection import Collection
+from tour_pyserini.service.jobs import SearchJob
+from tour_pyserini.service.messages import Answer, Candidate, Costs, Map, QueryInfo, Round, Settings
 
 WORDS = 160
 """Characters of a passage's first words."""
+
+
+class Answers:
+    """Makes the messages of searches.
+
+    Args:
+        collection: what is searched.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def settings(self, job: SearchJob) -> Settings:
+        """How a search is made."""
+        config = job.config
+        return Settings(
+            method=config.method,
+            settings={
+                name: value if not isinstance(value, float) or math.isfinite(value) else str(value)
+                for name, value in config.values().items()
+            },
+            most_labels=config.most_labels,
+            hits=job.hits,
+            deadline_ms=job.deadline_ms,
+            index=self._collection.name,
+            documents=self._collection.size,
+            reranker=self._collection.reranker_name if config.most_labels else None,
+        )
+
+    def answer(self, job: SearchJob, searcher: TourSearcher) -> Answer:
+        """The answer of a search that has ended.
+
+        Raises:
+            RequestError: if its settings made scores that are no numbers.
+        """
+        assert job.task is not None and job.task.outcome is not None
+        outcome, labels = job.task.outcome, job.task.labels
+        ids, scores = outcome.ranking.first(job.hits)
+        if not np.isfinite(scores).all():
+            raise RequestError("with these settings, a score is not a finite number; choose smaller ones.")
+        candidates = []
+        for rank, (hit, id_) in enumerate(zip(searcher.hits(outcome, job.hits), ids.tolist(), strict=True), start=1):
+            text = self._collection.text(hit.docid)
+            candidates.append(Candidate(**shown_hit(hit, rank, text), document_txt=str(text), label=labels.get(id_)))
+        return Answer(
+            query=QueryInfo(qid=job.qid, query_txt=job.query),
+            candidates=candidates,
+            stop=outcome.stop,
+            settings=self.settings(job),
+            costs=job.costs(job.task.updates),
+            rounds=job.lists if job.rounds else None,
+        )
+
+    def round(self, job: SearchJob, found: SearchRound, searcher: TourSearcher) -> Round:
+        """The message of the next list of a search."""
+        if job.messages is None:
+            job.messages = RoundMessages(
+                searcher.searcher.docids, self._collection.text, None if searcher.encodes_passages else searcher.fetch
+            )
+        return job.messages.message(found, job.costs(found.updates))
 
 
 class RoundMessages:
@@ -22,14 +86,14 @@ class RoundMessages:
     Args:
         docids: the docid of each position of the index.
         text: the passage of a document.
-        vectors: vectors [m, d] of positions [m]; None if they are not known.
+        vectors: vectors [m, d] of positions [m]; None if passages would have to be encoded for it.
     """
 
     def __init__(
         self,
         docids: Sequence[str],
         text: Callable[[str], str],
-        vectors: Callable[[Ids], Floats | None],
+        vectors: Callable[[Ids], Floats] | None,
     ) -> None:
         self._docids, self._text, self._vectors_of = docids, text, vectors
         self._vectors: dict[int, Floats] = {}
@@ -41,8 +105,8 @@ class RoundMessages:
     def message(self, found: SearchRound, costs: Costs) -> Round:
         """The message of the next list."""
         before = self._queries[-1] if self._queries else None
-        if len(self._queries) <= found.t:
-            self._queries.append(found.query.astype(np.float64))
+        if len(self._queries) <= found.updates:
+            self._queries.append(found.vector.astype(np.float64))
         self._fetch([*found.ids.tolist(), *found.labels])
         candidates = [
             self._candidate(rank, hit, id_, found, before)
@@ -51,7 +115,7 @@ class RoundMessages:
         ranks = {candidate.docid: candidate.rank for candidate in candidates}
         message = Round(
             number=self._number,
-            t=found.t,
+            t=found.updates,
             candidates=candidates,
             new=[docid for docid in ranks if self._number and docid not in self._ranks],
             gone=[docid for docid in self._ranks if docid not in ranks],
@@ -76,8 +140,8 @@ class RoundMessages:
 
     def _fetch(self, ids: Sequence[int]) -> None:
         fresh = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._vectors]
-        vectors = self._vectors_of(np.array(fresh, dtype=np.int64)) if fresh else None
-        if vectors is not None:
+        if fresh and self._vectors_of is not None:
+            vectors = self._vectors_of(np.array(fresh, dtype=np.int64))
             self._vectors |= dict(zip(fresh, vectors.astype(np.float64), strict=True))
 
     def _map(self, found: SearchRound) -> Map | None:

@@ -10,12 +10,12 @@ from typing import Any
 from fastapi import Request
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.service.jobs import Job, RerankJob, SearchJob
 from tour_pyserini.service.messages import Answer, SearchBody
 from tour_pyserini.service.metrics import Metrics
 from tour_pyserini.service.request_limits import check_lines, checked_queries, chosen_config
 from tour_pyserini.service.request_times import arrival, note_answered
-from tour_pyserini.service.searches import Searches
-from tour_pyserini.service.tasks import Reranking, Search, Task
+from tour_pyserini.service.search_loop import SearchLoop
 
 _WAKE = 0.02
 """Seconds after which a search that is due looks again whether it has begun."""
@@ -25,7 +25,7 @@ class GoneError(Exception):
     """The client has closed its connection."""
 
 
-class Desk:
+class Dispatcher:
     """Hands requests over to the searches, and their answers back.
 
     Args:
@@ -33,7 +33,7 @@ class Desk:
         metrics: what counts it.
     """
 
-    def __init__(self, searches: Searches, metrics: Metrics) -> None:
+    def __init__(self, searches: SearchLoop, metrics: Metrics) -> None:
         self.searches, self.metrics = searches, metrics
         self.collection = searches.collection
 
@@ -60,38 +60,38 @@ class Desk:
             self.sent(searches)
         return answers
 
-    def sent(self, tasks: Sequence[Task]) -> None:
+    def sent(self, jobs: Sequence[Job]) -> None:
         """Told when the answer that is made of these tasks has been sent."""
-        for task in tasks:
-            if task.deadline_ms is not None:
-                self.metrics.deadline(met=time.monotonic() <= task.deadline)
-        self.searches.answering.sent(max(tasks, key=lambda task: task.labelled))
+        for job in jobs:
+            if job.deadline_ms is not None:
+                self.metrics.deadline(met=time.monotonic() <= job.deadline)
+        self.searches.sent(max(jobs, key=lambda job: job.labelled))
 
     @contextlib.contextmanager
-    def watched(self, tasks: Sequence[Task]) -> Iterator[None]:
+    def watched(self, jobs: Sequence[Job]) -> Iterator[None]:
         """Report a `BusyError` to tasks of which none has begun when it is too late for them."""
-        watch = asyncio.ensure_future(self._watch(tasks))
+        watch = asyncio.ensure_future(self._watch(jobs))
         try:
             yield
         finally:
             watch.cancel()
 
-    async def _watch(self, tasks: Sequence[Task]) -> None:
-        latest = min(map(self.searches.answering.latest_start, tasks))
+    async def _watch(self, jobs: Sequence[Job]) -> None:
+        latest = min(map(self.searches.latest_start, jobs))
         if math.isinf(latest):
             return
         await asyncio.sleep(max(latest - time.monotonic(), 0))
         # Where one has begun, the others follow: it ends in time, and they then need no more than a retrieval.
-        while not any(task.started for task in tasks):
+        while not any(job.started for job in jobs):
             if error := self.searches.too_late():
-                for task in tasks:
-                    task.report(error)
+                for job in jobs:
+                    job.report(error)
                 return
             await asyncio.sleep(_WAKE)
 
     async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
         """The raw scores [n] of passages."""
-        (scores,) = await self._answers([Reranking(query=query, passages=passages, report=_nobody)], request)
+        (scores,) = await self._answers([RerankJob(query=query, passages=passages, report=_nobody)], request)
         return scores
 
     def begin(self, body: SearchBody, request: Request) -> "Stream":
@@ -99,7 +99,7 @@ class Desk:
         (search,) = self._searches_of(body, request, streamed=True)
         return Stream(self, search)
 
-    def _searches_of(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[Search]:
+    def _searches_of(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[SearchJob]:
         config = chosen_config(body, self.config, self.collection.request)
         if body.settings:
             self.collection.check_settings(body.settings.keys(), config)
@@ -107,7 +107,7 @@ class Desk:
         if body.rounds or streamed:
             check_lines(len(queries), body.hits, config)
         return [
-            Search(
+            SearchJob(
                 query=query,
                 qid=body.qid,
                 hits=body.hits,
@@ -121,23 +121,24 @@ class Desk:
             for query in queries
         ]
 
-    async def _answers(self, tasks: Sequence[Task], request: Request | None) -> list[Any]:
+    async def _answers(self, jobs: Sequence[Job], request: Request | None) -> list[Any]:
         loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in tasks]
-        for task, future in zip(tasks, futures, strict=True):
-            task.report = _from_thread(loop, _resolver(future))
-        self.searches.submit(tasks)
+        futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in jobs]
+        for job, future in zip(jobs, futures, strict=True):
+            job.report = _from_thread(loop, _resolver(future))
+        self.searches.submit(jobs)
         together = asyncio.gather(*futures)
         gone = asyncio.ensure_future(_gone(request)) if request else None
         try:
-            with self.watched(tasks):
+            with self.watched(jobs):
                 await asyncio.wait({together, *({gone} if gone else ())}, return_when=asyncio.FIRST_COMPLETED)
             if not together.done():
                 raise GoneError
             return list(together.result())
         finally:
-            for task in tasks:
-                task.cancelled.set()  # one that has ended does not mind
+            for job in jobs:
+                job.cancelled.set()  # one that has ended does not mind
+            self.searches.wake()
             for waiting in (together, gone):
                 if waiting is not None:
                     waiting.cancel()
@@ -152,27 +153,28 @@ class Stream:
         search: the search, which has been submitted.
     """
 
-    def __init__(self, desk: Desk, search: Search) -> None:
-        self.search, self._desk = search, desk
+    def __init__(self, dispatcher: Dispatcher, search: SearchJob) -> None:
+        self.search, self._dispatcher = search, dispatcher
         self._messages: asyncio.Queue[Any] = asyncio.Queue()
         search.report = _from_thread(asyncio.get_running_loop(), self._messages.put_nowait)
-        desk.searches.submit([search])
+        dispatcher.searches.submit([search])
 
     async def messages(self) -> AsyncIterator[Any]:
         """Each `Round`, then the `Answer` or an exception; who stops listening cancels the search."""
         try:
-            with self._desk.watched([self.search]):
+            with self._dispatcher.watched([self.search]):
                 while True:
                     message = await self._messages.get()
                     if isinstance(message, Answer):
-                        self._desk.metrics.answer(message)
+                        self._dispatcher.metrics.answer(message)
                     yield message
                     if isinstance(message, Answer):
-                        self._desk.sent([self.search])
+                        self._dispatcher.sent([self.search])
                     if isinstance(message, Answer | Exception):
                         return
         finally:
             self.search.cancelled.set()
+            self._dispatcher.searches.wake()
 
 
 async def _gone(request: Request) -> None:

@@ -1,0 +1,87 @@
+"""Methods of one's own: as objects, by name, and what cannot be one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from halfway_method import halfway, registered
+from memory_corpus import MemoryCorpus
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.method import Method, method, register_method
+from tour_pyserini.core.settings import POSITIVE, MethodSettings, Settings, setting
+from tour_pyserini.errors import TourError
+
+
+def test_a_method_is_used_as_an_object_or_by_name():
+    corpus = MemoryCorpus(np.eye(3), [[0.0, 0.0, 8.0]])
+    config = TourConfig(halfway, share=0.25)
+    (task,) = corpus.run(np.array([[3.0, 2.0, 1.0]]), config)
+    assert task.outcome.vector.tolist() == [2.25, 1.5, 1.0]
+    assert str(config).startswith("method=halfway ")
+    with registered(halfway):
+        assert TourConfig("halfway", share="0.25") == config == TourConfig.parse(str(config))
+
+
+def test_names():
+    @method(MethodSettings)
+    def my_own_method(query, settings): ...
+
+    assert my_own_method == Method("my-own-method", my_own_method.run, MethodSettings)
+    assert method(MethodSettings, name="x2", version=3)(my_own_method.run).version == 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plain(Settings):
+    """Not the settings of a method."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WrongDefault(MethodSettings):
+    """A default that its own rule refuses."""
+
+    size: int = setting(0, "size", rule=POSITIVE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoHelp(MethodSettings):
+    """A field that is not a setting."""
+
+    size: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reserved(MethodSettings):
+    """A name that is in use."""
+
+    preset: str = setting("x", "a name")
+
+
+class _NoDataclass(MethodSettings):
+    """Not decorated."""
+
+    size: int = setting(3, "size")
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        (_Plain, "subclass"),
+        (_WrongDefault, "wrong default"),
+        (_NoHelp, "size"),
+        (_Reserved, "preset"),
+        (_NoDataclass, "dataclass"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused(settings, word):
+    with pytest.raises(TourError, match=word):
+        method(settings)(halfway.run)
+
+
+def test_what_cannot_be_registered():
+    with pytest.raises(TourError, match="already"):
+        register_method(Method("hard", halfway.run, MethodSettings))
+    with pytest.raises(TourError, match="not a method"):
+        register_method(halfway.run)
+    with pytest.raises(TourError, match="cannot name"):
+        method(MethodSettings, name="two words")(halfway.run)

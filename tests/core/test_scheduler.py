@@ -1,0 +1,118 @@
+"""The scheduler: few calls, no query that depends on another, previews, and what it refuses."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_corpus import MemoryCorpus
+from test_fusion import found
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.method import METHODS, Label, Neighbours, Outcome, Search, StopReason, method
+from tour_pyserini.core.settings import MethodSettings
+from tour_pyserini.errors import RequestError
+
+
+def world(seed, *, size=50, queries=6):
+    random = np.random.default_rng(seed)
+    corpus = MemoryCorpus(random.normal(size=(size, 5)), 3 * random.normal(size=(queries, size)))
+    return corpus, random.normal(size=(queries, 5)), random.normal(size=(queries, size))
+
+
+def summary(task):
+    outcome = task.outcome
+    return outcome.vector.tolist(), outcome.ranking.ids.tolist(), outcome.ranking.scores.tolist(), outcome.stop
+
+
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(METHODS)), order=st.permutations(range(6)))
+@settings(deadline=None, max_examples=60)
+def test_a_query_does_not_depend_on_the_others(seed, name, order):
+    corpus, queries, scores = world(seed)
+    signals = [found(scores, 30)]
+    together = [summary(task) for task in corpus.run(queries, TourConfig(name), signals=signals)]
+    tasks = corpus.tasks(queries, TourConfig(name), signals=signals)
+    half = [tasks[row] for row in order[:3]]
+    corpus.scheduler.run(half, corpus.label)
+    for row in order[3:]:
+        corpus.scheduler.run([tasks[row]], corpus.label)
+    assert [summary(task) for task in tasks] == together
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_queries_of_a_turn_share_one_search(name):
+    corpus, queries, _ = world(1)
+    tasks = corpus.run(queries, TourConfig(name))
+    assert corpus.searched[0] == len(queries)
+    assert len(corpus.searched) == max(len(task.rounds) for task in tasks)
+    assert sum(corpus.searched) == sum(len(task.rounds) for task in tasks)
+    assert len(corpus.labelled) == len(set(corpus.labelled)) == sum(len(task.labels) for task in tasks)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_rounds_are_what_passed(name):
+    corpus, queries, _ = world(2)
+    for row, task in enumerate(corpus.run(queries, TourConfig(name))):
+        assert task.rounds[0].vector.tolist() == queries[row].tolist()
+        assert task.rounds[-1].vector.tolist() == task.outcome.vector.tolist()
+        for one in task.rounds:
+            assert one.labels.tolist() == corpus.scores[row, one.ids].tolist()
+        assert task.request is None and not task.waits_for_labels
+
+
+@pytest.mark.parametrize("name", ["tour", "hard", "soft", "rerank"])
+def test_a_preview_is_what_a_deadline_would_leave(name):
+    corpus, queries, _ = world(3)
+    (task,) = corpus.tasks(queries[:1], TourConfig(name, **({"early_stopping": False} if name != "rerank" else {})))
+    previews = []
+    corpus.scheduler.advance([task])
+    while task.waits_for_labels:
+        previews.append(corpus.scheduler.preview(task))
+        task.answer(corpus.label([task])[0])
+        corpus.scheduler.advance([task])
+    assert previews[0].ranking.ids[:10].tolist() == np.argsort(-(corpus.vectors @ queries[0]))[:10].tolist()
+    for count, preview in enumerate(previews):
+        answers = iter(range(count))
+
+        def label(tasks, answers=answers):
+            late = next(answers, None) is None
+            return [np.full(10, np.nan)[: len(one.wanted_labels)] if late else corpus.label([one])[0] for one in tasks]
+
+        (stopped,) = corpus.run(queries[:1], TourConfig(name), label=label)
+        if stopped.outcome.stop is StopReason.DEADLINE:
+            assert stopped.outcome.ranking.ids.tolist() == preview.ranking.ids.tolist()
+    assert len(corpus.labelled) >= len(task.labels)
+
+
+def test_what_a_query_excludes_is_never_found():
+    corpus, queries, _ = world(4)
+    for name in METHODS:
+        for task in corpus.run(queries, TourConfig(name), excluded=7):
+            assert 7 not in task.outcome.ranking.ids.tolist()
+            assert 7 not in task.labels
+
+
+def test_a_vector_that_diverges_is_named():
+    corpus, queries, _ = world(5)
+    with pytest.raises(RequestError, match="'3'"), np.errstate(all="ignore"):
+        queries[3] = np.inf
+        corpus.run(queries, TourConfig("dense"))
+
+
+def test_neighbours_are_found_without_signals():
+    asked = []
+
+    @method(MethodSettings)
+    def wander(query, settings):
+        hits = yield Search(query.vector, 3)
+        near = yield Neighbours(hits.ids, 2)
+        asked.extend(near)
+        labels = yield Label(np.concatenate(near))
+        assert len(labels) == 6
+        return Outcome(query.vector, hits, StopReason.ROUNDS)
+
+    corpus, queries, scores = world(6)
+    (task,) = corpus.run(queries[:1], TourConfig(wander), signals=[found(scores, 50)])
+    for id_, near in zip(task.rounds[0].hits.ids, asked, strict=True):
+        products = corpus.vectors @ corpus.vectors[id_]
+        products[id_] = -np.inf
+        assert near.tolist() == np.argsort(-products)[:2].tolist()

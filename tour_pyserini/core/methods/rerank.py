@@ -1,0 +1,93 @@
+"""Methods that leave the query as it is: dense retrieval, and re-ranking its first candidates."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats, Ids, Ranking
+from tour_pyserini.core.distributions import softmax, standardise
+from tour_pyserini.core.method import Label, Outcome, Query, Run, Search, StopReason, method
+from tour_pyserini.core.settings import AT_LEAST_1, NOT_NEGATIVE, SHARE, MethodSettings, setting
+
+# The published code's divisor of similarities before its softmax.
+_OFFICIAL_TEMPERATURE = 100.0
+
+# How far documents without a label stay below the labelled ones: no tie in a file of six decimals.
+_GAP = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombinedSettings(MethodSettings):
+    """How labels and similarities make the final score (Section 3.4)."""
+
+    depth: int = setting(10, "candidates retrieved and labelled in each round (k)", rule=AT_LEAST_1)
+    score_weight: float = setting(0.5, "share of the label in the final score (lambda)", rule=SHARE)
+    similarity_scale: float = setting(
+        20.0,
+        "factor that puts similarities on a logit scale: 1 for the paper's encoders, more for unit-norm ones",
+        rule=NOT_NEGATIVE,
+    )
+    aggregation: str = setting(
+        "linear",
+        "final score from raw scores (paper), from probabilities (published code), or from scores that are "
+        "standardised within each query",
+        choices=("linear", "softmax", "standardised"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankSettings(CombinedSettings):
+    """The settings of re-ranking."""
+
+    score_weight: float = setting(1.0, "share of the label in the final score (lambda)", rule=SHARE)
+
+    @property
+    def most_labels(self) -> int:
+        """The depth."""
+        return self.depth
+
+
+@method(MethodSettings)
+def dense(query: Query, settings: MethodSettings) -> Run:
+    """The retrieval as it is; hybrid retrieval where there are further signals."""
+    found = yield Search(query.vector, query.hits)
+    return Outcome(query.vector, found, StopReason.ROUNDS)
+
+
+@method(RerankSettings)
+def rerank(query: Query, settings: RerankSettings) -> Run:
+    """Label the first candidates, and rank them by lambda s + (1 - lambda) z."""
+    found = yield Search(query.vector, max(query.hits, settings.depth))
+    first = found.first(settings.depth)
+    labels = (yield Label(first.ids)) if len(first.ids) else np.empty(0)
+    in_time = ~np.isnan(labels)
+    ranking = combine(first.ids[in_time], labels[in_time], first.scores[in_time], found, settings)
+    return Outcome(query.vector, ranking, StopReason.ROUNDS if in_time.all() else StopReason.DEADLINE)
+
+
+def combine(ids: Ids, labels: Floats, similarities: Floats, found: Ranking, settings: CombinedSettings) -> Ranking:
+    """The final list: labelled candidates by lambda s + (1 - lambda) z, and below them the rest of the retrieval.
+
+    Args:
+        ids: [m] the labelled candidates.
+        labels: [m] their labels s.
+        similarities: [m] their similarities, without the scale.
+        found: the retrieval; one number is added to its similarities, so that they end below the others.
+        settings: lambda, the scale of similarities, and the form of the sum.
+    """
+    z: Floats = settings.similarity_scale * similarities.astype(np.float64)
+    weight = settings.score_weight
+    if settings.aggregation == "softmax":
+        labels, z = softmax(labels), softmax(z / _OFFICIAL_TEMPERATURE)
+    elif settings.aggregation == "standardised":
+        labels, z = standardise(labels), standardise(z)
+    combined = weight * labels + (1 - weight) * z
+    order = np.argsort(-combined, kind="stable")
+    below = ~np.isin(found.ids, ids)
+    tail = settings.similarity_scale * found.scores[below].astype(np.float64)
+    if len(tail) and len(ids):
+        tail += min(0.0, combined[order[-1]] - _GAP - tail.max())
+    return Ranking(
+        np.concatenate([ids[order], found.ids[below]]),
+        np.concatenate([combined[order], tail]),
+    )

@@ -1,0 +1,103 @@
+"""Labels of all searches in one thread: what is asked for at the same time goes to the re-ranker in one call."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, next_call
+
+DOWN_SECONDS = 1.0
+"""A call that fails sooner is made again for each search alone; what takes longer is a service that is down."""
+
+
+class ClosedError(Exception):
+    """No more labels are given."""
+
+
+class LabelThread:
+    """Calls the re-ranker for all searches; a search that asks joins the next call.
+
+    Args:
+        reranker: where labels come from, with its score cache.
+        cost: the forecast, which learns from each call.
+        least: pairs that a call may always have if they are in time: as many as are scored in parallel.
+    """
+
+    def __init__(self, reranker: Any, cost: LabelCost, *, least: int = 1) -> None:
+        self.cost, self._least = cost, least
+        self.calls = self.labels = 0
+        self._reranker = reranker
+        self._waiting: list[LabelRequest] = []
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name="labels", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Pairs that wait for a call."""
+        with self._changed:
+            return sum(request.left for request in self._waiting)
+
+    def look_up(self, pairs: Sequence[Pair]) -> Floats:
+        """The labels [n] that the score cache has; NaN for the others."""
+        lookup = getattr(self._reranker, "kept", None)
+        return lookup(pairs) if lookup else np.full(len(pairs), np.nan)
+
+    def submit(self, request: LabelRequest) -> None:
+        """Take a request in; it ends when its labels are there, at its deadline, or with what the re-ranker raised."""
+        with self._changed:
+            closing = self._closing
+            if not closing:
+                self._waiting.append(request)
+                self._changed.notify()
+        if closing:
+            request.end(ClosedError())
+
+    def close(self) -> None:
+        """Finish what is waiting, and end the thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closing:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                call = next_call(self._waiting, self.cost, now=time.monotonic(), least=self._least)
+                self._waiting = [one for one in self._waiting if one.left and not one.ended.is_set()]
+            if call:
+                self._score(call)
+
+    def _score(self, call: Sequence[Chosen]) -> None:
+        pairs = [chosen.pair for chosen in call]
+        requests = {id(request): request for request, _ in call}.values()
+        start = time.monotonic()
+        try:
+            scores, computed = counted_scores(self._reranker, pairs)
+        except Exception as error:  # whatever it is, those that wait are told, and the next call is made
+            if len(requests) > 1 and time.monotonic() - start < DOWN_SECONDS:
+                for request in requests:  # a passage of one of them may be the reason: the others have no part in it
+                    if not request.ended.is_set():
+                        self._score([chosen for chosen in call if chosen.request is request])
+                return
+            for request in requests:
+                request.end(error)
+            return
+        if computed == len(pairs):
+            self.cost.learn(pairs, time.monotonic() - start)
+        self.calls, self.labels = self.calls + 1, self.labels + len(pairs)
+        for (request, position), score in zip(call, scores.tolist(), strict=True):
+            request.scores[position] = score
+        for request in requests:
+            if not np.isnan(request.scores).any():
+                request.end()
