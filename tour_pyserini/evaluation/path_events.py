@@ -12,7 +12,7 @@ from tour_pyserini.evaluation.path_map import projected
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
 
 LENGTH = 240  # characters of a passage that a list shows
-ROUND_NOTE = "The passages looked at so far, the most similar to the query's vector first."
+ROUND_NOTE = "The retrieval: the passages most similar to the query's vector first."
 FINAL_NOTE = "What the search returns: similarities and labels combined."
 
 

@@ -12,10 +12,10 @@ from tour_pyserini.support.pictures import save_picture
 LINE, LINES = 38, 2  # characters of a line, and lines of a passage in a box
 _RELEVANT, _OTHER, _MUTED = "#b03024", "#5d6d7e", "#f2f4f6"
 _LEGEND = (
-    "A column shows the passages looked at so far, those first that are most similar to the query's vector. "
-    "Between two columns the vector is updated, which finds new passages. The number is the re-ranker's score of "
-    "the passage: the higher, the better it answers, in the re-ranker's opinion. Filled: the update moves the "
-    "query towards this passage. Red: judged relevant, which the method does not know. A line follows a passage "
+    "A column shows a retrieval: the passages that are most similar to the query's vector. Between two columns the "
+    "vector is updated, which finds new passages. The number is the re-ranker's score of the passage: the higher, the "
+    "better it answers, in the re-ranker's opinion. Filled: it was scored in this round. "
+    "Red: judged relevant, which the method does not know. A line follows a passage "
     "from one column to the next. The last column is what the search returns: similarities and the re-ranker's "
     "scores combined."
 )
@@ -77,10 +77,9 @@ def draw(
 
 
 def _retrieved(path_round: PathRound, shown: int) -> dict[str, tuple[int, float, bool]]:
-    """Rank, the re-ranker's score, and whether the update moves towards it, of each passage of a retrieval."""
-    average = 1 / max(len(path_round.docids), 1)
-    rows = zip(path_round.docids[:shown], path_round.labels, path_round.target, strict=False)
-    return {docid: (rank, label, target > average) for rank, (docid, label, target) in enumerate(rows, start=1)}
+    """Rank, the re-ranker's score, and whether it got it in this round, of each passage of a retrieval."""
+    rows = zip(path_round.docids[:shown], path_round.labels, strict=False)
+    return {docid: (rank, label, docid in path_round.labelled) for rank, (docid, label) in enumerate(rows, start=1)}
 
 
 def _returned(final: Sequence[FinalHit], shown: int) -> dict[str, tuple[int, float, bool]]:

@@ -1,4 +1,4 @@
-"""One query's path through the rounds of the loop, read from a trace, and as text."""
+"""One query's path through its rounds, read from a trace, and as text."""
 
 import math
 import os
@@ -17,22 +17,22 @@ class PathRound(NamedTuple):
     """One round on a query's path.
 
     Attributes:
-        docids: the candidates retrieved in this round, in order.
-        labels: the re-ranker's score of each candidate; NaN where it has none.
-        target: the target probability of each candidate.
+        docids: the first hits of this round's retrieval, in order.
+        labels: the re-ranker's score of each of them, from this round or an earlier one; NaN where it has none.
+        labelled: those that got their label in this round.
         cosine: cosine of the query vector and the first query vector; None for a vector of length 0.
         stop_reason: why the query stopped after this round; None if it did not.
         query: the query vector, if the trace has it.
-        similarities: scaled similarity of each candidate to the query vector, if the trace has them.
+        similarities: similarity of each hit to the query vector; None where it is not known.
     """
 
     docids: list[str]
     labels: list[float]
-    target: list[float]
+    labelled: list[str]
     cosine: float | None
     stop_reason: str | None
     query: list[float] | None = None
-    similarities: list[float] | None = None
+    similarities: list[float | None] | None = None
 
 
 class FinalHit(NamedTuple):
@@ -74,12 +74,11 @@ def first_words(text: str, length: int) -> str:
 
 
 def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
-    """The path of every query in a trace, by query id; traces of version 0.1 can be read too."""
+    """The path of every query in a trace, by query id."""
     paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
-            record = _new_layout(parse_json(line.text))
-            qid, path_round = _round(record)
+            qid, path_round = _round(parse_json(line.text))
             paths.setdefault(qid, []).append(path_round)
         except (ValueError, KeyError, TypeError, RecursionError):
             line.refuse("is not a line of a trace; make it with --trace")
@@ -92,20 +91,15 @@ def _round(record: Mapping[str, Any]) -> tuple[str, PathRound]:
     Raises:
         TypeError: if a value is not of its type.
     """
-    labels = record["labels"] or [None] * len(record["docids"])
     return _of(str, record["qid"]), PathRound(
         docids=[_of(str, docid) for docid in _of(list, record["docids"])],
-        labels=[float("nan") if label is None else float(_of(_NUMBER, label)) for label in labels],
-        target=[_of(_NUMBER, share) for share in _of(list, record["target"])],
+        labels=[float("nan") if label is None else float(_of(_NUMBER, label)) for label in record["labels"]],
+        labelled=[_of(str, docid) for docid in _of(list, record["labelled"])],
         cosine=_of(_NUMBER | None, record["cosine"]),
         stop_reason=_of(str | None, record["stop"]),
-        query=_numbers(record.get("query")),
-        similarities=_numbers(record.get("similarities")),
+        query=None if record.get("query") is None else [_of(_NUMBER, value) for value in _of(list, record["query"])],
+        similarities=[_of(_NUMBER | None, value) for value in _of(list, record["similarities"])],
     )
-
-
-def _numbers(values: Any) -> list[float] | None:
-    return None if values is None else [_of(_NUMBER, value) for value in _of(list, values)]
 
 
 def _of(kind: Any, value: Any) -> Any:
@@ -113,13 +107,6 @@ def _of(kind: Any, value: Any) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is not of the type {kind}")
     return value
-
-
-def _new_layout(record: dict[str, Any]) -> dict[str, Any]:
-    """A line of a trace in the present layout; version 0.1 had `scores`, `labels` and `stopped` instead."""
-    if "scores" not in record:
-        return record
-    return {**record, "labels": record["scores"], "target": record["labels"], "stop": record["stopped"]}
 
 
 def most_improved_query(paths: Mapping[str, list[PathRound]], relevant: Mapping[str, Set[str]]) -> str:

@@ -1,7 +1,8 @@
 """Plugins: files and installed packages that register methods, re-ranker kinds or vector sources of their own."""
 
+import importlib
 import importlib.metadata
-import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ def load_plugins(files: Sequence[str] = ()) -> list[str]:
         mine = "my_package.tour_methods"
 
     Args:
-        files: Python files, each imported once; their code is run.
+        files: Python files, or folders of them; each is imported once, and its code is run.
 
     Returns:
         Their names.
@@ -34,25 +35,27 @@ def load_plugins(files: Sequence[str] = ()) -> list[str]:
         except Exception as error:  # a plugin is foreign code: name it, whatever it raises
             raise TourError(f"the plugin {entry.name} ({entry.value}) failed: {first_line(error)}.") from error
         names.append(entry.name)
-    return [*names, *(load_plugin(file) for file in files)]
+    for file in files:
+        path = Path(file)
+        names += [load_plugin(each) for each in sorted(path.glob("*.py"))] if path.is_dir() else [load_plugin(path)]
+    return names
 
 
-def load_plugin(file: str) -> str:
-    """Import a Python file, unless it was imported before, and return its name."""
+def load_plugin(file: str | os.PathLike[str]) -> str:
+    """Import a Python file, unless it was imported before, and return its name; it may import its neighbours."""
     path = Path(file).resolve()
-    name = f"tour_plugin_{path.stem}_{abs(hash(path))}"
-    if name in sys.modules:
-        return file
-    spec = importlib.util.spec_from_file_location(name, path)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if any(getattr(module, "__file__", None) == str(path) for module in list(sys.modules.values())):
+        return str(file)
+    if not path.is_file() or path.suffix != ".py":
         raise TourError(f"the plugin {file} is not a Python file.")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        importlib.import_module(path.stem)
     except Exception as error:  # foreign code
-        del sys.modules[name]
         raise TourError(f"the plugin {file} failed: {first_line(error)}.") from error
-    return file
+    finally:
+        sys.path.remove(str(path.parent))
+    return str(file)
 
 
 def plugin_files(argv: Sequence[str]) -> list[str]:

@@ -60,7 +60,7 @@ def tour(query: Query, settings: TourSettings) -> Run:
         weights = softmax(standardise(pool.labels))
         q = _step(query.vector, weights, pool.vectors, settings.step)
         found = yield Search(q, hits)
-        ranking = _rank(query, q, found, pool, settings)
+        ranking = rank(query, q, found, pool, settings.reranker_weight)
 
         if pool.late:
             return Outcome(q, ranking, StopReason.DEADLINE)
@@ -76,14 +76,21 @@ def _step(start: Floats, weights: Floats, vectors: Floats, step: float) -> Float
     return (start + step * unit * ((weights - 1 / len(weights)) @ vectors)).astype(start.dtype)
 
 
-def _rank(query: Query, q: Floats, found: Ranking, pool: LabelPool, settings: TourSettings) -> Ranking:
+def rank(query: Query, q: Floats, found: Ranking, pool: LabelPool, reranker_weight: float) -> Ranking:
     """Labelled candidates by z_0 + beta sd_0 exp(standardised s), the others by their similarity to q.
 
     z_0 is the similarity to q_0. The optimised query may give all documents higher similarities than q_0 did: those
     without a label are put on the level of z_0, on which the labelled candidates' means agree.
+
+    Args:
+        query: the query, with q_0.
+        q: [d] the optimised query.
+        found: its retrieval.
+        pool: the labelled candidates, one at least.
+        reranker_weight: beta.
     """
     first, now = pool.similarities(query.vector), pool.similarities(q)
-    labelled = first + settings.reranker_weight * query.spread * np.exp(standardise(pool.labels))
+    labelled = first + reranker_weight * query.spread * np.exp(standardise(pool.labels))
     rest = ~np.isin(found.ids, pool.ids)
     others = found.scores[rest] + (first.mean() - now.mean())
     ids, scores = np.concatenate([pool.ids, found.ids[rest]]), np.concatenate([labelled, others])
