@@ -175,23 +175,11 @@ def test_trace_is_json_where_candidates_have_no_label(case, tmp_path):
     def refuse(constant):
         raise AssertionError(constant)
 
-    case.run(trace=tmp_path / "trace.jsonl", method="rocchio-rerank", depth=5)
+    case.run(trace=tmp_path / "trace.jsonl", depth=5, budget=5)
     lines = (tmp_path / "trace.jsonl").read_text().splitlines()
     first, last, *_ = (json.loads(line, parse_constant=refuse) for line in lines if '"qid": "q1"' in line)
-    assert first["labels"] == [None] * 5 and first["label_mean"] is None
-    assert None not in last["labels"]
-
-
-def test_trace_of_the_default_shows_all_labels_bought_so_far(case, tmp_path):
-    case.run(trace=tmp_path / "trace.jsonl", depth=5, iterations=2, least_gain=0)
-    steps = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
-    for q_id in case.collection.q_ids:
-        path = [step for step in steps if step["qid"] == q_id]
-        assert [len(step["docids"]) for step in path] == [5, 10, 10]
-        assert set(path[0]["docids"]) < set(path[1]["docids"]) == set(path[2]["docids"])
-        for step in path:
-            assert step["similarities"] == sorted(step["similarities"], reverse=True)
-        assert path[-1]["stop"] == "rounds"
+    assert len(first["labelled"]) == 5 and first["labels"][5:] == [None] * 25
+    assert not last["labelled"] and None in last["labels"]
 
 
 def test_optimised_queries_can_be_searched_with_pyserinis_own_command(case, tmp_path):
@@ -323,7 +311,7 @@ BAD = {
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
     "nprobe on a flat index": (lambda case: {"nprobe": 10}, ["--nprobe is for inverted files"]),
     "diverging step": (lambda case: {"method": "hard", "learning_rate": 1e38}, ["diverged"]),
-    "setting of another method": (lambda case: {"learning_rate": 0.1}, ["anchored", "'learning_rate'", "hard, soft"]),
+    "setting of another method": (lambda case: {"learning_rate": 0.1}, ["tour", "'learning_rate'", "hard, soft"]),
     "infinite step": (lambda case: {"method": "hard", "learning_rate": "inf"}, ["learning_rate", "finite"]),
     "tag of two words": (lambda case: {"tag": "a b"}, ["'a b'"]),
     "two names of one setting": (lambda case: {"depth": 3, "prf_depth": 7}, ["--prf-depth"]),

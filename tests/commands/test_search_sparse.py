@@ -62,47 +62,22 @@ def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, ca
     assert (folder / "run.trec").read_text() == "earlier"
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--sparse", "none", "--belief", "1"], "--belief changes nothing without --sparse"),
-        (["--method", "dense", "--signal-weight", "1"], "--signal-weight changes nothing without --sparse"),
-        (
-            ["--sparse", "x", "--score-weight", "1"],
-            "--score-weight does not count for .* with --sparse",
-        ),
-        (["--sparse", "x", "--belief", "1", "--method", "hard"], "--belief changes nothing for the method hard"),
-        (["--sparse", "x", "--anchor", "inf"], "--anchor does not count for .*; use --signal-step"),
-        (["--sparse", "x", "--least-gain", "0"], "--least-gain does not count for .*; use --signal-least-gain"),
-        (
-            ["--sparse", "x", "--method", "anchored-soft", "--signal-step", "1"],
-            "--signal-step does not count for the method anchored-soft with --sparse; leave it out",
-        ),
-    ],
-)
-def test_settings_that_change_nothing_are_refused(more, message):
-    with pytest.raises(TourError, match=message):
-        main(["--topics", "t.tsv", "--index", "i", *more])
-
-
 def filled_in(folder, *, name="index", **given):
     flags = {"topics": "t.tsv", "index": folder / name, "corpus": folder / "corpus.jsonl", **given}
     return completed(SearchRequest.from_flags({key: str(value) for key, value in flags.items()})).sparse
 
 
-def test_methods_that_keep_their_labels_use_the_bm25_index_beside_the_vectors(folder):
+def test_the_default_uses_the_bm25_index_beside_the_vectors(folder):
     own = str(folder / "index")
     assert filled_in(folder) == filled_in(folder, sparse="index") == (own,)
-    assert filled_in(folder, method="anchored-hard") == (own,)
     assert (
         filled_in(folder, method="dense") == filled_in(folder, method="hard") == filled_in(folder, sparse="none") == ()
     )
     assert filled_in(folder, method="dense", sparse="index") == (own,)
     assert filled_in(folder, name="vectors-only") == ()
-    with pytest.raises(TourError, match=r"--score-weight does not count for .*; use --belief, or --sparse none"):
-        filled_in(folder, **{"score-weight": 0.7})
-    with pytest.raises(TourError, match="--belief changes nothing without --sparse"):
-        filled_in(folder, name="vectors-only", belief=0.7)
+    for alone in ({"name": "vectors-only"}, {"method": "dense"}, {"sparse": "none"}):
+        with pytest.raises(TourError, match="--signal-weight changes nothing without --sparse"):
+            filled_in(folder, **alone, **{"signal-weight": 1})
 
 
 def test_the_weight_of_the_signal_changes_the_list(folder):

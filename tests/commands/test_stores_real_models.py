@@ -23,7 +23,7 @@ ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/po
 METHODS = {
     "dense": TourConfig("dense"),
     "hard": TourConfig("hard", depth=5, iterations=2),
-    "anchored": TourConfig("anchored", depth=5, iterations=2),
+    "tour": TourConfig("tour", depth=5, budget=10),
 }
 HITS = 30
 
@@ -63,7 +63,7 @@ def folder(request, tmp_path_factory):
 
 def flags(folder, where, method, name, *more):
     config = METHODS[method]
-    shared = ["--depth", str(config.depth), "--iterations", str(config.iterations)] if method != "dense" else []
+    shared = [word for name, value in config.changed().items() for word in (f"--{name}", str(value))]
     return [
         *("--topics", f"{folder}/topics.jsonl", "--index", where, "--hits", str(HITS), "--method", method, *shared),
         *("--cache", f"{folder}/scores.sqlite", "--output", f"{folder}/{name}.trec", *more),

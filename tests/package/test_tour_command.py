@@ -122,7 +122,7 @@ def test_an_unknown_sub_command_is_refused(capsys):
     [
         ("tour sea", 1, ["search"]),
         ("tour search --met", 1, ["--method"]),
-        ("tour search --method anchored-", 1, ["anchored-hard", "anchored-soft"]),
+        ("tour search --method r", 1, ["rocchio", "rerank"]),
         ("tour cache prune --unus", 1, ["--unused-for"]),
         ("python -m tour_pyserini search --met", 3, ["--method"]),
         ("python -m tour_pyserini.search --met", 3, ["--method"]),

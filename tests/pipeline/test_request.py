@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.core.config import PRESETS, TourConfig
-from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.run_formats import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import IndexRequest, SearchRequest
@@ -29,7 +29,7 @@ SEARCHES = [
     SearchRequest(topics="t.tsv", l2_norm=True, title=True, remove_query=True, no_cache=True, unit="passage"),
     SearchRequest(topics="t.tsv", trace="t.jsonl", trace_vectors=True, tag="-tag", query_prefix="--query: "),
     SearchRequest(topics="t", topics_format="kilt", output_format="kilt", context="3", nprobe=4, max_words=5),
-    SearchRequest(topics="t.tsv", config=TourConfig(anchor=math.inf, early_stopping=False, calibrate="always")),
+    SearchRequest(topics="t.tsv", config=TourConfig("hard", gradient_clip=2.0, early_stopping=False)),
     SearchRequest(topics="t.tsv", config=TourConfig("rocchio", rocchio_gamma=-0.25, positives=7)),
     *(SearchRequest(topics="t.tsv", config=TourConfig(method)) for method in METHODS),
     *(SearchRequest(topics="t.tsv", config=config) for config in PRESETS.values()),
@@ -80,7 +80,7 @@ def test_any_text_and_number_survives_the_command_line(
 
 
 def test_flags_have_only_what_differs_from_the_defaults():
-    assert SearchRequest(topics="t").flags() == {"topics": "t", "method": "anchored"}
+    assert SearchRequest(topics="t").flags() == {"topics": "t", "method": "tour"}
     config = TourConfig("hard", depth=30, early_stopping=False)
     assert SearchRequest(topics="t", no_cache=True, config=config).flags() == {
         "topics": "t",

@@ -34,10 +34,10 @@ def docids_of(path):
     return lists
 
 
-@pytest.mark.parametrize("method", ["anchored", "hard", "rerank", "rocchio", "dense"])
+@pytest.mark.parametrize("method", ["tour", "hard", "rerank", "rocchio", "dense"])
 def test_a_search_writes_what_the_searcher_finds(saved, request_, method):
     collection, _ = saved
-    config = TourConfig(method, depth=5)
+    config = TourConfig(method)
     summary = search(replace(request_, config=config))
     searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
     expected = searcher.batch_search(collection.queries, collection.q_ids, k=20)
@@ -94,14 +94,14 @@ def test_the_output_is_named_after_topics_and_method(request_, tmp_path, monkeyp
     assert summary.output == Path("runs/nq.dense.trec")
     assert summary.output.exists()
     # Files named topics or queries say nothing: the name of their folder is used.
-    assert completed(replace(request_, output=None)).output == f"runs/{tmp_path.name}.anchored.trec"
+    assert completed(replace(request_, output=None)).output == f"runs/{tmp_path.name}.tour.trec"
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"index": None}, "--index is missing"),
-        ({"corpus": None}, "--corpus is missing: the method anchored reads the passages it labels"),
+        ({"corpus": None}, "--corpus is missing: the method tour reads the passages it labels"),
         ({"max_words": 3}, "--max-words cannot be used: .* is not a phrase index"),
         ({"title": False}, "--title cannot be used: .* is not a phrase index"),
         ({"vectors": "encode", "corpus": None, "config": TourConfig("rocchio")}, "--corpus is missing: --vectors"),

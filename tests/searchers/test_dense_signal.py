@@ -37,7 +37,7 @@ def lists(searcher, collection, k=30):
     return {q_id: [(hit.docid, hit.score) for hit in hits] for q_id, hits in found.items()}
 
 
-def tour(collection, method="anchored", **options):
+def tour(collection, method="tour", **options):
     index = SearchedIndex(faiss.read_index(str(collection.folder / "index")), collection.docids, collection.encoder)
     return TourSearcher(index, HashReranker(), collection.texts, TourConfig(method), **options)
 
@@ -52,7 +52,7 @@ def test_a_second_index_finds_its_nearest_documents_by_docid(collection):
     assert scores[1] == pytest.approx([products[docid] for docid in docids[1]], abs=1e-6)
 
 
-@pytest.mark.parametrize("method", ["dense", "rerank", "anchored"])
+@pytest.mark.parametrize("method", ["dense", "rerank", "tour"])
 def test_the_order_of_its_documents_does_not_matter(collection, method):
     straight = lists(tour(collection, method, signals=[second(collection)]), collection)
     shuffled = np.random.default_rng(2).permutation(80)
@@ -60,15 +60,7 @@ def test_the_order_of_its_documents_does_not_matter(collection, method):
     assert lists(tour(collection, method), collection) != straight
 
 
-def test_a_calibrated_scale_is_not_used_with_signals(collection):
-    signal = DenseSignal(second(collection))
-    plain, scaled = (tour(collection, signals=[signal], scale=scale) for scale in (None, 123.0))
-    assert lists(plain, collection) == lists(scaled, collection)
-    alone, scaled_alone = (tour(collection, scale=scale) for scale in (None, 123.0))
-    assert lists(alone, collection) != lists(scaled_alone, collection)
-
-
-@pytest.mark.parametrize("method", ["dense", "rerank", "anchored"])
+@pytest.mark.parametrize("method", ["dense", "rerank", "tour"])
 def test_signals_that_are_added_later_search_as_those_given_at_first(collection, method):
     """Also where vectors come from a function, and the index has others."""
     signal, other = DenseSignal(second(collection)), unit(np.random.default_rng(8), 80, DIMENSION)
@@ -127,9 +119,9 @@ def test_the_query_encoder_uses_signals(collection):
     assert not np.array_equal(encoder().encode_batch(collection.queries), vectors)
 
 
-def prf(collection, *signals, method="anchored"):
+def prf(collection, *signals, method="tour"):
     topics = dict(zip(collection.q_ids, collection.queries, strict=True))
-    config = TourConfig(method, depth=10)
+    config = TourConfig(method)
     return TourPrf(HashReranker(), collection.texts, config, topics=topics, signals=signals)
 
 
@@ -142,7 +134,7 @@ def test_a_prf_rule_over_all_documents_updates_as_the_searcher_does(collection):
     index = second(collection)
     vectors, hits = candidates(collection)
     ours = prf(collection, index).get_batch_prf_q_emb(collection.q_ids, vectors, hits)
-    config = TourConfig(depth=80, iterations=1)
+    config = TourConfig(depth=80, budget=80)
     searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config, signals=[index])
     expected, _ = searcher.batch_search(collection.queries, collection.q_ids, return_vector=True)
     assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
@@ -215,7 +207,7 @@ def test_pyserinis_hybrid_searcher_and_its_parts(lucene):
         hits = searcher.batch_search(queries, ids, k=20, **options)
         return {q_id: [(hit.docid, hit.score) for hit in hits[q_id]] for q_id in ids}
 
-    for method in ("dense", "rerank", "anchored"):
+    for method in ("dense", "rerank", "tour"):
         config = TourConfig(method)
         whole = TourSearcher(hybrid, HashReranker(), texts, config)
         parts = TourSearcher(dense, HashReranker(), texts, config, signals=[sparse])

@@ -39,7 +39,7 @@ def lists(searcher, toy, k=20):
 
 
 def test_it_gives_what_an_index_folder_gives(toy, make):
-    config = TourConfig(depth=5, iterations=3)
+    config = TourConfig(depth=5, budget=15)
     folder = TourSearcher(toy.searcher(), HashReranker(), toy.texts, config)
     flat = faiss.IndexFlatIP(8)
     flat.add(toy.vectors)
@@ -167,12 +167,11 @@ def test_a_cross_encoder_and_an_embedding_model(tmp_path, one_thread):
         ({"encode": "default"}, ["encode", "function", "str"]),
         ({"encode": Model}, ["class Model", "Model(...)"]),
         ({"score": HashReranker}, ["class HashReranker"]),
-        ({"score": None}, ["anchored", "score"]),
+        ({"score": None}, ["tour", "score"]),
         ({"score": 3}, ["re-ranker", "int"]),
         ({"config": "method=soft"}, ["TourConfig.parse"]),
         ({"detph": 3}, ["'detph'", "depth"]),
-        ({"learning_rate": 0.1}, ["anchored", "learning_rate", "hard"]),
-        ({"scale": 0}, ["scale", "above 0"]),
+        ({"learning_rate": 0.1}, ["tour", "learning_rate", "hard"]),
     ],
 )
 def test_a_mistake_is_one_sentence(make, changes, words):

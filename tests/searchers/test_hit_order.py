@@ -8,7 +8,7 @@ import pytest
 from toy_collection import DIMENSION, HashReranker, ToyCollection
 
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourSearcher
-from tour_pyserini.core.methods import METHODS
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main as search
 from tour_pyserini.stores.encoded_corpus import EncodedCorpus
@@ -58,7 +58,7 @@ def found(collection, folder, method, **options):
         FaissSearcher(str(folder), collection.encoder),
         HashReranker(),
         collection.texts,
-        TourConfig(method, depth=4),
+        TourConfig(method),
         **options,
     )
     hits = searcher.batch_search(collection.queries, collection.q_ids, k=60)

@@ -1,12 +1,14 @@
 import itertools
+import time
 
 import faiss
 import numpy as np
 import pytest
-from halfway_method import Halfway, registered
+from halfway_method import halfway
 from toy_collection import HashReranker, TableEncoder, ToyCollection
 
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourQueryEncoder, TourSearcher
+from tour_pyserini.core.method import METHODS, StopReason
 
 CONFIGS = [
     TourConfig(method=method, depth=5) for method in ("hard", "soft", "top", "interpolation", "rocchio", "average")
@@ -36,7 +38,7 @@ def test_dense_gives_what_faiss_searcher_gives(collection):
 def test_a_query_encoder_that_is_replaced_in_the_searcher_is_used(collection):
     ours, reference = tour(collection), tour(collection)
     ours.searcher.query_encoder = TableEncoder({"other": collection.encoder.encode("query 3")})
-    found, expected = (next(engine.rounds(query)).query for engine, query in ((ours, "other"), (reference, "query 3")))
+    found, expected = (next(one.rounds(query)).vector for one, query in ((ours, "other"), (reference, "query 3")))
     assert np.array_equal(found, expected)
 
 
@@ -69,7 +71,7 @@ def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(collecti
 @pytest.mark.parametrize("final_list", ["last", "union"])
 @pytest.mark.parametrize("k", [1, 3, 59, 60, 1000])
 def test_any_number_of_hits(collection, k, final_list):
-    hits = tour(collection, TourConfig(depth=5, final_list=final_list)).search("query 1", k=k)
+    hits = tour(collection, TourConfig("hard", depth=5, final_list=final_list)).search("query 1", k=k)
     assert len(hits) == len({hit.docid for hit in hits}) == min(k, 60)
     assert all(a.score >= b.score for a, b in itertools.pairwise(hits))
 
@@ -82,7 +84,6 @@ def test_no_pair_is_scored_twice(collection):
     searcher.batch_search(collection.queries, collection.q_ids)
     assert len(reranker.asked) == len(set(reranker.asked)) == searcher.costs.pairs == searcher.costs.scored
     assert searcher.costs.queries == 7
-    assert searcher.costs.reused > 0
     assert set(searcher.costs.seconds) >= {"encode", "search", "label", "vectors"}
 
 
@@ -207,19 +208,15 @@ def test_distance_indexes_are_refused(tmp_path):
         tour(collection)
 
 
-def test_the_default_does_not_depend_on_who_is_searched_with_whom(collection):
-    # The scale of similarities is found on the first queries; here it is given.
-    config = TourConfig(calibrate="never", similarity_scale=5.0, depth=4, iterations=3)
-    together = tour(collection, config).batch_search(collection.queries, collection.q_ids, k=20)
-    searcher = tour(collection, config)
-    for query, q_id in zip(collection.queries, collection.q_ids, strict=True):
-        alone = searcher.search(query, k=20)
-        assert [hit.docid for hit in alone] == [hit.docid for hit in together[q_id]]
+@pytest.mark.parametrize("method", METHODS)
+def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(collection, method):
+    short, long = (tour(collection, TourConfig(method)).search("query 3", k=k) for k in (7, 60))
+    assert short == long[:7]
 
 
 def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(collection, tmp_path):
     coarse = collection.write(faiss.IndexPQ(8, 2, 3, faiss.METRIC_INNER_PRODUCT), tmp_path / "pq")
-    config = TourConfig(depth=4, iterations=3)
+    config = TourConfig(depth=4, budget=12)
     exact = tour(collection, config).batch_search(collection.queries, collection.q_ids, k=60)
     inner = FaissSearcher(str(coarse), collection.encoder)
     refined = TourSearcher(inner, HashReranker(), collection.texts, config, vectors=str(collection.folder))
@@ -228,21 +225,46 @@ def test_a_compressed_index_with_exact_vectors_finds_what_the_exact_one_finds(co
         assert [hit.docid for hit in hits] == [hit.docid for hit in exact[q_id]]
 
 
-def test_a_registered_method_searches(collection):
-    with registered("halfway", Halfway):
-        config = TourConfig("halfway", iterations=1, share=0.75, score_weight=1.0)
-        searcher = tour(collection, config)
-        vectors, hits = searcher.batch_search(collection.queries, collection.q_ids, k=60, return_vector=True)
-        dense, reranker = collection.searcher(), HashReranker()
-        for row, query in enumerate(collection.queries):
-            first = [hit.docid for hit in dense.search(query, k=4)]
-            labels = reranker.predict([(query, collection.texts[docid]) for docid in first])
-            best = collection.vectors[collection.docids.index(first[int(np.argmax(labels))])]
-            start = collection.encoder.encode(query)
-            assert vectors[row] == pytest.approx(start + 0.75 * (best - start), abs=1e-6)
-            # The four candidates of the moved query come first, by their labels.
-            moved = [hit.docid for hit in dense.search(vectors[row : row + 1], k=60)]
-            scores = {d: reranker.predict([(query, collection.texts[d])])[0] for d in moved[:4]}
-            expected = sorted(moved[:4], key=lambda docid: -scores[docid]) + moved[4:]
-            assert [hit.docid for hit in hits[collection.q_ids[row]]] == expected
-        assert searcher.costs.updates == len(collection.queries)
+def test_a_method_of_ones_own_searches(collection):
+    searcher = tour(collection, TourConfig(halfway, share=0.75))
+    vectors, hits = searcher.batch_search(collection.queries, collection.q_ids, k=60, return_vector=True)
+    dense, reranker = collection.searcher(), HashReranker()
+    for row, query in enumerate(collection.queries):
+        first = [hit.docid for hit in dense.search(query, k=4)]
+        labels = reranker.predict([(query, collection.texts[docid]) for docid in first])
+        best = collection.vectors[collection.docids.index(first[int(np.argmax(labels))])]
+        start = collection.encoder.encode(query)
+        assert vectors[row] == pytest.approx(start + 0.75 * (best - start), abs=1e-6)
+        moved = [hit.docid for hit in dense.search(vectors[row : row + 1], k=60)]
+        assert [hit.docid for hit in hits[collection.q_ids[row]]] == moved
+    assert searcher.costs.updates == len(collection.queries)
+
+
+class Slow(HashReranker):
+    """Takes a hundredth of a second for each pair."""
+
+    def predict(self, pairs):
+        time.sleep(0.01 * len(pairs))
+        return super().predict(pairs)
+
+
+def test_a_deadline_ends_labels_in_time(collection):
+    reranker = Slow()
+    searcher = TourSearcher(collection.searcher(), reranker, collection.texts, TourConfig(budget=60, depth=30))
+    searcher.search("query 1")  # whatever is loaded first
+    reranker.asked.clear()
+    start = time.monotonic()
+    hits = searcher.search("query 2", k=60, deadline=0.2)
+    assert time.monotonic() - start < 0.4
+    assert len(hits) == 60 and 0 < len(reranker.asked) < 30
+    *_, last = searcher.rounds("query 2", deadline=0.0001)
+    assert last.stop is StopReason.DEADLINE and not last.labels
+
+
+def test_a_budget_of_one_query(collection):
+    reranker = HashReranker()
+    searcher = TourSearcher(collection.searcher(), reranker, collection.texts)
+    searcher.search("query 1", budget=3)
+    assert len(reranker.asked) == 3 and searcher.config.budget == 30
+    with pytest.raises(TourError, match="budget"):
+        tour(collection, TourConfig("rerank")).search("query 1", budget=3)

@@ -53,7 +53,7 @@ def test_one_update_is_the_papers(inner, method):
     reranker = HashReranker()
     config = CONFIG.replace(method=method, iterations=1)
     shown = PhraseInput(context="1", separator=" | ")
-    searcher = TourPhraseSearcher(inner, reranker, config, shown=shown)
+    searcher = TourPhraseSearcher(inner, reranker, config, phrase_input=shown)
     vectors, _ = searcher.batch_phrases(QUERIES[:1], IDS[:1], k=5)
     query = inner.query_encoder.encode(QUERIES[0]).astype(np.float64)
     hits = inner.search(QUERIES[0], k=5)
@@ -124,7 +124,7 @@ def test_passages_have_the_score_of_their_best_phrase(inner):
 
 def test_passages_as_units_are_labelled_as_passages(inner):
     reranker = HashReranker()
-    searcher = TourPhraseSearcher(inner, reranker, CONFIG, unit="passage", shown=PhraseInput(context="passage"))
+    searcher = TourPhraseSearcher(inner, reranker, CONFIG, unit="passage", phrase_input=PhraseInput(context="passage"))
     _, found = searcher.batch_phrases(QUERIES, IDS, k=6)
     for q_id in IDS:
         assert len({hit.docid for hit in found[q_id]}) == 6
@@ -135,14 +135,4 @@ def test_what_does_not_fit_is_refused(inner):
     with pytest.raises(TourError, match="no unit 'word'"):
         TourPhraseSearcher(inner, HashReranker(), unit="word")
     with pytest.raises(TourError, match="have no vectors"):
-        TourPhraseSearcher(inner, HashReranker()).search("x", return_vector=True)
-
-
-def test_queries_share_their_labels(inner):
-    reranker = HashReranker()
-    searcher = TourPhraseSearcher(inner, reranker, TourConfig(depth=2, mean_budget=5, least_gain=0))
-    whole = searcher.batch_search(QUERIES, IDS, k=5)
-    assert len(reranker.asked) == searcher.costs.pairs == 14  # 15 labels pay for 7 rounds of two
-    shared = searcher.share_labels(QUERIES, IDS, 5)
-    for query, q_id in zip(QUERIES, IDS, strict=True):
-        assert searcher.batch_run([query], [q_id], 5, shared=shared)[1][q_id] == whole[q_id]
+        TourPhraseSearcher(inner, HashReranker()).batch_search(["x"], ["q"], return_vector=True)

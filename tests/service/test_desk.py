@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from own_loop import awaited
+from tour_pyserini.service.desk import Desk
+from tour_pyserini.service.searches import BusyError, Searches
+from tour_pyserini.service.tasks import Search
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.service.desk import Desk
 from tour_pyserini.service.messages import Answer, Costs, QueryInfo, SearchBody, Settings
 from tour_pyserini.service.metrics import Metrics
-from tour_pyserini.service.searches import BusyError, Searches
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.service.tasks import Search
 
 
 class StubCollection:

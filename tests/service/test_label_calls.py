@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-
 from tour_pyserini.service.label_calls import Purchase, next_call
 from tour_pyserini.service.label_cost import LabelCost
 

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
-from tour_pyserini.service import label_pool
 from tour_pyserini.service.label_cost import LabelCost
 from tour_pyserini.service.label_pool import CancelledError, LabelPool
+
+from tour_pyserini.service import label_pool
 
 
 class GatedReranker:

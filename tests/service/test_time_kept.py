@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 from own_loop import awaited
+from tour_pyserini.service.time_kept import RECENT, TimeKept
 
 from tour_pyserini.service.request_times import RequestTimes, arrival, note_answered
 from tour_pyserini.service.serve_request import ServeRequest
 from tour_pyserini.service.serving import _listen
-from tour_pyserini.service.time_kept import RECENT, TimeKept
 
 
 def test_nearly_all_recent_searches_of_a_kind_had_enough_time():

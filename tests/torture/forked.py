@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 COMMANDS = (
-    *("answers", "cache", "calibrate", "compare", "dpr_json", "experiment"),
+    *("answers", "cache", "compare", "dpr_json", "experiment"),
     *("index", "learn", "overlap", "page", "qrels", "search", "train"),
 )
 LIBRARIES = (

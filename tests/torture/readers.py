@@ -19,7 +19,6 @@ from file_commands import (
     plan_experiment,
     read_index_record,
     read_settings,
-    read_stored_scales,
     read_trace,
     report_experiment,
     run_command,
@@ -39,7 +38,6 @@ from valid_files import (
     write_json_vectors,
     write_phrases,
     write_record_of_run,
-    write_scales,
     write_scores,
     write_settings,
     write_trace,
@@ -140,7 +138,6 @@ READERS: dict[str, Reader] = {
     "encoded queries": Reader("bytes", "encoded/embedding.pkl", search_with()),
     "docid": Reader("lines", "index/docid", search_with()),
     "record of an index": Reader("json", "index/tour-index.json", read_index_record, write_index_record),
-    "scales": Reader("json", "index/tour-scales.json", read_stored_scales, write_scales),
     "vectors jsonl": Reader("json", "vectors/part.jsonl", search_with(vectors="vectors"), write_json_vectors),
     **{
         f"index {name}": Reader("bytes", "index/index", search_with(), write_index_of_kind(name))

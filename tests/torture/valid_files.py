@@ -126,13 +126,6 @@ def write_index_record(folder: Path) -> None:
     (folder / "index" / PASSAGE_INDEX).write_text(json.dumps(record, indent=2))
 
 
-def write_scales(folder: Path) -> None:
-    """Scales beside an index."""
-    from tour_pyserini.stores.index_scales import IndexScale, write_scale
-
-    write_scale(folder / "index", IndexScale(20.0, "encoder", "reranker", 10, 100, "topics"))
-
-
 def write_json_vectors(folder: Path) -> None:
     """Pyserini's encoded corpus as JSON lines."""
     toy = ToyCollection(folder)

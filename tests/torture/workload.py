@@ -114,7 +114,6 @@ class Workload:
         rows_without_earlier = [
             ("cache prune", "prune", *scores, "--model", "constant"),
             ("cache verify", "verify", *scores),
-            ("calibrate", "--index", case / "tiny", "--corpus", corpus, *labels),
             ("experiment", case / "small.yaml", *folders, "--output", case / "report"),
             ("train", "phrase-encoder", *training, "--output", case / "trained"),
         ]

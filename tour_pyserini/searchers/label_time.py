@@ -100,7 +100,10 @@ class LabelCost:
         counts, lengths, times = np.array(self._measured).T
         columns = np.stack([np.ones(len(times)), counts, lengths], axis=1)
         # Least squares of relative errors: a long call must not outweigh the short ones. No cost is negative.
-        (per_call, per_pair, per_token), _ = nnls(columns / times[:, None], np.ones(len(times)))
+        try:
+            (per_call, per_pair, per_token), _ = nnls(columns / times[:, None], np.ones(len(times)))
+        except RuntimeError:  # it did not converge: the forecast stays as it was, and the next call brings another one
+            return
         self.per_call, self._per_pair, self._per_token = float(per_call), float(per_pair), float(per_token)
         errors = times / (columns @ [per_call, per_pair, per_token])
         self.margin = float(np.clip(np.quantile(errors, SAFE), LEAST_MARGIN, LARGEST_MARGIN))
@@ -115,6 +118,8 @@ class LabelRequest:
         due: who is due first is served first.
         scores: [n] the labels; NaN where there is none yet.
         taken: pairs that went into a call.
+        error: what the re-ranker raised.
+        ended: whether nobody waits for labels any more.
     """
 
     def __init__(
@@ -126,7 +131,8 @@ class LabelRequest:
         self.scores: Floats = np.full(len(pairs), np.nan)
         self.taken = 0
         self.error: Exception | None = None
-        self.ended = threading.Event()
+        self.ended = False
+        self._ending = threading.Lock()
 
     @property
     def left(self) -> int:
@@ -144,11 +150,12 @@ class LabelRequest:
         return Chosen(self, self.taken - 1)
 
     def end(self, error: Exception | None = None) -> None:
-        """Let whoever waits go on with what there is; only the first call counts."""
-        if not self.ended.is_set():
-            self.error = error
-            self.ended.set()
-            self._on_end()
+        """Let whoever waits go on with what there is; of several threads that call it, one ends the request."""
+        with self._ending:
+            if self.ended:
+                return
+            self.error, self.ended = error, True
+        self._on_end()
 
 
 class Chosen(NamedTuple):
@@ -177,7 +184,7 @@ def next_call(waiting: Sequence[LabelRequest], cost: LabelCost, *, now: float, l
         now: the time.
         least: pairs that a call may always have if they are in time: as many as are scored in parallel.
     """
-    ready = sorted((one for one in waiting if not one.ended.is_set()), key=lambda one: one.due)
+    ready = sorted((one for one in waiting if not one.ended), key=lambda one: one.due)
     late = [one for one in ready if now + cost.seconds(1, cost.tokens(one.next)) * cost.margin > one.deadline]
     in_time = [one for one in ready if one not in late]
     trial = None if in_time else _trial(late, cost, now)
@@ -231,7 +238,7 @@ def score_until(reranker: Any, pairs: Sequence[Pair], deadline: float, cost: Lab
     known = reranker.kept(pairs) if hasattr(reranker, "kept") else np.full(len(pairs), np.nan)
     missing = np.flatnonzero(np.isnan(known))
     waiting = LabelRequest([pairs[position] for position in missing.tolist()], deadline, time.monotonic())
-    while waiting.left and not waiting.ended.is_set():
+    while waiting.left and not waiting.ended:
         # Before anything was measured, one pair tells what a label costs.
         call = [waiting.take()] if not cost.measured else next_call([waiting], cost, now=time.monotonic())
         if call:

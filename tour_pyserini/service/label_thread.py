@@ -2,12 +2,13 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.arrays import Floats
+from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.rerankers.reranker import Pair, counted_scores
 from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, next_call
 
@@ -15,8 +16,33 @@ DOWN_SECONDS = 1.0
 """A call that fails sooner is made again for each search alone; what takes longer is a service that is down."""
 
 
-class ClosedError(Exception):
-    """No more labels are given."""
+@dataclass
+class PendingLabels:
+    """Labels that a search waits for.
+
+    Attributes:
+        request: asks for those that the score cache does not have.
+        known: [n] those that it has, NaN for the others.
+        missing: [m] where the others are.
+        asked: when, by the clock `time.monotonic`.
+    """
+
+    request: LabelRequest
+    known: Floats
+    missing: Ids
+    asked: float
+
+    def take(self) -> Floats:
+        """All labels [n]; NaN where there was no time.
+
+        Raises:
+            Exception: what the re-ranker raised.
+        """
+        if self.request.error is not None:
+            raise self.request.error
+        labels = self.known.copy()
+        labels[self.missing] = self.request.scores
+        return labels
 
 
 class LabelThread:
@@ -26,6 +52,10 @@ class LabelThread:
         reranker: where labels come from, with its score cache.
         cost: the forecast, which learns from each call.
         least: pairs that a call may always have if they are in time: as many as are scored in parallel.
+
+    Attributes:
+        calls: calls of the re-ranker so far.
+        labels: pairs in these calls.
     """
 
     def __init__(self, reranker: Any, cost: LabelCost, *, least: int = 1) -> None:
@@ -42,25 +72,31 @@ class LabelThread:
     def waiting(self) -> int:
         """Pairs that wait for a call."""
         with self._changed:
-            return sum(request.left for request in self._waiting)
+            return sum(request.left for request in self._waiting if not request.ended)
 
-    def look_up(self, pairs: Sequence[Pair]) -> Floats:
-        """The labels [n] that the score cache has; NaN for the others."""
-        lookup = getattr(self._reranker, "kept", None)
-        return lookup(pairs) if lookup else np.full(len(pairs), np.nan)
+    def ask(self, pairs: Sequence[Pair], deadline: float, on_end: Callable[[], None]) -> PendingLabels:
+        """Ask for the labels of pairs, the most important first; those that the score cache has are there at once.
 
-    def submit(self, request: LabelRequest) -> None:
-        """Take a request in; it ends when its labels are there, at its deadline, or with what the re-ranker raised."""
-        with self._changed:
-            closing = self._closing
-            if not closing:
+        Args:
+            pairs: (query, passage) texts.
+            deadline: when the labels are of no use any more, by the clock `time.monotonic`; infinity: never.
+            on_end: called once, by whatever thread, when all labels are there, when there is no time for more of them,
+                or when the re-ranker has failed.
+        """
+        now, lookup = time.monotonic(), getattr(self._reranker, "kept", None)
+        known = lookup(pairs) if lookup else np.full(len(pairs), np.nan)
+        missing = np.flatnonzero(np.isnan(known))
+        request = LabelRequest([pairs[position] for position in missing.tolist()], deadline, now, on_end)
+        if len(missing):
+            with self._changed:
                 self._waiting.append(request)
                 self._changed.notify()
-        if closing:
-            request.end(ClosedError())
+        else:
+            request.end()
+        return PendingLabels(request, known, missing, now)
 
     def close(self) -> None:
-        """Finish what is waiting, and end the thread."""
+        """Finish what waits, and end the thread. Nobody may ask for labels after that."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -74,7 +110,7 @@ class LabelThread:
                 if not self._waiting:
                     return
                 call = next_call(self._waiting, self.cost, now=time.monotonic(), least=self._least)
-                self._waiting = [one for one in self._waiting if one.left and not one.ended.is_set()]
+                self._waiting = [request for request in self._waiting if request.left and not request.ended]
             if call:
                 self._score(call)
 
@@ -87,7 +123,7 @@ class LabelThread:
         except Exception as error:  # whatever it is, those that wait are told, and the next call is made
             if len(requests) > 1 and time.monotonic() - start < DOWN_SECONDS:
                 for request in requests:  # a passage of one of them may be the reason: the others have no part in it
-                    if not request.ended.is_set():
+                    if not request.ended:
                         self._score([chosen for chosen in call if chosen.request is request])
                 return
             for request in requests:

@@ -6,16 +6,15 @@ import logging
 import math
 import threading
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from tour_pyserini.core.scheduler import Scheduler
 from tour_pyserini.errors import RequestError
-from tour_pyserini.searchers.label_time import LabelRequest
-from tour_pyserini.service.answers import Answers
+from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.jobs import Job, PendingLabels, RerankJob, SearchJob
+from tour_pyserini.service.jobs import Job, RerankJob, SearchJob
 from tour_pyserini.service.label_thread import LabelThread
 
 log = logging.getLogger(__name__)
@@ -46,21 +45,27 @@ class LatencyReserve:
     """Seconds that searches keep free after their last label: for update, retrieval, ranking, and sending the answer.
 
     They are what the slowest of the recent searches of its kind needed: by method (re-ranking has no update) and by the
-    length of the list, in steps of two.
+    length of the list, in steps of two. Several threads may ask and tell.
     """
 
     def __init__(self, first: float) -> None:
         """Begin with what stands for searches of a kind that there was none of yet."""
-        self._recent: defaultdict[tuple[str, int], deque[float]] = defaultdict(lambda: deque([first], maxlen=RESERVED))
+        self._first = first
+        self._recent: dict[tuple[str, int], tuple[float, ...]] = {}
 
     def seconds(self, job: Job) -> float:
         """Seconds that are enough for nearly all searches like this one; a re-ranking needs none."""
-        return max(self._recent[_kind(job)]) if isinstance(job, SearchJob) else 0.0
+        return max(self._recent.get(_kind(job), (self._first,))) if isinstance(job, SearchJob) else 0.0
 
     def learn(self, job: Job, seconds: float) -> None:
         """Take into account what a search has needed."""
         if isinstance(job, SearchJob):
-            self._recent[_kind(job)].append(seconds)
+            recent = self._recent.get(_kind(job), (self._first,))
+            self._recent[_kind(job)] = (*recent, seconds)[-RESERVED:]
+
+
+def _kind(job: SearchJob) -> tuple[str, int]:
+    return job.config.method, job.hits.bit_length()
 
 
 class SearchLoop:
@@ -78,11 +83,10 @@ class SearchLoop:
 
     def __init__(self, collection: Collection, labels: LabelThread, *, at_once: int, queue: int) -> None:
         self.collection, self.labels = collection, labels
-        self.answers = Answers(collection)
         self.reserve = LatencyReserve(collection.try_search())
         self._at_once, self._queue = at_once, queue
         self._waiting: list[tuple[float, int, Job]] = []
-        self._running: set[Job] = set()
+        self._running: set[Job] = set()  # changed by the thread alone
         self._labelled: list[Job] = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
@@ -90,6 +94,8 @@ class SearchLoop:
         self._seconds: deque[float] = deque(maxlen=RECENT)  # from the start of a search to its end
         self._thread = threading.Thread(target=self._work, name="searches", daemon=True)
         self._thread.start()
+
+    # For those who ask, in any thread
 
     @property
     def running(self) -> int:
@@ -104,7 +110,7 @@ class SearchLoop:
     @property
     def is_full(self) -> bool:
         """Whether a search that comes now is sent away."""
-        return self._closing or self.waiting >= self._queue
+        return self._closing or self._room < 1
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Take jobs in, all of them or none.
@@ -113,23 +119,24 @@ class SearchLoop:
             BusyError: if there is no room for all of them, or one would wait past its deadline.
         """
         with self._changed:
-            self._waiting = [entry for entry in self._waiting if not entry[2].cancelled.is_set()]
-            heapq.heapify(self._waiting)
-            idle = max(self._at_once - self.running - len(self._waiting), 0)
-            wait = self._expected_wait()
+            self._drop_cancelled()
+            wait = self._expected_wait
             if self._closing:
                 raise BusyError("the service is shutting down", 5)
-            if len(self._waiting) + len(jobs) > self._queue + idle:
-                raise BusyError(f"{len(self._waiting)} searches are waiting already", wait)
+            if len(jobs) > self._room:
+                raise BusyError(f"{self.waiting} searches are waiting already", wait)
             if any(job.arrived + wait > job.deadline for job in jobs):
                 raise BusyError("the deadline would pass in the queue", wait)
             for job in jobs:
                 heapq.heappush(self._waiting, (job.due, next(self._numbers), job))
             self._changed.notify()
 
-    def wake(self) -> None:
-        """Look again: somebody has cancelled a job."""
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """Tell that nobody waits for jobs any more; those that have ended do not mind."""
         with self._changed:
+            for job in jobs:
+                job.cancelled.set()
+            self._drop_cancelled()
             self._changed.notify()
 
     def too_late(self) -> BusyError | None:
@@ -137,7 +144,7 @@ class SearchLoop:
         with self._changed:
             if self.running < self._at_once:
                 return None
-            return BusyError("the deadline has come in the queue", self._expected_wait())
+            return BusyError("the deadline has come in the queue", self._expected_wait)
 
     def latest_start(self, job: Job) -> float:
         """When a job must begin to be answered in time; infinity without a deadline."""
@@ -155,151 +162,158 @@ class SearchLoop:
             self._changed.notify()
         self._thread.join()
 
+    @property
+    def _room(self) -> int:
+        """How many jobs can be taken in now."""
+        return self._queue + self._at_once - self.running - self.waiting
+
+    @property
     def _expected_wait(self) -> float:
         """Seconds until a search that comes now begins."""
-        if self.running < self._at_once and not self._waiting:
+        ahead = self.running + self.waiting + 1 - self._at_once
+        if ahead <= 0:
             return 0.0
         mean = sum(self._seconds) / len(self._seconds) if self._seconds else 1.0
-        return mean * (len(self._waiting) + 1) / self._at_once
+        return mean * ahead / self._at_once
+
+    def _drop_cancelled(self) -> None:
+        self._waiting = [entry for entry in self._waiting if not entry[2].cancelled.is_set()]
+        heapq.heapify(self._waiting)
+
+    # In the thread
 
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not (begun := self._begin()) and not self._labelled and not self._expired():
-                    if self._closing and not self._waiting and not self._running:
-                        return
-                    self._changed.wait(self._next_deadline())
-                labelled, self._labelled = self._labelled, []
-                expired = self._expired()
-            for request in expired:  # then its job is a labelled one
-                request.end()
-            self._advance([*begun, *(job for job in labelled if job in self._running)])
+        while (ready := self._next_jobs()) is not None:
+            self._advance(ready)
+
+    def _next_jobs(self) -> list[Job] | None:
+        """Wait for jobs that can go on: they begin, or need not wait for labels any longer; None at the end."""
+        with self._changed:
+            while True:
+                self._end_late_requests()
+                ready, self._labelled = self._labelled + self._begin(), []
+                if ready:
+                    return ready
+                if self._closing and not self._running:
+                    return None
+                self._changed.wait(self._next_deadline())
+
+    def _end_late_requests(self) -> None:
+        """Let jobs go on that must not wait for labels any longer: they become labelled ones, without some."""
+        now = time.monotonic()
+        for job in self._running:
+            if job.pending and (job.cancelled.is_set() or job.pending.request.deadline <= now):
+                job.pending.request.end()
 
     def _begin(self) -> list[Job]:
         """Take the jobs whose turn it is out of the queue."""
         begun: list[Job] = []
         while self._waiting and self.running < self._at_once:
             *_, job = heapq.heappop(self._waiting)
-            if not job.cancelled.is_set():
-                job.started = time.monotonic()
-                self._running.add(job)
-                begun.append(job)
+            job.started = time.monotonic()
+            self._running.add(job)
+            begun.append(job)
         return begun
 
-    def _expired(self) -> list[LabelRequest]:
-        """What running jobs wait for and must not any longer."""
-        now = time.monotonic()
-        pending = [(job, job.pending.request) for job in self._running if job.pending is not None]
-        return [
-            request
-            for job, request in pending
-            if not request.ended.is_set() and (job.cancelled.is_set() or request.deadline <= now)
-        ]
-
     def _next_deadline(self) -> float | None:
-        """Seconds until one of them expires; None if none does."""
-        deadlines = [job.pending.request.deadline for job in self._running if job.pending is not None]
-        nearest = min(deadlines, default=math.inf)
+        """Seconds until one of them must not wait any longer; None if all of them have time."""
+        nearest = min((job.pending.request.deadline for job in self._running if job.pending), default=math.inf)
         return None if math.isinf(nearest) else max(nearest - time.monotonic(), 0.001)
 
     def _advance(self, jobs: Sequence[Job]) -> None:
-        """Let jobs go on: those that begin, and those whose labels have come."""
-        reranked = [job for job in jobs if isinstance(job, RerankJob)]
-        for one in reranked:
-            self._guarded([one], lambda some: self._rerank(some[0]))
-        # Searches of one kind advance together.
+        """Let jobs go on until each has ended or waits for labels; searches with the same settings together."""
         kinds: dict[object, list[SearchJob]] = {}
         for job in jobs:
-            if isinstance(job, SearchJob):
+            if job.cancelled.is_set():
+                self._running.discard(job)
+            elif isinstance(job, RerankJob):
+                self._together([job], self._rerank)
+            elif isinstance(job, SearchJob):
                 kinds.setdefault((job.config, job.hits), []).append(job)
         for group in kinds.values():
-            self._guarded(group, self._search)
+            self._together(group, self._search)
 
-    def _guarded(self, jobs: Sequence[Job], work: Callable[[Sequence[Job]], None]) -> None:
-        """Do the work of jobs together; if that fails, each by itself, so that one cannot fail another."""
-        live = [job for job in jobs if not self._dropped(job)]
-        if not live:
-            return
+    def _together[J: Job](self, jobs: Sequence[J], work: Callable[[Sequence[J]], None]) -> list[J]:
+        """Do the work of jobs at once; if that fails, of each by itself, so that none can fail another.
+
+        Returns:
+            The jobs whose work is done; the others have ended. Work may be done twice: the second time it goes on.
+        """
         try:
-            work(live)
+            work(jobs)
         except Exception as error:
-            if len(live) > 1:
-                for job in live:
-                    if job in self._running:
-                        self._guarded([job], work)
-                return
-            if not isinstance(error, RequestError):  # then the reason is for the log only
-                log.exception("a search failed")
-                error = FailedError("the service has failed; its log says why.")
-            self._end(live[0], error)
+            failed = [job for job in jobs if len(jobs) == 1 or (isinstance(job, SearchJob) and job.has_failed)]
+            for job in failed:
+                self._fail(job, error)
+            others = [job for job in jobs if job not in failed]
+            return [done for job in others for done in self._together([job], work)]
+        return list(jobs)
 
-    def _search(self, jobs: Sequence[Job]) -> None:
-        searches = [job for job in jobs if isinstance(job, SearchJob)]
-        config, hits = searches[0].config, searches[0].hits
-        searcher = self.collection.searcher(config)
+    def _search(self, jobs: Sequence[SearchJob]) -> None:
+        """Let searches of one kind go on: method and settings, and length of the list."""
+        searcher, hits = self.collection.searcher(jobs[0].config), jobs[0].hits
         scheduler = searcher.scheduler(self.collection.request.threads)
-        new = [job for job in searches if job.task is None]
-        if new:
-            tasks = searcher.tasks([job.query for job in new], [job.qid or "query" for job in new], hits)
-            for job, task in zip(new, tasks, strict=True):
-                job.task = task
-        for job in searches:
-            if job.pending is not None and job.task is not None:
-                job.task.answer(job.take_labels())
-        scheduler.advance([job.task for job in searches if job.task is not None])
-        for job in searches:
-            assert job.task is not None
-            if job.streamed or job.rounds:
-                message = self.answers.round(job, searcher.round_so_far(job.task, scheduler, hits), searcher)
-                if job.rounds:
-                    job.lists.append(message)
-                if job.streamed:
-                    job.report(message)
-            if job.task.outcome is not None:
-                self._end(job, self.answers.answer(job, searcher))
-            else:
-                self._ask_labels(job, searcher.pairs(job.task))
 
-    def _rerank(self, job: Job) -> None:
-        assert isinstance(job, RerankJob)
-        if job.pending is None:
-            self._ask_labels(job, [(job.query, passage) for passage in job.passages])
+        def begin(some: Sequence[SearchJob]) -> None:
+            new = [job for job in some if job.task is None]
+            if new:
+                tasks = searcher.tasks([job.query for job in new], [job.qid or "query" for job in new], hits)
+                for job, task in zip(new, tasks, strict=True):
+                    job.task = task
+
+        def take_labels(some: Sequence[SearchJob]) -> None:
+            for job in some:
+                if job.pending and job.task:
+                    job.task.answer(job.take_labels())
+
+        def advance(some: Sequence[SearchJob]) -> None:
+            scheduler.advance([job.task for job in some if job.task])
+
+        def report(some: Sequence[SearchJob]) -> None:
+            for job in some:
+                self._report(job, searcher, scheduler)
+
+        jobs = self._together(jobs, begin)
+        jobs = [done for job in jobs for done in self._together([job], take_labels)]
+        for job in self._together(jobs, advance):
+            self._together([job], report)
+
+    def _report(self, job: SearchJob, searcher: TourSearcher, scheduler: Scheduler) -> None:
+        """Tell the list of a search and, if it has ended, its answer; else ask for the labels that it wants."""
+        assert job.task is not None
+        if job.streamed or job.rounds:
+            found = searcher.round_so_far(job.task, scheduler, job.hits)
+            message = job.next_list(found, self.collection, searcher)
+            if job.streamed:
+                job.report(message)
+        if job.task.outcome is not None:
+            self._end(job, job.answer_in(self.collection, searcher))
         else:
-            self._end(job, job.take_labels().tolist())
+            self._ask_labels(job, searcher.pairs(job.task))
 
-    def _ask_labels(self, job: Job, pairs: Sequence[tuple[str, str]]) -> None:
-        """Ask for the labels of pairs; those that the score cache has are not asked for."""
+    def _rerank(self, jobs: Sequence[RerankJob]) -> None:
+        for job in jobs:
+            if job.pending is None:
+                self._ask_labels(job, [(job.query, passage) for passage in job.passages])
+            else:
+                self._end(job, job.take_labels().tolist())
 
+    def _ask_labels(self, job: Job, pairs: Sequence[Pair]) -> None:
         def ended() -> None:
             with self._changed:
                 self._labelled.append(job)
                 self._changed.notify()
 
-        known = self.labels.look_up(pairs)
-        missing = np.flatnonzero(np.isnan(known))
-        now, deadline = time.monotonic(), job.deadline - self.reserve.seconds(job)
-        request = LabelRequest([pairs[position] for position in missing.tolist()], deadline, now, ended)
-        job.pending = PendingLabels(request, known, missing, now)
-        if len(missing):
-            self.labels.submit(request)
-        else:
-            request.end()
+        job.pending = self.labels.ask(pairs, self.latest_start(job), ended)
 
-    def _dropped(self, job: Job) -> bool:
-        """Whether nobody waits for a job any more; then it ends here."""
-        if job.cancelled.is_set():
-            with self._changed:
-                self._running.discard(job)
-            return True
-        return False
+    def _fail(self, job: Job, error: Exception) -> None:
+        if not isinstance(error, RequestError):  # then the reason is for the log only
+            log.error("a search failed", exc_info=error)
+            error = FailedError("the service has failed; its log says why.")
+        self._end(job, error)
 
     def _end(self, job: Job, message: object) -> None:
-        with self._changed:
-            self._running.discard(job)
+        self._running.discard(job)
         if not isinstance(message, Exception):
             self._seconds.append(time.monotonic() - job.started)
         job.report(message)
-
-
-def _kind(job: SearchJob) -> tuple[str, int]:
-    return job.config.method, job.hits.bit_length()
