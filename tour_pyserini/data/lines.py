@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from tour_pyserini.data.packed_files import open_input, reading
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.json_text import parse_json
 
 
 class Location(Protocol):
@@ -60,7 +59,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:
     with reading(path), open_input(path) as file:
         raw = file.read()
     try:
-        return parse_json(raw.decode("utf-8-sig"))
+        return json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise TourError(f"{path}, line {line} is not UTF-8; convert the file.") from None
@@ -80,7 +79,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: if it is not a JSON object.
     """
     try:
-        record = parse_json(Path(path).read_bytes().decode("utf-8"))
+        record = json.loads(Path(path).read_bytes().decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(record, dict):
@@ -91,7 +90,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 def json_object(line: Line) -> dict[str, Any]:
     """Parse a line as a JSON object; any other line is refused."""
     try:
-        record = parse_json(line.text)
+        record = json.loads(line.text)
     except (ValueError, RecursionError):
         line.refuse("is not JSON")
     if not isinstance(record, dict):

@@ -1,5 +1,6 @@
 """Passages stored in a Pyserini Lucene index."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 from tour_pyserini.data.documents import Passage, UnknownDocument
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.pyserini_names import open_prebuilt
 
 
@@ -66,7 +66,7 @@ class LuceneTexts(Mapping[str, str]):
 def _passage_in(raw: str) -> str | None:
     """The passage of a raw JSON document with `text` or `contents`; None for any other document."""
     try:
-        record = parse_json(raw)
+        record = json.loads(raw)
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):

@@ -18,7 +18,6 @@ from tour_pyserini.data.pickled_table import table_columns, vectors
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, sha256
 from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.remembered import content_hash
 
 FILE = "embedding.pkl"
@@ -80,7 +79,7 @@ def _read_safe(path: Path, original: Path) -> dict[str, Any] | None:
             if original.is_file() and (file.metadata() or {}).get(FILE) != content_hash(original):
                 return None
             matrix = file.get_tensor("vectors")
-            texts = parse_json(file.get_tensor("texts").tobytes().decode())
+            texts = json.loads(file.get_tensor("texts").tobytes().decode())
         if matrix.ndim != 2 or not isinstance(texts, list) or len(texts) != len(matrix):
             raise ValueError("texts and vectors do not fit together")
         if matrix.dtype != np.float32 or not all(isinstance(text, str) for text in texts):

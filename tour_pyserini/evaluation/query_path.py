@@ -1,5 +1,6 @@
 """One query's path through the rounds of the loop, read from a trace, and as text."""
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence, Set
@@ -8,7 +9,6 @@ from typing import Any, NamedTuple
 from tour_pyserini.data.lines import read_lines
 from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.json_text import parse_json
 
 _NUMBER = int | float
 
@@ -78,7 +78,7 @@ def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
     paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
-            record = _new_layout(parse_json(line.text))
+            record = _new_layout(json.loads(line.text))
             qid, path_round = _round(record)
             paths.setdefault(qid, []).append(path_round)
         except (ValueError, KeyError, TypeError, RecursionError):

@@ -28,7 +28,6 @@ from tour_pyserini.stores.faiss_building import check_fit, write_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.remembered import content_hash
 
 CHUNK = 1024  # documents that are encoded and saved together
@@ -192,7 +191,7 @@ def _copy(
     """Use the vectors of an index that was made with the same settings."""
     path = folder / PASSAGE_INDEX
     try:
-        stored = dict(parse_json(path.read_text(encoding="utf-8"))["settings"])
+        stored = dict(json.loads(path.read_text(encoding="utf-8"))["settings"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise TourError(f"{folder} is not an index that this command made; choose other --vectors.") from None
     if other := [name for name, value in settings.items() if stored.get(name) != value]:
