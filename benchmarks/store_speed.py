@@ -13,7 +13,7 @@ from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.timings import Timings, run_module, time_in_turns
 from tour_pyserini import TourConfig, index, load_query_encoder
 from tour_pyserini.core.candidates import Floats, Hits
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.core.methods import Method, register_method
     from tour_pyserini.core.purse import Purse
-    from tour_pyserini.data.run_formats import register_run_format
+    from tour_pyserini.data.runs import register_run_format
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.data import offsets
-from tour_pyserini.data.beir_texts import BeirTexts
+from tour_pyserini.data import texts as texts_module
 from tour_pyserini.data.documents import Passage, UnknownDocument
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import BeirTexts, open_texts
 from tour_pyserini.errors import TourError
 
 A = {"_id": "a", "title": "First", "text": "one"}
@@ -129,7 +128,7 @@ def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
 
 
 def test_documents_whose_ids_have_equal_hashes_are_distinguished(tmp_path, monkeypatch):
-    monkeypatch.setattr(offsets, "hash_of", lambda docid: len(docid))
+    monkeypatch.setattr(texts_module, "_hash", len)
     texts = BeirTexts(write(tmp_path / "c.jsonl", [A, B]))
     assert (texts["a"], texts["b"]) == ("First one", "two")
     assert "c" not in texts
@@ -147,7 +146,7 @@ def test_several_threads_can_read_at_the_same_time(tmp_path):
 def saved(tmp_path, monkeypatch):
     """A corpus whose offsets are saved, and the folder where they are saved."""
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(offsets, "SAVED_FROM_BYTES", 1)
+    monkeypatch.setattr(texts_module, "SAVED_FROM_BYTES", 1)
     return write(tmp_path / "c.jsonl", [A, B]), tmp_path / "cache" / "offsets"
 
 
@@ -208,8 +207,8 @@ def test_offsets_of_a_file_that_changes_during_the_scan_are_not_saved(saved, mon
 def test_processes_that_open_a_corpus_at_once_all_read_it(tmp_path):
     path = write(tmp_path / "c.jsonl", [{"_id": f"d{i}", "text": f"text {i}"} for i in range(5000)])
     code = (
-        "from tour_pyserini.data import offsets; from tour_pyserini.data.beir_texts import BeirTexts\n"
-        "offsets.SAVED_FROM_BYTES = 1\n"
+        "from tour_pyserini.data import texts; from tour_pyserini.data.texts import BeirTexts\n"
+        "texts.SAVED_FROM_BYTES = 1\n"
         f"for _ in range(3): assert BeirTexts({str(path)!r})['d4999'] == 'text 4999'"
     )
     environment = {**os.environ, "TOUR_PYSERINI_CACHE": str(tmp_path / "cache")}

@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from tour_pyserini.data.documents import UnknownDocument
-from tour_pyserini.data.lucene_texts import LuceneTexts
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import LuceneTexts, open_texts
 from tour_pyserini.errors import TourError
 
 

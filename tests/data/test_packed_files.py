@@ -8,12 +8,10 @@ import sys
 import pytest
 import zstandard
 
-from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
-from tour_pyserini.data.lines import load_json, read_lines
-from tour_pyserini.data.packed_files import plain_file
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.input_files import load_json, plain_file, read_lines
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.runs import read_run
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import BeirTexts, corpus_file, open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.data import lines
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data import input_files as lines
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.java import ensure_java

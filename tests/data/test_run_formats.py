@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from tour_pyserini.cli.search_flags import search_request
-from tour_pyserini.data import run_formats
-from tour_pyserini.data.run_formats import RUN_FORMATS, register_run_format
-from tour_pyserini.data.runs import write_run
+from tour_pyserini.data import runs as run_formats
+from tour_pyserini.data.runs import RUN_FORMATS, register_run_format, write_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.support.java import ensure_java

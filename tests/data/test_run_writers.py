@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tour_pyserini.data.run_formats import RUN_FORMATS
-from tour_pyserini.data.runs import write_run
+from tour_pyserini.data.runs import RUN_FORMATS, write_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.java import ensure_java
 

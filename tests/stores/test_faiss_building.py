@@ -1,11 +1,9 @@
 """Building FAISS indexes, and the folders they are written to."""
 
-
 import faiss
 import numpy as np
 import pytest
 
-from tour_pyserini.data.records import version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_factory, faiss_writing
 from tour_pyserini.stores.faiss_building import build_index, check_fit, write_index
@@ -14,6 +12,7 @@ from tour_pyserini.stores.faiss_writing import write_faiss_index
 from tour_pyserini.stores.index_files import read_faiss
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.files import atomic_folder
+from tour_pyserini.support.optional import version_of
 
 SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
 

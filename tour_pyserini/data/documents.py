@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple, Self
 
-from tour_pyserini.data.lines import first_field
+from tour_pyserini.data.input_files import first_field
 from tour_pyserini.errors import TourError
 
 ID_FIELDS = ("_id", "id", "docid")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tour_pyserini.data.documents import one_line_parts
-from tour_pyserini.data.lines import Entry, load_json
+from tour_pyserini.data.input_files import Entry, load_json
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write

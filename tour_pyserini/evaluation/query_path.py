@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from tour_pyserini.data.lines import read_lines
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.errors import TourError
 

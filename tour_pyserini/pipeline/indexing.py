@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.beir_texts import BeirTexts
 from tour_pyserini.data.documents import Document, Passage
-from tour_pyserini.data.records import PASSAGE_INDEX, version_of
+from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
@@ -28,6 +28,7 @@ from tour_pyserini.stores.faiss_building import check_fit, write_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
+from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import content_hash
 
 CHUNK = 1024  # documents that are encoded and saved together

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.support.files import atomic_write, cache_home
