@@ -61,7 +61,7 @@ _MODULES = {
     "open_texts": "data.texts",
     "register_method": "core.methods",
     "register_reranker_kind": "rerankers",
-    "register_run_format": "data.run_formats",
+    "register_run_format": "data.runs",
     "register_vector_source": "stores.vectors",
     "search_path": "searchers.search_path",
 }
