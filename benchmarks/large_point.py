@@ -78,10 +78,11 @@ def _search(args: argparse.Namespace) -> float:
 
 
 def _tour(args: argparse.Namespace) -> float:
+    from tour_pyserini.searchers.tour_engine import TourEngine
+
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.pipeline.batches import search_topics
     from tour_pyserini.searchers.opening import open_index
-    from tour_pyserini.searchers.tour_engine import TourEngine
 
     searched = open_index(args.index)
     searched.query_encoder = NumberEncoder(searched.dimension)

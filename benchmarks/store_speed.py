@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from tour_pyserini.searchers.tour_engine import TourEngine
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.timings import Timings, run_module, time_in_turns
 from tour_pyserini import TourConfig, index, load_query_encoder
 from tour_pyserini.core.arrays import Floats, Hits
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 from tour_pyserini.searchers.opening import SearchedIndex, open_index
-from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.store import Store, as_store

@@ -12,7 +12,7 @@ from tour_pyserini.support.lazy_names import lazy_names
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.core.method import Method, method, register_method
-    from tour_pyserini.data.run_formats import register_run_format
+    from tour_pyserini.data.runs import register_run_format
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
@@ -60,7 +60,7 @@ _MODULES = {
     "open_texts": "data.texts",
     "register_method": "core.method",
     "register_reranker_kind": "rerankers",
-    "register_run_format": "data.run_formats",
+    "register_run_format": "data.runs",
     "register_vector_source": "stores.vectors",
     "search_path": "searchers.search_path",
 }

@@ -12,7 +12,7 @@ from tour_pyserini.cli.command import run
 from tour_pyserini.cli.parser import CommandParser
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.qrels_file import read_qrels, write_qrels
+from tour_pyserini.data.qrels import read_qrels, write_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.comparison import compare

@@ -69,7 +69,7 @@ def test_the_settings_of_unfinished_vectors(tmp_path, content):
     with PartialVectors(tmp_path / "a", settings) as partial:
         partial.append(["d0"], np.ones((1, 2), dtype=np.float32))
     (tmp_path / "a" / "settings.json").write_text(content)
-    assert refused(lambda: PartialVectors(tmp_path / "a", settings), tmp_path / "a" / "settings.json", "delete")
+    assert refused(lambda: PartialVectors(tmp_path / "a", settings), tmp_path / "a", "delete")
     (tmp_path / "a" / "settings.json").write_text(json.dumps(settings))
     with PartialVectors(tmp_path / "a", settings) as partial:
         assert partial.done == 1, "what was encoded is still there"

@@ -147,6 +147,12 @@ def calls(module, name, argument):
 HOSTILE = {
     "a folder is made": pickle.dumps(Evil()),
     "code is evaluated": calls(b"builtins", b"eval", b"__import__('os').mkdir('made-by-a-pickle')"),
+    "an attribute is taken": b"\x80\x04\x8c\x08builtins\x8c\x07getattr\x93"
+    b"\x8c\x08builtins\x8c\x06object\x93\x8c\x01a\x86R.",
+    "a function is given another state": b"\x80\x04\x8c\x07_codecs\x8c\x06encode\x93}\x8c\x01a\x8c\x01bsb.",
+    "a class is given another state": b"\x80\x04\x8c\x06pandas\x8c\x09DataFrame\x93}\x8c\x01a\x8c\x01bsb.",
+    "objects in a buffer": b"\x80\x04\x8c\x13numpy._core.numeric\x8c\x0b_frombuffer\x93(C\x08AAAAAAAA"
+    b"\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02O8\x85RK\x01\x85\x8c\x01CtR.",
     "a process is started": calls(b"subprocess", b"getoutput", b"mkdir made-by-a-pickle"),
     "a method of an allowed class": calls(b"pandas", b"DataFrame.eval", b"1"),
     "an allowed module imports another": calls(b"numpy", b"os.mkdir", b"made-by-a-pickle"),

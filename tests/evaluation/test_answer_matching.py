@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
 from tour_pyserini.data.documents import Passage, one_line_parts
-from tour_pyserini.data.lucene_texts import LuceneTexts
+from tour_pyserini.data.texts import LuceneTexts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import (

@@ -12,7 +12,7 @@ from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.data.run_formats import RUN_FORMATS
+from tour_pyserini.data.runs import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import IndexRequest, SearchRequest
 from tour_pyserini.pipeline.comparing import CompareRequest

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from tour_pyserini.core.ranking import strictly_decreasing
 
 from tour_pyserini import TourConfig, TourError
+from tour_pyserini.core.arrays import strictly_decreasing
 from tour_pyserini.encoders.encoder_loading import load_document_encoder
 from tour_pyserini.errors import RequestError
 from tour_pyserini.pipeline import IndexRequest, Opener, SearchRequest, build_index, engine_opening, search

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tour_pyserini.core.ranking import strictly_decreasing
 
 from tour_pyserini import TourConfig, load_reranker
+from tour_pyserini.core.arrays import strictly_decreasing
 from tour_pyserini.pipeline import Opener, SearchRequest, search
 
 METHODS = ("anchored", "hard", "rerank", "dense")

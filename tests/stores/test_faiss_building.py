@@ -1,12 +1,9 @@
 """Building FAISS indexes, and the folders they are written to."""
 
-import fcntl
-
 import faiss
 import numpy as np
 import pytest
 
-from tour_pyserini.data.records import version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_factory, faiss_writing
 from tour_pyserini.stores.faiss_building import build_index, check_fit, write_index
@@ -15,6 +12,7 @@ from tour_pyserini.stores.faiss_writing import write_faiss_index
 from tour_pyserini.stores.index_files import read_faiss
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.files import atomic_folder
+from tour_pyserini.support.optional import version_of
 
 SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
 
@@ -79,23 +77,6 @@ def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):
         PartialVectors(folder, SETTINGS | {"dimension": 1, "max_length": 9})
     with PartialVectors(folder, SETTINGS | {"dimension": 1, "max_length": 8}) as partial:  # no lock is left
         assert partial.done == 2
-
-
-def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path, monkeypatch):
-    folder = tmp_path / "p"
-    first = PartialVectors(folder, SETTINGS)
-    lock = fcntl.flock
-
-    def lock_when_the_owner_has_finished(*options):
-        monkeypatch.setattr(fcntl, "flock", lock)
-        first.discard()
-        lock(*options)
-
-    monkeypatch.setattr(fcntl, "flock", lock_when_the_owner_has_finished)
-    with PartialVectors(folder, SETTINGS) as second:
-        second.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
-    assert (folder / "docid").read_text() == "a\nb\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["p"]
 
 
 def test_versions_of_installed_and_missing_packages():

@@ -5,14 +5,12 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_folder, atomic_replace, atomic_write, check_writable
+from tour_pyserini.support.files import atomic_folder, atomic_replace, atomic_write, check_writable, remove_folder
 from tour_pyserini.support.pictures import save_picture
-from tour_pyserini.support.temporaries import remove_abandoned, temporary_file, temporary_folder
 
 
 def test_a_file_is_written_only_if_the_block_succeeds(tmp_path):
@@ -78,25 +76,6 @@ def test_a_file_keeps_its_mode_and_a_new_file_obeys_the_umask(tmp_path):
         assert os.listdir(tmp_path / "index") == ["docid"]
     finally:
         os.umask(before)
-
-
-def test_writing_never_changes_the_umask_of_other_threads(tmp_path):
-    stop, modes = threading.Event(), set()
-
-    def create():
-        number = 0
-        while not stop.is_set():
-            os.close(os.open(tmp_path / f"other{(number := number + 1)}", os.O_CREAT | os.O_WRONLY, 0o666))
-            modes.add(mode_of(tmp_path / f"other{number}"))
-
-    other = threading.Thread(target=create)
-    other.start()
-    for _ in range(100):
-        with atomic_write(tmp_path / "mine"):
-            pass
-    stop.set()
-    other.join()
-    assert len(modes) == 1
 
 
 def test_a_name_of_many_bytes_can_be_written(tmp_path):
@@ -214,15 +193,16 @@ with atomic_write(folder / "run.trec") as file, atomic_folder(folder / "index", 
 """
 
 
-def test_temporaries_of_killed_processes_are_removed_by_the_next_write(tmp_path):
+def test_temporaries_of_killed_processes_are_removed_a_day_later(tmp_path):
     dead = subprocess.run([sys.executable, "-c", KILLED, tmp_path, "dies"], capture_output=True)
     assert dead.returncode == -signal.SIGKILL
-    assert len(list(tmp_path.iterdir())) == 2
     alive = subprocess.Popen(
         [sys.executable, "-c", KILLED, tmp_path, "lives"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert alive.stdout.readline() == b"ready\n"
-    assert len(list(tmp_path.iterdir())) == 2  # the first command that writes here removed those of the dead one
+    assert len(list(tmp_path.iterdir())) == 4
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
     with atomic_write(tmp_path / "other"):
         pass
     assert len(list(tmp_path.iterdir())) == 3  # those of a live process stay
@@ -232,35 +212,8 @@ def test_temporaries_of_killed_processes_are_removed_by_the_next_write(tmp_path)
     assert (tmp_path / "run.trec").read_text() == (tmp_path / "index" / "docid").read_text() == "half"
 
 
-def test_temporaries_of_another_machine_stay_for_a_week(tmp_path, monkeypatch):
-    from tour_pyserini.support import temporaries
-
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(temporaries.platform, "node", lambda: "another")
-        names = [temporaries._new_name(tmp_path / name) for name in ("new", "old")]
-    for name in names:
-        (tmp_path / name).touch()
-    os.utime(tmp_path / names[1], (0, 0))
-    remove_abandoned(tmp_path)
-    assert os.listdir(tmp_path) == names[:1]
-
-
-def test_a_temporary_that_was_taken_for_abandoned_is_made_again(tmp_path, monkeypatch):
-    from tour_pyserini.support import temporaries
-
-    lock = temporaries.fcntl.flock
-    removed = []
-
-    def remove_first(handle, how):
-        if not removed:  # another process removes the file after it was created and before it is locked
-            removed.extend(tmp_path.iterdir())
-            (removed[0].rmdir if removed[0].is_dir() else removed[0].unlink)()
-        lock(handle, how)
-
-    monkeypatch.setattr(temporaries.fcntl, "flock", remove_first)
-    with temporary_file(tmp_path / "out", mode=0o666) as partial:
-        assert partial.is_file() and removed != [partial]
-    removed.clear()
-    with temporary_folder(tmp_path / "out") as partial:
-        assert partial.is_dir() and removed != [partial]
+def test_a_folder_is_removed_whole(tmp_path):
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "docid").touch()
+    remove_folder(tmp_path / "index")
     assert os.listdir(tmp_path) == []

@@ -1,10 +1,10 @@
 """A document of a corpus, and its passage: the text that a model reads."""
 
+import json
 from typing import NamedTuple, Self
 
-from tour_pyserini.data.lines import first_field
+from tour_pyserini.data.input_files import first_field
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.json_text import parse_json
 
 ID_FIELDS = ("_id", "id", "docid")
 TEXT_FIELDS = ("text", "contents")
@@ -25,7 +25,7 @@ def parse_document(line: bytes) -> Document:
         ValueError: the reason, such as "is not JSON"; the caller adds file and line.
     """
     try:
-        record = parse_json(line.decode("utf-8"))
+        record = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8") from None
     except (ValueError, RecursionError):

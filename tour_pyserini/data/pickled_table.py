@@ -1,327 +1,156 @@
-"""The columns of a pandas data frame in a pickle file, read without unpickling: see `pickle_values`.
+"""The columns of a pandas data frame in a pickle file, of which nothing is run.
 
-pandas 1.0 to 3.1 with any protocol write a manager of blocks: each block has the values of some columns. Values are
-NumPy arrays of numbers or of objects, or arrays of texts, which Arrow may keep as offsets in one long text. Every
-length is compared with the bytes that are there.
+Python's own reader calls whatever a pickle names. Here every name stands for something of this module: what pandas
+would make is kept as the arguments and the state that the pickle gives it, and NumPy's arrays are made from plain
+numbers. Any other name is refused. pandas 1.0 to 3.1 write a manager of blocks: each block has the values of some
+columns.
 """
 
-import math
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+import pickle
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tour_pyserini.data.pickle_values import Made, Name, pickle_values
-
-_ALLOWED = {
-    "pandas": ("DataFrame", "Index", "RangeIndex", "StringDtype", "NA"),
-    "pandas.core.frame": ("DataFrame",),
-    "pandas.core.internals.managers": ("BlockManager",),
-    "pandas.core.internals.blocks": ("new_block",),
-    "pandas._libs.internals": ("_unpickle_block",),
-    "pandas._libs.arrays": ("__pyx_unpickle_NDArrayBacked",),
-    "pandas._libs.missing": ("NA", "_NA", "NAType"),
-    "pandas.core.indexes.base": ("_new_Index", "Index"),
-    "pandas.core.indexes.range": ("RangeIndex",),
-    "pandas.core.indexes.numeric": ("Int64Index",),
-    "pandas.arrays": ("ArrowStringArray", "StringArray"),
-    "pandas.core.arrays.string_": ("StringDtype", "StringArray"),
-    "pandas.core.arrays.string_arrow": ("ArrowStringArray", "ArrowStringArrayNumpySemantics"),
-    "pyarrow.lib": ("_restore_array", "type_for_alias", "py_buffer", "chunked_array"),
-    "numpy": ("ndarray", "dtype"),
-    "numpy._core.multiarray": ("_reconstruct", "scalar"),
-    "numpy.core.multiarray": ("_reconstruct", "scalar"),
-    "numpy._core.numeric": ("_frombuffer",),
-    "numpy.core.numeric": ("_frombuffer",),
-    "builtins": ("slice", "bytearray", "object"),
-    "__builtin__": ("slice", "bytearray", "object"),
-    "functools": ("partial",),
-    "_codecs": ("encode",),
-    "copy_reg": ("_reconstructor",),
-    "copyreg": ("_reconstructor",),
-}
-NAMES = frozenset(Name(module, name) for module, names in _ALLOWED.items() for name in names)
-
-MOST_COLUMNS = 100  # a pickle can refer to one large array a million times
-_NUMBERS = {"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"}
-_OFFSETS = {"string": "<i4", "large_string": "<i8"}
+_NUMBERS = re.compile("[fiu][1248]|b1")
 
 
-def table_columns(raw: bytes) -> dict[str, list[Any]]:
-    """The columns of a pickled data frame by name; `vectors` reads a column of vectors.
+def read_pickled_table(path: Path) -> dict[str, list[Any]]:
+    """The columns of a pickled data frame by name; cells are texts, numbers, lists and NumPy's arrays of numbers.
 
     Raises:
-        ValueError: if the pickle is not such a table, or asks for anything else.
+        OSError: if the file cannot be read.
+        Exception: of any other type, if it is not such a table or asks for anything else.
     """
-    manager = _manager(pickle_values(raw, NAMES))
-    if _is(manager, "BlockManager") and len(manager.arguments) == 2:
-        blocks = [_block(block) for block in _sequence(manager.arguments[0])]
-        axes = manager.arguments[1]
+    with open(path, "rb") as file:
+        frame = _TableUnpickler(file).load()
+    if not isinstance(frame, _Part) or not isinstance(frame.state, dict):
+        raise ValueError("it is not a table")
+    manager = frame.state.get("_mgr") or frame.state["_data"]
+    if manager.arguments:
+        blocks, axes = manager.arguments
+        blocks = [block.arguments[:2] for block in blocks]
     else:  # pandas before 1.3
-        inner = _field(_sequence(_state(manager))[-1], "0.14.1")
-        blocks = [(_field(block, "values"), _field(block, "mgr_locs")) for block in _sequence(_field(inner, "blocks"))]
-        axes = _field(inner, "axes")
-    labels = _labels(_sequence(axes)[0])
-    if len(labels) > MOST_COLUMNS:
-        raise ValueError(f"it has {len(labels)} columns")
-    columns: dict[str, list[Any]] = {}
+        axes, blocks = (manager.state[-1]["0.14.1"][name] for name in ("axes", "blocks"))
+        blocks = [(block["values"], block["mgr_locs"]) for block in blocks]
+    names = _values(axes[0].arguments[1]["data"])
+    columns = {}
     for values, places in blocks:
-        rows = list(_rows(values))
-        positions = _positions(places, len(labels))
-        if len(rows) != len(positions):
-            raise ValueError("a block has not as many columns as places")
+        rows = values.array.tolist() if isinstance(values, _Array) else [_values(values)]
+        positions = np.arange(len(names))[places if isinstance(places, slice) else places.array]
         for position, row in zip(positions, rows, strict=True):
-            columns[str(labels[position])] = row
-    if len({len(column) for column in columns.values()}) > 1:
-        raise ValueError("its columns have different lengths")
+            columns[str(names[position])] = [cell.array if isinstance(cell, _Array) else cell for cell in row]
     return columns
 
 
-def _manager(value: Any) -> Made:
-    """The block manager of a data frame."""
-    if not _is(value, "DataFrame"):
-        raise ValueError("it is not a table")
-    state = _state(value)
-    manager = state.get("_mgr", state.get("_data")) if isinstance(state, dict) else None
-    if not isinstance(manager, Made):
-        raise ValueError("it is not a table")
-    return manager
+def _values(content: Any) -> list[Any]:
+    """The values of a one-dimensional array: NumPy's, Arrow's, or one that is in the state of an array of pandas."""
+    if isinstance(content, _Part):
+        parts: Iterable[Any] = content.state.values() if isinstance(content.state, dict) else content.state
+        content = next(part for part in parts if isinstance(part, _Array) or hasattr(part, "to_pylist"))
+    return content.array.tolist() if isinstance(content, _Array) else content.to_pylist()
 
 
-def _block(block: Any) -> tuple[Any, Any]:
-    if not (_is(block, "_unpickle_block") or _is(block, "new_block")) or len(block.arguments) < 2:
-        raise ValueError("a part of it is not a block of columns")
-    return block.arguments[0], block.arguments[1]
+class _TableUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "pyarrow.lib" and name in _ARROW:
+            function = super().find_class(module, name)
+            return lambda *arguments: _checked(function(*arguments))
+        for modules, names in _STAND_INS.items():
+            if re.fullmatch(modules, module) and name in names:
+                return names[name]
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
 
 
-def _labels(index: Any) -> list[Any]:
-    """The names of the columns."""
-    if not _is(index, "_new_Index") or len(index.arguments) != 2:
-        raise ValueError("its columns have no names")
-    return _flat(_field(index.arguments[1], "data"))
+class _Part:
+    """What pandas would make, as its arguments and its state."""
+
+    arguments: tuple[Any, ...] = ()
+    state: Any = None
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def __call__(self, *arguments: Any) -> "_Part":
+        """A block of pandas 1.3: `partial(new_block, ndim=2)(values, places)`."""
+        return _Part(*arguments)
 
 
-def _positions(places: Any, count: int) -> list[int]:
-    """The positions of a block's columns: a slice, or an array of numbers."""
-    if _is(places, "slice"):
-        numbers = [value if isinstance(value, int) else None for value in places.arguments]
-        positions = list(range(count))[slice(*numbers)]
-    else:
-        positions = [int(position) for position in _flat(places)]
-    if not all(0 <= position < count for position in positions):
-        raise ValueError("a block is for a column that is not there")
-    return positions
+class _Dtype:
+    order = "="
+
+    def __init__(self, code: str, *_: Any) -> None:
+        self.code = code
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = state[1]
+
+    def numbers(self, content: Any) -> np.ndarray:
+        """The numbers [n] in a buffer."""
+        if not _NUMBERS.fullmatch(self.code):
+            raise ValueError(f"it has an array of {self.code!r:.20}")
+        return np.frombuffer(content, np.dtype(self.code).newbyteorder(self.order))  # type: ignore[arg-type]
 
 
-def _rows(values: Any) -> Iterator[list[Any]]:
-    """The columns of a block: the rows of its array, or one column of texts."""
-    if not _is_array(values):
-        yield _flat(values)
-        return
-    content = _array(values)
-    if content.ndim != 2:
-        raise ValueError("a block of columns is not a matrix")
-    yield from (row.tolist() for row in content)
+class _Array:
+    array: np.ndarray
+
+    def __init__(self, *_: Any) -> None:
+        """Without content, which `__setstate__` gives it."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, is_fortran, content = state
+        is_objects = isinstance(content, list)
+        flat = np.fromiter(content, object, len(content)) if is_objects else dtype.numbers(content)
+        self.array = flat.reshape(shape, order="F" if is_fortran else "C")
 
 
-def _flat(values: Any) -> list[Any]:
-    """The values of a one-dimensional array."""
-    if _is_array(values):
-        return _array(values).ravel().tolist()
-    if _is(values, "__pyx_unpickle_NDArrayBacked") or _is(values, "StringArray"):
-        return _flat(_backing(_state(values)))
-    if _is(values, "ArrowStringArray") or _is(values, "ArrowStringArrayNumpySemantics"):
-        state = _state(values)
-        chunks = _chunks(_field(state, "_data" if "_pa_array" not in state else "_pa_array"))
-        return [text for chunk in chunks for text in _arrow_texts(chunk)]
-    raise ValueError("a column has values of an unknown kind")
+def _from_buffer(buffer: Any, dtype: _Dtype, shape: Any, order: str, *_: Any) -> _Array:
+    array = _Array()
+    array.array = dtype.numbers(buffer).reshape(shape, order="F" if order == "F" else "C")
+    return array
 
 
-def _backing(state: Any) -> Any:
-    """The array inside a StringArray: pandas gives it in a tuple with the dtype, or by name."""
-    parts = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
-    for part in parts:
-        if _is_array(part):
-            return part
-        if isinstance(part, dict | tuple) and part:
-            return _backing(part)
-    raise ValueError("a column of texts has no array")
+def _scalar(dtype: _Dtype, content: bytes) -> Any:
+    return dtype.numbers(content)[0]
 
 
-def _is_array(value: Any) -> bool:
-    return _is(value, "_reconstruct") or _is(value, "_frombuffer")
+def _encode(text: str, *_: Any) -> bytes:
+    """Bytes in protocols 0 to 2."""
+    return text.encode("latin-1")
 
 
-def _array(value: Made) -> np.ndarray:
-    """A NumPy array; in an array of objects, cells are texts, numbers, None, or a `_Vector`."""
-    if value.name.name == "_frombuffer":
-        data, dtype, shape, order = _of_length(value.arguments, 4)
-        fortran = order == "F"
-    else:
-        _, shape, dtype, fortran, data = _of_length(_state(value), 5)
-    if not isinstance(shape, tuple) or not all(isinstance(size, int) and 0 <= size < 2**62 for size in shape):
-        raise ValueError("an array has no shape")
-    count, code = math.prod(shape), _code(dtype)
-    if code is not None:
-        content = _numbers(data, code, count)
-    elif isinstance(data, list) and len(data) == count:
-        content = np.empty(count, dtype=object)
-        content[:] = [_cell(item) for item in data]
-    else:
-        raise ValueError("an array has another number of values than its shape says")
-    return content.reshape(shape, order="F" if fortran else "C")
+def _reconstruct_part(*_: Any) -> _Part:
+    """An object in protocols 0 and 1."""
+    return _Part()
 
 
-def _numbers(data: Any, code: np.dtype, count: int) -> np.ndarray:
-    content = _bytes(data)
-    if len(content) != count * code.itemsize:
-        raise ValueError("an array has another number of bytes than its shape says")
-    return np.frombuffer(content, dtype=code)
+def _checked(content: Any) -> Any:
+    """An array of Arrow's, whose lengths and offsets could lie."""
+    if hasattr(content, "validate"):
+        content.validate(full=True)
+    return content
 
 
-def _code(dtype: Any) -> np.dtype | None:
-    """The type of an array's numbers; None for objects."""
-    name = dtype.arguments[0] if _is(dtype, "dtype") and dtype.arguments else None
-    if name in ("O8", "O4", "O"):
-        return None
-    if not isinstance(name, str) or name not in _NUMBERS:
-        raise ValueError("an array is neither of numbers nor of objects")
-    state = _sequence(dtype.state) if dtype.state is not None else ()
-    return np.dtype(name).newbyteorder(">" if len(state) > 1 and state[1] == ">" else "<")
-
-
-def _cell(value: Any) -> Any:
-    """A cell of an array of objects."""
-    if isinstance(value, str | int | float | None):
-        return value
-    if _is(value, "scalar"):
-        return _scalar(value)
-    if _is(value, "NA") or isinstance(value, Name):
-        return None
-    if _is_array(value) or isinstance(value, list | tuple):
-        return _Vector(value)
-    raise ValueError("a cell is neither a text nor a number nor a vector")
-
-
-class _Vector(NamedTuple):
-    """An array or a list in a cell; it is read when it is needed, and once if several cells refer to it."""
-
-    content: Any
-
-
-def vectors(column: Sequence[Any]) -> list[np.ndarray]:
-    """The vectors in the cells of a column, float32; a number is a vector of shape [].
-
-    Raises:
-        ValueError: if a cell is not a vector of numbers; the message names its row, from 0.
-    """
-    known: dict[int, np.ndarray] = {}
-    contents = [cell.content if isinstance(cell, _Vector) else cell for cell in column]
-    for row, content in enumerate(contents):
-        if id(content) not in known:
-            try:
-                known[id(content)] = _numbers_of(content)
-            except (ValueError, OverflowError, TypeError) as error:
-                raise ValueError(f"row {row} has no vector of numbers ({error})") from None
-    return [known[id(content)] for content in contents]
-
-
-def _numbers_of(content: Any) -> np.ndarray:
-    if _is_array(content):
-        array = _array(content)
-        if array.dtype != object:
-            return array.astype(np.float32)
-        content = array.ravel().tolist()
-    numbers = content if isinstance(content, list | tuple) else [content]
-    numbers = [_scalar(number) if _is(number, "scalar") else number for number in numbers]
-    for number in numbers:
-        if not isinstance(number, int | float):
-            raise ValueError(f"{type(number).__name__} where a number was expected")
-    array = np.array(numbers, dtype=np.float64).astype(np.float32)
-    return array if isinstance(content, list | tuple) else array[0]
-
-
-def _scalar(value: Made) -> Any:
-    dtype, data = _of_length(value.arguments, 2)
-    code = _code(dtype)
-    if code is None:
-        raise ValueError("a number has no type")
-    return _numbers(data, code, 1)[0].item()
-
-
-def _chunks(value: Any) -> Sequence[Any]:
-    if not _is(value, "chunked_array"):
-        return [value]
-    chunks = _sequence(_of_length(value.arguments[:1], 1)[0])
-    if len({id(chunk) for chunk in chunks}) < len(chunks):
-        raise ValueError("a column of texts has a part twice")
-    return chunks
-
-
-def _arrow_texts(value: Any) -> Iterator[str | None]:
-    """The texts of an Arrow array: a bit per text that says whether it is there, offsets, and all bytes in a row."""
-    if not _is(value, "_restore_array"):
-        raise ValueError("a column has an Arrow array of an unknown kind")
-    kind, length, _, skipped, buffers, *_ = _of_length(_of_length(value.arguments, 1)[0], 7)
-    alias = kind.arguments[0] if _is(kind, "type_for_alias") and kind.arguments else None
-    if alias not in _OFFSETS or not isinstance(length, int) or not isinstance(skipped, int) or min(length, skipped) < 0:
-        raise ValueError("a column has an Arrow array that is not of texts")
-    present, places, content = (None if part is None else _bytes(part) for part in _of_length(buffers, 3))
-    if places is None and length == 0:
-        return
-    size = np.dtype(_OFFSETS[alias]).itemsize
-    if places is None or len(places) < (skipped + length + 1) * size:
-        raise ValueError("a column of texts is shorter than it says")
-    offsets = np.frombuffer(places, dtype=_OFFSETS[alias], count=skipped + length + 1)[skipped:].tolist()
-    content = content or b""
-    if offsets != sorted(offsets) or offsets[0] < 0 or offsets[-1] > len(content):
-        raise ValueError("a column of texts has offsets outside its content")
-    if present is not None and len(present) * 8 < skipped + length:
-        raise ValueError("a column of texts is shorter than it says")
-    for row, (begin, end) in enumerate(pairwise(offsets), start=skipped):
-        is_there = present is None or present[row // 8] >> row % 8 & 1
-        yield content[begin:end].decode("utf-8") if is_there else None
-
-
-def _bytes(value: Any) -> bytes:
-    """The bytes of a buffer, which pickles of older protocols write as a text."""
-    if isinstance(value, bytes | bytearray):
-        return bytes(value)
-    if _is(value, "encode") and len(value.arguments) == 2 and value.arguments[1] in ("latin1", "latin-1"):
-        return str(value.arguments[0]).encode("latin-1")
-    if (_is(value, "py_buffer") or _is(value, "bytearray")) and len(value.arguments) <= 1:
-        return _bytes(value.arguments[0]) if value.arguments else b""
-    if _is(value, "bytearray") and len(value.arguments) == 2:
-        return str(value.arguments[0]).encode("latin-1")
-    if isinstance(value, str):  # written by Python 2
-        return value.encode("latin-1")
-    raise ValueError("an array has no bytes")
-
-
-def _is(value: Any, name: str) -> bool:
-    return isinstance(value, Made) and value.name.name == name
-
-
-def _state(value: Made) -> Any:
-    if value.state is None:
-        raise ValueError(f"{value.name} has no content")
-    return value.state
-
-
-def _field(value: Any, name: str) -> Any:
-    if not isinstance(value, dict) or name not in value:
-        raise ValueError(f"a part has no {name}")
-    return value[name]
-
-
-def _of_length(value: Any, length: int) -> Sequence[Any]:
-    if len(_sequence(value)) != length:
-        raise ValueError("a part has another number of values than expected")
-    return value
-
-
-def _sequence(value: Any) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise ValueError("a part is not a list")
-    return value
+_ARROW = {"_restore_array", "type_for_alias", "py_buffer", "chunked_array"}
+_PANDAS = (
+    *("DataFrame", "BlockManager", "new_block", "_unpickle_block", "Index", "_new_Index", "RangeIndex", "Int64Index"),
+    *("StringDtype", "StringArray", "ArrowStringArray", "ArrowStringArrayNumpySemantics", "NA", "_NA", "NAType"),
+    "__pyx_unpickle_NDArrayBacked",
+)
+_STAND_INS: dict[str, dict[str, Callable[..., Any]]] = {
+    r"pandas(\.\w+)*": dict.fromkeys(_PANDAS, _Part),
+    "functools": {"partial": _Part},
+    r"numpy(\._?core\.(multiarray|numeric))?": {
+        **{"ndarray": _Array, "_reconstruct": _Array, "dtype": _Dtype},
+        **{"_frombuffer": _from_buffer, "scalar": _scalar},
+    },
+    "builtins|__builtin__": {"slice": slice, "bytearray": bytearray, "object": object},
+    "_codecs": {"encode": _encode},
+    "copyreg|copy_reg": {"_reconstructor": _reconstruct_part},
+}

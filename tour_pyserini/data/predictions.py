@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any
 
-from tour_pyserini.data.lines import json_object, read_lines
+from tour_pyserini.data.input_files import json_object, read_lines
 from tour_pyserini.errors import TourError
 
 

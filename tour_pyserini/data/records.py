@@ -1,7 +1,6 @@
 """The record beside a run: how it was made, from what, and at what cost."""
 
 import dataclasses
-import importlib.metadata
 import json
 import logging
 import os
@@ -11,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, sha256
+from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import content_hash
 
 log = logging.getLogger(__name__)
@@ -114,14 +114,6 @@ def read_costs(run: str | os.PathLike[str]) -> Costs | None:
         ) from error
     log.warning("%s belongs to another run than %s: its costs are not used; make the run again", path, run)
     return None
-
-
-def version_of(package: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _identity(path: str | os.PathLike[str]) -> dict[str, Any]:

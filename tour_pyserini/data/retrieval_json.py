@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tour_pyserini.data.documents import one_line_parts
-from tour_pyserini.data.lines import Entry, load_json
+from tour_pyserini.data.input_files import Entry, load_json
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
@@ -90,34 +90,20 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
 
 
 def _as_pyserini(question: Question, contexts: Sequence[Context]) -> str:
-    record = {
-        "question": question.text,
-        "answers": question.answers,
-        "contexts": [
-            {
-                "docid": context.docid,
-                "score": str(context.score),
-                "text": f"{context.title}\n{context.text}",
-                "has_answer": context.has_answer,
-            }
-            for context in contexts
-        ],
-    }
+    found = [
+        {"docid": docid, "score": str(score), "text": f"{title}\n{text}", "has_answer": has_answer}
+        for docid, score, title, text, has_answer in contexts
+    ]
+    record = {"question": question.text, "answers": question.answers, "contexts": found}
     return f"{json.dumps(question.qid)}: {json.dumps(record)}"
 
 
 def _as_dpr(question: Question, contexts: Sequence[Context]) -> str:
-    ctxs = [
-        {
-            "id": context.docid,
-            "title": context.title,
-            "text": context.text,
-            "score": str(context.score),
-            "has_answer": context.has_answer,
-        }
-        for context in contexts
+    found = [
+        {"id": docid, "title": title, "text": text, "score": str(score), "has_answer": has_answer}
+        for docid, score, title, text, has_answer in contexts
     ]
-    return json.dumps({"id": question.qid, "question": question.text, "answers": question.answers, "ctxs": ctxs})
+    return json.dumps({"id": question.qid, "question": question.text, "answers": question.answers, "ctxs": found})
 
 
 class _Layout(NamedTuple):
@@ -160,17 +146,11 @@ def _contexts(entry: Entry, record: Any, name: str) -> list[Any]:
 
 
 def _id(entry: Entry, value: Any, what: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or not _fits_run_file(str(value)):
+    column = "" if isinstance(value, bool) or not isinstance(value, str | int) else str(value)
+    # JSON can contain half of an escaped surrogate pair.
+    if column.split() != [column] or any("\ud800" <= character <= "\udfff" for character in column):
         entry.refuse(f"has no {what} that can be written to a run file")
-    return str(value)
-
-
-def _fits_run_file(column: str) -> bool:
-    try:
-        column.encode()
-    except UnicodeEncodeError:  # JSON can contain half of an escaped surrogate pair
-        return False
-    return column.split() == [column]
+    return column
 
 
 def _score(entry: Entry, value: Any) -> float:

@@ -1,19 +1,20 @@
-"""Run files: read them, order their hits as evaluators do, and write them."""
+"""Run files: read them, order their hits as evaluators do, and write them in several formats."""
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from ctypes import c_float
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from tour_pyserini.core.arrays import strictly_decreasing
-from tour_pyserini.data.lines import Line, read_lines
-from tour_pyserini.data.run_formats import RUN_FORMATS
+from tour_pyserini.data.input_files import Line, read_lines
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.support.java import ensure_java
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
@@ -21,24 +22,36 @@ if TYPE_CHECKING:
 _DECIMALS = 6  # of a score in a run file
 
 
-class SearchedTopics(Protocol):
-    """Topics and their hits, as `write_run` needs them, such as a `pipeline.batches.Batch`."""
-
-    @property
-    def ids(self) -> Sequence[Any]:
-        """Topic ids, in the order in which they are written."""
-
-    @property
-    def hits(self) -> Mapping[str, list[Any]]:
-        """The hits of each topic, by its id as a string."""
-
-
 def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
-    """Read a TREC run: `qid Q0 docid rank score tag`."""
-    hits = list(_read_hits(path))
+    """Read a TREC run: `qid Q0 docid rank score tag`.
+
+    Lines that begin with `#` are comments, and what follows the tag is ignored, as for trec_eval.
+    """
+    from ir_measures import ScoredDoc
+
+    hits, seen = [], set()
+    for line in read_lines(path, comments=True):
+        columns = line.text.split()
+        if len(columns) < 6:
+            line.refuse("is not a hit: expected `qid Q0 docid rank score tag`")
+        query, document, score = columns[0], columns[2], _score(line, columns[4])
+        if (query, document) in seen:
+            line.refuse(f"lists document {document!r} for query {query!r} a second time")
+        seen.add((query, document))
+        hits.append(ScoredDoc(query, document, score))
     if not hits:
         raise TourError(f"{path} holds no hits.")
     return hits
+
+
+def _score(line: Line, text: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        line.refuse(f"has the score {text!r}, which is not a number")
+    return score
 
 
 def read_rankings(path: str | os.PathLike[str], queries: Set[str]) -> dict[str, list[str]]:
@@ -101,7 +114,7 @@ def scores_by_rank(count: int) -> list[float]:
 
 
 def write_run(
-    batches: Iterable[SearchedTopics],
+    batches: Iterable[Any],
     output: str | os.PathLike[str],
     *,
     output_format: str = "trec",
@@ -114,7 +127,7 @@ def write_run(
     Scores are made strictly decreasing. If anything fails, no file is written and an old file stays as it was.
 
     Args:
-        batches: topics and their hits.
+        batches: each has `ids` of topics, in the order in which they are written, and `hits` of each by `str(id)`.
         output: the run file.
         output_format: the name of a format in `RUN_FORMATS`.
         hits: most hits per topic.
@@ -134,33 +147,126 @@ def write_run(
                     writer.write(qid, _with_distinct_scores(batch.hits[str(qid)]))
 
 
-def _read_hits(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
-    from ir_measures import ScoredDoc
-
-    seen = set()
-    for line in read_lines(path):
-        columns = line.text.split()
-        if len(columns) != 6:
-            line.refuse("is not a hit: expected `qid Q0 docid rank score tag`")
-        query, document, score = columns[0], columns[2], _score(line, columns[4])
-        if (query, document) in seen:
-            line.refuse(f"lists document {document!r} for query {query!r} a second time")
-        seen.add((query, document))
-        yield ScoredDoc(query, document, score)
-
-
-def _score(line: Line, text: str) -> float:
-    try:
-        score = float(text)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        line.refuse(f"has the score {text!r}, which is not a number")
-    return score
-
-
 def _with_distinct_scores(hits: list[Any]) -> list[Any]:
     scores = strictly_decreasing(np.array([hit.score for hit in hits]))
     for hit, score in zip(hits, scores.tolist(), strict=True):
         hit.score = score
     return hits
+
+
+class RunWriter(Protocol):
+    """Writes the hits of one topic after the other; a context manager that closes its file."""
+
+    def __enter__(self) -> Any:
+        """Open the file."""
+        ...
+
+    def __exit__(self, *error: Any) -> Any:
+        """Close the file."""
+        ...
+
+    def write(self, topic: Any, hits: list[Any]) -> Any:
+        """Write the hits of a topic, given by its id; hits have `docid` and `score` and are in order."""
+        ...
+
+
+OpenWriter = Callable[..., RunWriter]
+"""Called as `open_writer(path, hits=..., tag=..., topics=...)`: the path as text, the most hits per topic, the run's
+tag, and the topics by id (None if unknown)."""
+
+
+class TextWriter:
+    """Opens and closes the file, and numbers the hits of a topic; a format of lines adds `write`."""
+
+    _file: IO[str]
+
+    def __init__(self, path: str | os.PathLike[str], *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> None:
+        self._path, self._hits, self._tag = path, hits, tag
+
+    def __enter__(self) -> Self:
+        self._file = open(self._path, "w", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _ranked(self, hits: Sequence[Any]) -> Iterator[tuple[int, str, float]]:
+        """Rank, docid and score of the hits that are written."""
+        return ((rank, hit.docid.strip(), hit.score) for rank, hit in enumerate(hits[: self._hits], start=1))
+
+
+class TrecWriter(TextWriter):
+    """Writes lines `topic Q0 docid rank score tag`."""
+
+    def write(self, topic: Any, hits: Sequence[Any]) -> None:
+        """Write the hits of a topic, best first."""
+        for rank, docid, score in self._ranked(hits):
+            self._file.write(f"{topic} Q0 {docid} {rank} {score:.6f} {self._tag}\n")
+
+
+class MsMarcoWriter(TextWriter):
+    """Writes lines `topic docid rank`, separated by tabs."""
+
+    def write(self, topic: Any, hits: Sequence[Any]) -> None:
+        """Write the hits of a topic, best first."""
+        for rank, docid, _ in self._ranked(hits):
+            self._file.write(f"{topic}\t{docid}\t{rank}\n")
+
+
+def kilt_writer(path: str | os.PathLike[str], *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> Any:
+    """Pyserini's writer, which adds the hits to KILT's topics."""
+    ensure_java()
+    from pyserini.output_writer import OutputFormat, get_output_writer
+
+    return get_output_writer(str(path), OutputFormat.KILT, "w", max_hits=hits, tag=tag, topics=topics)
+
+
+_formats: dict[str, OpenWriter] = {
+    "trec": TrecWriter,
+    "msmarco": MsMarcoWriter,
+    "kilt": kilt_writer,
+}
+# To add a format, write a writer (a subclass of `TextWriter`, if the format has lines) and add a line above.
+
+JOINABLE = ("trec", "msmarco", "kilt")
+"""Formats in which the file of all topics is the files of some topics, one after the other."""
+
+RUN_FORMATS: Mapping[str, OpenWriter] = MappingProxyType(_formats)
+"""The function that opens a writer, by the name of the format; `--output-format` has these names."""
+
+
+def register_run_format(name: str, open_writer: OpenWriter) -> None:
+    r"""Add a format of run files, which `write_run`, `SearchRequest` and `--output-format` then know by its name.
+
+    Args:
+        name: one word.
+        open_writer: called as `open_writer(path, hits=..., tag=..., topics=...)`; returns a `RunWriter`.
+
+    Raises:
+        TourError: if the name is not one word or already in use, or `open_writer` is not callable.
+
+    Example:
+        class CsvWriter:
+            def __init__(self, path, *, hits, tag, topics):
+                self.path, self.hits = path, hits
+
+            def __enter__(self):
+                self.file = open(self.path, "w")
+                return self
+
+            def __exit__(self, *error):
+                self.file.close()
+
+            def write(self, topic, hits):
+                for rank, hit in enumerate(hits[: self.hits], start=1):
+                    self.file.write(f"{topic},{hit.docid},{rank},{hit.score}\n")
+
+        register_run_format("my-csv", CsvWriter)
+    """
+    if not isinstance(name, str) or name.split() != [name]:
+        raise TourError(f"{name!r} cannot name a run format; use one word.")
+    if name in _formats:
+        raise TourError(f"the run format {name!r} is already registered; choose another name.")
+    if not callable(open_writer):
+        raise TourError(f"the run format {name!r} needs a function that opens a writer, not {open_writer!r}.")
+    _formats[name] = open_writer

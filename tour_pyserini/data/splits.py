@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from tour_pyserini.data.lines import Line, json_object, read_lines
+from tour_pyserini.data.input_files import Line, json_object, read_lines
 from tour_pyserini.errors import TourError
 
 # The split names of Lewis et al. (2020), in the order of their tables; a query is in several of them.

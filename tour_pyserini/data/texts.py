@@ -1,14 +1,31 @@
-"""Open a collection of passages: a BEIR corpus or a Lucene index."""
+"""Passages by docid: of a BEIR corpus, read from its file one at a time, or of a Pyserini Lucene index."""
 
+import hashlib
+import json
+import logging
 import os
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
-from tour_pyserini.data.lucene_texts import LuceneTexts, open_lucene
-from tour_pyserini.data.packed_files import PACKED
-from tour_pyserini.errors import TourError
-from tour_pyserini.support.pyserini_names import may_be_prebuilt
+import numpy as np
+
+from tour_pyserini.data.documents import Document, Passage, UnknownDocument, parse_document
+from tour_pyserini.data.input_files import PACKED, plain_file
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.files import atomic_write, cache_home
+from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
+from tour_pyserini.support.remembered import file_state
+
+log = logging.getLogger(__name__)
+
+BOM = b"\xef\xbb\xbf"
+READ_BYTES = 8192
+BAR_LINES = 10_000  # lines after which the bar moves
+# The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
+SAVED_FROM_BYTES = 64 * 2**20
 
 
 def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str, str]:
@@ -24,11 +41,6 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """
     if isinstance(spec, Mapping):
         return spec
-    if not isinstance(spec, str | os.PathLike):
-        raise TourError(
-            "the passages must be a mapping from docid to text, a corpus file or a Lucene index, "
-            f"not {type(spec).__name__}."
-        )
     path = Path(spec)
     if file := corpus_file(path):
         return BeirTexts(file)
@@ -61,3 +73,281 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
         raise TourError(f"corpus not found: {path}; give a BEIR corpus.jsonl or a Lucene index.")
     if not may_be_prebuilt(str(spec)):
         raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")
+
+
+class BeirTexts(Mapping[str, str]):
+    """Docid to passage, for a file of one JSON object per line (`_id`, `title`, `text`).
+
+    All lines are checked once, when the file is opened. The file is not kept in memory: a look-up reads one line from
+    the disk. Several threads may look up passages at the same time. A compressed file is unpacked into the cache folder
+    once.
+
+    Attributes:
+        path: the file as it was given.
+        plain: the same, or its unpacked content.
+
+    Example:
+        texts = BeirTexts("scifact/corpus.jsonl")
+        texts["4983"]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.plain = plain_file(self.path)
+        try:
+            self._file = open(self.plain, "rb")  # noqa: SIM115 (closed by __del__)
+        except OSError as error:
+            raise TourError(f"cannot read the corpus {self.path}: {error.strerror}.") from error
+        self._offsets = _load_offsets(self.plain) or self._scan()
+        if not len(self):
+            raise TourError(f"the corpus {self.path} holds no document.")
+
+    def __getitem__(self, docid: str) -> str:
+        for start in self._offsets.find(docid) if isinstance(docid, str) else ():
+            document = self._read(start)
+            if document.docid == docid:
+                return Passage(document.title, document.text)
+        raise UnknownDocument(docid, self.path)
+
+    def __len__(self) -> int:
+        return len(self._offsets.starts)
+
+    def __iter__(self) -> Iterator[str]:
+        return (document.docid for document in self.records())
+
+    def __repr__(self) -> str:
+        return f"BeirTexts({str(self.path)!r})"
+
+    def __del__(self) -> None:
+        if file := getattr(self, "_file", None):
+            file.close()
+
+    def records(self) -> Iterator[Document]:
+        """All documents (docid, title, text) in the order of the file."""
+        return (document for _, document in self._lines())
+
+    def _lines(self) -> Iterator[tuple[int, Document]]:
+        """Every document and the offset of its line in bytes; blank lines are skipped."""
+        with open(self.plain, "rb") as file:
+            start = 0
+            for number, line in enumerate(file, start=1):
+                content = _without_bom(line, start)
+                if content.strip():
+                    try:
+                        document = parse_document(content)
+                    except ValueError as error:
+                        raise TourError(f"{self.path}, line {number} {error}; correct or delete it.") from None
+                    yield start, document
+                start += len(line)
+
+    def _scan(self) -> "_Offsets":
+        """Check every line, and find where each document begins."""
+        from tqdm import tqdm
+
+        state = file_state(self.plain)  # before it is read: a change during the scan must be noticed
+        size = state[0]
+        # None: a bar on a terminal only.
+        hidden = None if size >= SAVED_FROM_BYTES else True
+        hashes, starts = array("Q"), array("Q")
+        with tqdm(total=size, unit="B", unit_scale=True, desc="reading", disable=hidden, dynamic_ncols=True) as bar:
+            for count, (start, document) in enumerate(self._lines()):
+                hashes.append(_hash(document.docid))
+                starts.append(start)
+                if count % BAR_LINES == 0:
+                    bar.update(start - bar.n)
+            bar.update(size - bar.n)
+        unsorted = np.array(hashes, dtype=np.uint64)
+        order = np.argsort(unsorted, kind="stable")
+        offsets = _Offsets(unsorted[order], np.array(starts, dtype=np.uint64)[order])
+        self._refuse_duplicates(offsets)
+        _save_offsets(self.plain, offsets, state)
+        return offsets
+
+    def _refuse_duplicates(self, offsets: "_Offsets") -> None:
+        for starts in offsets.collisions():
+            seen: dict[str, int] = {}
+            for start in starts:
+                docid = self._read(start).docid
+                if docid in seen:
+                    first, second = self._line_number(seen[docid]), self._line_number(start)
+                    raise TourError(
+                        f"{self.path}, line {second} repeats the id {docid!r} of line {first}; delete one of them."
+                    )
+                seen[docid] = start
+
+    def _read(self, start: int) -> Document:
+        # Unlike read, pread does not move a shared file position, so threads need no lock.
+        line = b""
+        while b"\n" not in line and (more := os.pread(self._file.fileno(), READ_BYTES, start + len(line))):
+            line += more
+        try:
+            return parse_document(_without_bom(line.partition(b"\n")[0], start))
+        except ValueError as error:
+            raise TourError(
+                f"{self.path} was changed while in use (the line at byte {start} {error}); start again."
+            ) from None
+
+    def _line_number(self, start: int) -> int:
+        number = 1
+        with open(self.plain, "rb") as file:
+            while file.tell() < start:
+                file.readline()
+                number += 1
+        return number
+
+
+def _without_bom(line: bytes, start: int) -> bytes:
+    return line.removeprefix(BOM) if start == 0 else line
+
+
+def corpus_file(path: Path) -> Path | None:
+    """The corpus file at a path: the path itself, or a folder's `corpus.jsonl`, which may be compressed; or None."""
+    if path.is_file():
+        if path.suffix in {".zip", ".bz2", ".7z"}:
+            raise TourError(
+                f"{path} is compressed in a way that is not read here ({', '.join(PACKED)} are); unpack it first."
+            )
+        return path
+    inside = (path / f"corpus.jsonl{suffix}" for suffix in ("", *PACKED))
+    return next((file for file in inside if file.is_file()), None)
+
+
+class _Offsets(NamedTuple):
+    """Hashes of ids, ascending, and the byte offset of each document's line; both uint64 [documents]."""
+
+    hashes: np.ndarray
+    starts: np.ndarray
+
+    def find(self, docid: str) -> list[int]:
+        """Offsets of the lines that may have this id: usually none or one; several if their hashes are equal."""
+        return self._with_hash(np.uint64(_hash(docid)))
+
+    def collisions(self) -> Iterator[list[int]]:
+        """Groups of lines whose ids have equal hashes, each in file order; only these lines can repeat an id."""
+        for repeated in np.unique(self.hashes[1:][self.hashes[1:] == self.hashes[:-1]]):
+            yield sorted(self._with_hash(repeated))
+
+    def _with_hash(self, wanted: np.uint64) -> list[int]:
+        left, right = (int(np.searchsorted(self.hashes, wanted, side)) for side in ("left", "right"))
+        return self.starts[left:right].tolist()
+
+
+def _load_offsets(path: Path) -> _Offsets | None:
+    """Load the saved offsets of a file; None if there are none for its present state (see `file_state`)."""
+    state = file_state(path)
+    if state[0] < SAVED_FROM_BYTES:
+        return None
+    saved = _saved_path(path)
+    try:
+        values = np.load(saved, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    whole = values.dtype == np.uint64 and values.ndim == 1 and values.size >= 2 and values.size % 2 == 0
+    if not whole or values[-1] != _hash(values[:-1].data):
+        log.warning("%s is damaged; the corpus is scanned again", saved)
+        return None
+    return _Offsets(*np.split(values[:-2], 2)) if values[-2] == _hash(repr(state)) else None
+
+
+def _save_offsets(path: Path, offsets: _Offsets, state: tuple[int, ...]) -> None:
+    """Save the offsets of a large file in the cache folder, in place of older ones of the same path.
+
+    If that is not possible, only log it; a file that was changed while it was scanned is not saved.
+    """
+    if state[0] < SAVED_FROM_BYTES or file_state(path) != state:
+        return
+    values = np.append(np.concatenate(offsets), np.uint64(_hash(repr(state))))
+    try:
+        with atomic_write(_saved_path(path), "wb") as file:
+            np.save(file, np.append(values, np.uint64(_hash(values.data))), allow_pickle=False)
+    except (TourError, OSError) as error:
+        log.info("the offsets of %s are not saved: %s", path, error)
+
+
+def _saved_path(path: Path) -> Path:
+    return cache_home() / "offsets" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()}.npy"
+
+
+def _hash(content: str | memoryview) -> int:
+    """A 64-bit hash (BLAKE2b) that is the same on every machine and in every process."""
+    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
+
+
+def open_lucene(spec: str) -> Any:
+    """Pyserini's LuceneSearcher on the folder of an index, or on a prebuilt index, downloaded the first time."""
+    ensure_java()
+    from pyserini.search.lucene import LuceneSearcher
+
+    if Path(spec).exists():
+        try:
+            return LuceneSearcher(spec)
+        except Exception as error:  # Java raises errors of many types
+            raise TourError(f"cannot open the Lucene index {spec}: {first_line(error)}.") from error
+    searcher = open_prebuilt(spec, lambda: LuceneSearcher.from_prebuilt_index(spec))
+    if searcher is None:
+        raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")
+    return searcher
+
+
+class LuceneTexts(Mapping[str, str]):
+    """Docid to passage, for an index built with `--storeRaw` or `--storeContents`.
+
+    Args:
+        searcher: a Pyserini `LuceneSearcher`, or anything with its `doc` and `num_docs`.
+        name: the index's name in error messages.
+    """
+
+    def __init__(self, searcher: Any, name: str) -> None:
+        self._searcher = searcher
+        self._name = name
+
+    def __getitem__(self, docid: str) -> str:
+        document = self._searcher.doc(docid) if isinstance(docid, str) else None
+        if document is None:
+            raise UnknownDocument(docid, self._name)
+        raw = document.raw()
+        text = _passage_in(raw) if raw else None
+        if text is None:
+            text = document.contents() or raw
+        if text is None:
+            raise TourError(
+                f"the Lucene index {self._name} stores no text for document {docid!r}; index it again with --storeRaw."
+            )
+        return text
+
+    def __len__(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._searcher.doc(number).docid() for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"LuceneTexts({self._name!r})"
+
+
+def _passage_in(raw: str) -> str | None:
+    """The passage of a raw JSON document with `text` or `contents`; None for any other document."""
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    title, text, contents = (record.get(name) for name in ("title", "text", "contents"))
+    if isinstance(text, str):
+        return Passage(title if isinstance(title, str) else "", text)
+    return _titled(contents) if isinstance(contents, str) else None
+
+
+def _titled(contents: str) -> str:
+    """Contents as a passage with a title if they are a line of title and a line of text, as in DPR's Wikipedia.
+
+    Titles in quotation marks come from a CSV file: the outer marks are removed, and doubled inner marks become single.
+    """
+    title, _, text = contents.partition("\n")
+    if not (title and text) or "\n" in text:
+        return contents
+    if len(title) > 2 and title[0] == title[-1] == '"':
+        title = title[1:-1].replace('""', '"')
+    return Passage(title, text, "\n")

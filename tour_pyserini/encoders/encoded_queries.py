@@ -1,7 +1,7 @@
 """Encoded queries: a folder with the vectors of queries by their text.
 
-`embedding.pkl` is Pyserini's file: a pickled data frame with the columns `text` and `embedding`. It is read without
-unpickling (see `data.pickled_table`). `embedding.safetensors` holds the same numbers and texts in a format that cannot
+`embedding.pkl` is Pyserini's file: a pickled data frame with the columns `text` and `embedding`. Nothing in it is run
+(see `data.pickled_table`). `embedding.safetensors` holds the same numbers and texts in a format that cannot
 run code; this package writes both, and reads the second one where it belongs to the first.
 """
 
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.pickled_table import table_columns, vectors
+from tour_pyserini.data.pickled_table import read_pickled_table
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, sha256
 from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.remembered import content_hash
 
 FILE = "embedding.pkl"
@@ -80,7 +79,7 @@ def _read_safe(path: Path, original: Path) -> dict[str, Any] | None:
             if original.is_file() and (file.metadata() or {}).get(FILE) != content_hash(original):
                 return None
             matrix = file.get_tensor("vectors")
-            texts = parse_json(file.get_tensor("texts").tobytes().decode())
+            texts = json.loads(file.get_tensor("texts").tobytes().decode())
         if matrix.ndim != 2 or not isinstance(texts, list) or len(texts) != len(matrix):
             raise ValueError("texts and vectors do not fit together")
         if matrix.dtype != np.float32 or not all(isinstance(text, str) for text in texts):
@@ -105,16 +104,27 @@ def _read_pickle(path: Path) -> dict[str, Any]:
 
 def _read_columns(path: Path, *names: str) -> dict[str, list[Any]]:
     try:
-        columns = table_columns(path.read_bytes())
+        columns = read_pickled_table(path)
         for name in names:
             if name not in columns:
                 raise ValueError(f"it has no column {name!r}")
         for row, text in enumerate(columns["text"]):
             if not isinstance(text, str):
                 raise ValueError(f"row {row} has no text")
-        return {**columns, "embedding": vectors(columns["embedding"])}
+        return {**columns, "embedding": _vectors(columns["embedding"])}
     except OSError as error:
         raise TourError(f"cannot read the encoded queries {path}: {error.strerror}.") from error
-    # RecursionError: parts that contain themselves.
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except Exception as error:  # damaged and hostile pickles raise errors of many types
         raise TourError(f"{path} is not a table of encoded queries (text, embedding): {first_line(error)}.") from error
+
+
+def _vectors(cells: Sequence[Any]) -> list[Floats]:
+    """The vectors in cells, float32; a number is a vector of shape []. What several rows refer to is read once."""
+    known: dict[int, Floats] = {}
+    for row, cell in enumerate(cells):
+        if id(cell) not in known:
+            vector = np.asarray(cell)
+            if vector.dtype.kind not in "fiub":
+                raise ValueError(f"row {row} has no vector of numbers")
+            known[id(cell)] = vector.astype(np.float32)
+    return [known[id(cell)] for cell in cells]

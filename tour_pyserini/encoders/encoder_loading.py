@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.records import version_of
 from tour_pyserini.encoders.graph_runner import open_encoder_graph
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
 from tour_pyserini.encoders.pyserini_encoders import (
@@ -24,6 +23,7 @@ from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.hardware import cpu_flags
 from tour_pyserini.support.onnx_graphs import GraphError
+from tour_pyserini.support.optional import version_of
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,13 @@
 """Model folders of encoders: where they are, what they declare, and a fingerprint of their files."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.model_files import code_reference, read_modules
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
@@ -150,6 +150,6 @@ def _pooling(path: Path) -> str:
 
 def _read(path: Path) -> Any:
     try:
-        return parse_json(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise TourError(f"cannot read {path}: {error}.") from error

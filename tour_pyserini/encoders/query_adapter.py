@@ -13,7 +13,6 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write
-from tour_pyserini.support.json_text import parse_json
 
 PROBES = ("who wrote the first dictionary", "a long river in South America", "treatment of high blood pressure")
 """Texts whose vectors tell one query encoder from another, also one that has no name or files."""
@@ -190,7 +189,7 @@ def read_adapter(path: str | os.PathLike[str]) -> QueryAdapter:
         raise TourError(f"the adapter {os.fspath(path)} does not exist; make it with python -m tour_pyserini.learn.")
     try:
         with safe_open(path, framework="numpy") as file:
-            described = parse_json((file.metadata() or {})[_KEY])
+            described = json.loads((file.metadata() or {})[_KEY])
             if described["version"] != _VERSION:
                 raise ValueError(f"it has layout {described['version']}, and this version reads layout {_VERSION}")
             if not isinstance(described["about"], dict):

@@ -8,8 +8,8 @@ from functools import cache, lru_cache
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from tour_pyserini.data.beir_texts import BeirTexts
 from tour_pyserini.data.documents import one_line_parts
+from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_patterns import AnswerPattern

@@ -3,12 +3,12 @@
 import math
 import os
 from collections.abc import Mapping, Sequence, Set
+from json import loads
 from typing import Any, NamedTuple
 
-from tour_pyserini.data.lines import read_lines
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.json_text import parse_json
 
 _NUMBER = int | float
 
@@ -78,7 +78,7 @@ def read_paths(trace: str | os.PathLike[str]) -> dict[str, list[PathRound]]:
     paths: dict[str, list[PathRound]] = {}
     for line in read_lines(trace):
         try:
-            qid, path_round = _round(parse_json(line.text))
+            qid, path_round = _round(loads(line.text))
             paths.setdefault(qid, []).append(path_round)
         except (ValueError, KeyError, TypeError, RecursionError):
             line.refuse("is not a line of a trace; make it with --trace")

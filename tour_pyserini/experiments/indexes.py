@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.experiments.archive import digests

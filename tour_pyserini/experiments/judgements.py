@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tour_pyserini.data.qrels_file import read_qrels, write_qrels
+from tour_pyserini.data.qrels import read_qrels, write_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Experiment, conditions_of, setups
 from tour_pyserini.experiments.locations import Locations

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics

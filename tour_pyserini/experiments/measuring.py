@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns

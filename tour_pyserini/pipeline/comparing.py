@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.records import record_path
 from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.texts import open_texts

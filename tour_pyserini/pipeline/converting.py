@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from tour_pyserini.data.qrels_file import read_qrels, write_qrels
+from tour_pyserini.data.qrels import read_qrels, write_qrels
 from tour_pyserini.data.retrieval_json import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.runs import is_strictly_decreasing, read_retrieved, scores_by_rank
 from tour_pyserini.data.texts import open_texts

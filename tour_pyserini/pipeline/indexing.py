@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.beir_texts import BeirTexts
 from tour_pyserini.data.documents import Document, Passage
-from tour_pyserini.data.records import PASSAGE_INDEX, version_of
+from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
 from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
@@ -28,7 +28,7 @@ from tour_pyserini.stores.faiss_building import check_fit, write_index
 from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
-from tour_pyserini.support.json_text import parse_json
+from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import content_hash
 
 CHUNK = 1024  # documents that are encoded and saved together
@@ -192,7 +192,7 @@ def _copy(
     """Use the vectors of an index that was made with the same settings."""
     path = folder / PASSAGE_INDEX
     try:
-        stored = dict(parse_json(path.read_text(encoding="utf-8"))["settings"])
+        stored = dict(json.loads(path.read_text(encoding="utf-8"))["settings"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise TourError(f"{folder} is not an index that this command made; choose other --vectors.") from None
     if other := [name for name, value in settings.items() if stored.get(name) != value]:

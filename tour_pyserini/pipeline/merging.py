@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import record_path, rewrite_record
 from tour_pyserini.encoders.encoded_queries import read_query_table, write_encoded_queries
 from tour_pyserini.errors import TourError, first_line

@@ -9,7 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError

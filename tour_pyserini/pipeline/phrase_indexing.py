@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.data.beir_texts import BeirTexts
 from tour_pyserini.data.documents import Document
+from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.encoders.phrases.phrase_encoder import PhraseEncoder
 from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError

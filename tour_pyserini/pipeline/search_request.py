@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig, settings_by_name
-from tour_pyserini.data.run_formats import JOINABLE, RUN_FORMATS
+from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError

@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.records import write_record
 from tour_pyserini.data.runs import write_run
 from tour_pyserini.data.topics import judged_only, read_topics

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.documents import Passage
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.text_spans import sentences_around
 from tour_pyserini.errors import TourError, first_line
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tour_pyserini.core.scheduler import Scheduler
 from tour_pyserini.errors import RequestError
@@ -18,6 +19,7 @@ from tour_pyserini.service.jobs import Job, RerankJob, SearchJob
 from tour_pyserini.service.label_thread import LabelThread
 
 log = logging.getLogger(__name__)
+_J = TypeVar("_J", bound=Job)
 
 RECENT = 100
 """Searches that the time of a search is estimated from."""
@@ -233,7 +235,7 @@ class SearchLoop:
         for group in kinds.values():
             self._together(group, self._search)
 
-    def _together[J: Job](self, jobs: Sequence[J], work: Callable[[Sequence[J]], None]) -> list[J]:
+    def _together(self, jobs: Sequence[_J], work: Callable[[Sequence[_J]], None]) -> list[_J]:
         """Do the work of jobs at once; if that fails, of each by itself, so that none can fail another.
 
         Returns:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Ids
-from tour_pyserini.data.lines import Line, json_object, read_json_object, read_lines
+from tour_pyserini.data.input_files import Line, json_object, read_json_object, read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.docids import Docids, as_docids, read_docids

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import Docids, read_docids
 from tour_pyserini.stores.faiss_layout import LAYOUT_VERSION, UnknownLayoutError, check_layout

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.engines.collection_store import open_collection

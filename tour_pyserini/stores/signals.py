@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.fusion import SignalHits
-from tour_pyserini.data.lucene_texts import open_lucene
-from tour_pyserini.data.texts import is_lucene_index
+from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, has_bm25
 from tour_pyserini.stores.engines.collection_store import CollectionStore, open_collection

@@ -1,22 +1,28 @@
 """Write files and folders atomically, check output paths, and compute checksums."""
 
 import contextlib
-import ctypes
 import errno
 import hashlib
-import io
 import os
+import shutil
 import stat
-from collections.abc import Iterable, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.temporaries import temporary_file, temporary_folder
 
 # The disk, the user's share of it or the largest allowed file is full, or the disk has become read-only.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+_LONGEST = 100  # bytes of the output's name that the name of its temporary repeats; a file name has 255 at most
+# The system releases the lock of a temporary when its process ends, however it ends. Some network file systems do not
+# show the locks of other machines: an abandoned temporary must also be this old.
+_ABANDONED = 86_400  # seconds
+_LOCK = ".lock"
 
 MAPPED_FROM = 1 << 28
 """Bytes; larger files of an index are memory-mapped. Smaller ones are read, and so survive a change of the file."""
@@ -30,16 +36,11 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         with atomic_write("runs/a.trec") as run:
             run.write("q1 Q0 d1 1 0.5 tag")
     """
-    with atomic_replace(path) as partial:
-        output = _Output(partial, path)
-        content = io.BufferedWriter(output)
-        try:
-            with content if "b" in mode else io.TextIOWrapper(content, encoding="utf-8") as file:
-                yield file
-        except Exception:
-            if output.failure:  # torch.save replaces it by an error of its own
-                raise output.failure from None
-            raise
+    with (
+        atomic_replace(path) as partial,
+        open(partial, mode, encoding=None if "b" in mode else "utf-8") as file,
+    ):
+        yield file
 
 
 @contextmanager
@@ -48,24 +49,13 @@ def atomic_replace(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     A new file has the permissions that the user's umask gives it; a file that is replaced keeps its own.
     """
-    # A symbolic link stays a link; the file it points to is replaced.
-    path = Path(os.path.realpath(path))
-    with writing_to(path), contextlib.ExitStack() as stack:
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise TourError(f"cannot write {path}: it is a folder or a device; give the name of a file.")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            before = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-            partial = stack.enter_context(temporary_file(path, mode=0o666 if before is None else 0o600))
-        except OSError as error:
-            raise unwritable(path, error) from error
+    path = _file_path(path)
+    with _temporary(path, Path.touch) as partial:
         yield partial
-        try:
-            if before is not None:
-                partial.chmod(before)
+        with _refusing(path):
+            if path.exists():
+                partial.chmod(stat.S_IMODE(path.stat().st_mode))
             partial.replace(path)
-        except OSError as error:
-            raise unwritable(path, error) from error
 
 
 @contextmanager
@@ -76,22 +66,66 @@ def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
         TourError: if `check_folder` refuses `folder` at the end of the block.
     """
     folder = folder.resolve()  # a symbolic link stays a link
-    with writing_to(folder), contextlib.ExitStack() as stack:
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            partial = stack.enter_context(temporary_folder(folder))
-        except OSError as error:
-            raise unwritable(folder, error) from error
+    with _temporary(folder, Path.mkdir) as partial:
         yield partial
         check_folder(folder, overwrite=overwrite)
-        try:
+        with _refusing(folder):
             if overwrite and folder.exists():
                 partial.chmod(stat.S_IMODE(folder.stat().st_mode))
-                _exchange(partial, folder)
-            else:
-                partial.rename(folder)  # fails if another process has just created a folder of this name with files
-        except OSError as error:
-            raise unwritable(folder, error) from error
+                folder.rename(partial.with_name(".replaced"))  # deleted with the temporary
+            partial.rename(folder)  # fails if another process has just created a folder of this name with files
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder. It loses its name at once: if this is interrupted, what is left is a temporary."""
+    with _temporary(folder, Path.mkdir) as partial:
+        folder.rename(partial)
+
+
+def _file_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file to write. A symbolic link stays a link: the file it points to is replaced."""
+    path = Path(os.path.realpath(path))
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise TourError(f"cannot write {path}: it is a folder or a device; give the name of a file.")
+    return path
+
+
+@contextmanager
+def _temporary(path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
+    """Create an empty file or folder named as `path`, in a locked folder beside it that is deleted after the block."""
+    from filelock import FileLock
+
+    with writing_to(path), contextlib.ExitStack() as stack:
+        with _refusing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(path.parent)
+            start = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+            folder = Path(tempfile.mkdtemp(prefix=f".{start}.", suffix=".unfinished", dir=path.parent))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # a file system without locks: nobody removes temporaries there
+                stack.enter_context(FileLock(folder / _LOCK, timeout=0))
+            create(folder / path.name)
+        yield folder / path.name
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporaries of processes that no longer live from a folder."""
+    from filelock import FileLock
+
+    for path in folder.glob(".*.unfinished"):
+        with contextlib.suppress(OSError):  # in use, or another process removes it
+            if path.stat().st_mtime < time.time() - _ABANDONED:
+                with FileLock(path / _LOCK, timeout=0):
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turn any error of the system into a TourError that names the output."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 @contextmanager
@@ -110,8 +144,8 @@ def writing_to(path: Path) -> Iterator[None]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise a TourError if a file cannot be written at this path; called before long work."""
     existed = Path(path).parent.is_dir()
-    with contextlib.suppress(_Tried), atomic_replace(path):
-        raise _Tried
+    with _temporary(_file_path(path), Path.touch):
+        pass
     if not existed:
         with contextlib.suppress(OSError):
             Path(path).parent.rmdir()
@@ -164,26 +198,6 @@ def query_cache() -> Path:
     return cache_home() / "queries.sqlite"
 
 
-class _Tried(Exception):
-    """Leaves the block of `atomic_replace` without writing the file."""
-
-
-class _Output(io.FileIO):
-    """A temporary file whose errors name the output that it becomes."""
-
-    def __init__(self, partial: Path, path: str | os.PathLike[str]) -> None:
-        super().__init__(partial, "w")
-        self._path = path
-        self.failure: TourError | None = None
-
-    def write(self, content: Any) -> int:
-        try:
-            return super().write(content)
-        except OSError as error:
-            self.failure = unwritable(self._path, error)
-            raise self.failure from error
-
-
 def unwritable(path: str | os.PathLike[str], error: Exception) -> TourError:
     """Make the error for an output that cannot be written."""
     reason = getattr(error, "strerror", None) or _full_disk(error) or error
@@ -203,20 +217,3 @@ def _full_disk(error: BaseException | None) -> str | None:
                 return os.strerror(code)
         error = error.__cause__ or error.__context__
     return None
-
-
-def _exchange(new: Path, old: Path) -> None:
-    """Give two folders each other's name in one step, so that one of them always has the name `old`."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if rename is not None and rename(here, os.fsencode(new), here, os.fsencode(old), exchange) == 0:
-        return
-    # A system or a file system that cannot do it (macOS, some network disks).
-    aside = new.with_name(f"{new.name}.replaced")
-    old.rename(aside)
-    try:
-        new.rename(old)
-    except BaseException:
-        aside.rename(old)
-        raise
-    aside.rename(new)

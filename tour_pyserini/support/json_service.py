@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.back_off import back_off
-from tour_pyserini.support.json_text import parse_json
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +199,7 @@ def _said(answer: bytes) -> str:
     """What a service said about a failure, short enough for a sentence: ": text", or nothing."""
     text = answer[:2000].decode("utf-8", "replace")
     try:
-        value = parse_json(text)
+        value = json.loads(text)
         while isinstance(value, dict):
             value = next(value[name] for name in ("error", "message", "detail") if name in value)
         text = str(value)
@@ -212,6 +211,6 @@ def _said(answer: bytes) -> str:
 
 def _parsed(address: str, answer: bytes) -> Any:
     try:
-        return parse_json(answer.decode("utf-8"))
+        return json.loads(answer.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise TourError(f"the answer of {address} is not JSON ({first_line(error)}); check the service.") from error

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
 
@@ -50,7 +49,7 @@ def read_modules(folder: Path) -> list[dict[str, str]]:
 def read_json(path: Path, kind: type[Any] = dict) -> Any:
     """The content of a JSON file, of that type; an empty one if there is no such file."""
     try:
-        content = parse_json(path.read_text(encoding="utf-8")) if path.is_file() else kind()
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
     except (OSError, ValueError, RecursionError) as error:
         raise TourError(f"{path} cannot be read ({brief(error)}); download the folder again.") from error
     if not isinstance(content, kind):

@@ -1,17 +1,20 @@
 """A folder of unfinished work that can be continued after an interruption."""
 
-import fcntl
 import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import atomic_write, unwritable
-from tour_pyserini.support.json_text import parse_json
-from tour_pyserini.support.temporaries import remove_folder
+from tour_pyserini.support.files import atomic_write, remove_folder, unwritable
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+LOCK = "lock"
+"""Name of the file in a folder of unfinished work that the process at work has locked."""
 
 
 class PartialFolder(ABC):
@@ -33,7 +36,8 @@ class PartialFolder(ABC):
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._docids = open_locked(folder)
+        self._lock = lock_folder(folder)
+        self._docids = open(folder / "docid", "a+b")  # noqa: SIM115 (closed by close)
         self._files = {name: open(folder / name, "a+b") for name in self.FILES}  # noqa: SIM115 (closed by close)
         try:
             self.done = self._resume(settings)
@@ -61,6 +65,7 @@ class PartialFolder(ABC):
         """Close the files, so that another process can open the folder."""
         for file in (self._docids, *self._files.values()):
             file.close()
+        self._lock.release()
 
     def discard(self) -> None:
         """Delete the folder."""
@@ -72,17 +77,14 @@ class PartialFolder(ABC):
         path = self.folder / "settings.json"
         now = json.loads(json.dumps(settings))
         try:
-            before = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
+            before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else now
             self._sizes = {name: int(before[name]) for name in self.SIZES}
             if min(self._sizes.values()) < 1:
                 raise ValueError("a size below 1")
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            raise TourError(f"{path} cannot be read; delete the folder {self.folder} to start again.") from None
-        try:
             done = self._keep_whole_chunks(**self._sizes)
-        except (ValueError, TypeError, RecursionError) as error:
+        except Exception as error:  # damaged files raise errors of many types
             raise TourError(
-                f"the files of the unfinished work in {self.folder} are damaged ({first_line(error):.200}); "
+                f"the unfinished work in {self.folder} is damaged ({first_line(error):.200}); "
                 "delete the folder to start again."
             ) from error
         if not done or not path.exists():
@@ -126,28 +128,16 @@ def write_through(file: IO[bytes], content: bytes) -> None:
         raise unwritable(file.name, error) from error
 
 
-def open_locked(folder: Path, name: str = "docid") -> IO[bytes]:
-    """Open and lock a file in a folder; both are created if they do not exist."""
-    path = folder / name
+def lock_folder(folder: Path) -> "BaseFileLock":
+    """Create a folder if it does not exist, and lock it until `release` is called or this process ends."""
+    from filelock import FileLock, Timeout
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+b")  # noqa: SIM115 (closed by close)
+        lock = FileLock(folder / LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise TourError(f"another process is using {folder}; wait until it has finished.") from None
     except OSError as error:
         raise TourError(f"cannot write {folder}: {error.strerror}; choose another folder.") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise TourError(f"another process is using {folder}; wait until it has finished.") from None
-    if _is_same_file(path, file):
-        return file
-    file.close()  # the process that held the lock has deleted the folder
-    return open_locked(folder, name)
-
-
-def _is_same_file(path: Path, file: IO[bytes]) -> bool:
-    """Whether the open file is still the file at this path."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+    return lock

@@ -12,7 +12,6 @@ from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.rerankers.phrase_input import PhraseInput
 from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
 from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
-from tour_pyserini.support.json_text import parse_json
 from tour_pyserini.support.resumable import whole_lines, write_through
 
 AT_ONCE = 16  # questions that are searched and saved together
@@ -65,7 +64,7 @@ def find_candidates(
                 write_through(saved, b"".join(lines[start:]))
                 bar.update(len(some))
     try:
-        kept = [parse_json(line.decode()) for line in lines]
+        kept = [json.loads(line.decode()) for line in lines]
         result = [_candidates(question, found) for question, found in zip(questions, kept, strict=True)]
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise TourError(

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.data.beir_texts import BeirTexts
-from tour_pyserini.data.lines import Line, first_field, json_object, read_lines
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.input_files import Line, first_field, json_object, read_lines
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.text_spans import word_offsets
-from tour_pyserini.data.topic import checked_answers
-from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS
+from tour_pyserini.data.texts import BeirTexts
+from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, check_answers
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.remembered import content_hash
 from tour_pyserini.training.requests import Source
@@ -78,7 +77,7 @@ def _question(line: Line, record: dict[str, Any]) -> tuple[str, list[str]]:
     question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
     if not isinstance(question, str) or not question.strip():
         line.refuse("has no question")
-    return question, checked_answers(line, [answers] if isinstance(answers, str) else answers)
+    return question, check_answers(line, [answers] if isinstance(answers, str) else answers)
 
 
 def _passages(

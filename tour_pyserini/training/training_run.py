@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.records import version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_folder
+from tour_pyserini.support.optional import version_of
 from tour_pyserini.training.train_settings import TrainSettings
 from tour_pyserini.training.trainer import Report, Task, log_report, train
 from tour_pyserini.training.training_state import Checkpoints

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_write, writing_to
-from tour_pyserini.support.json_text import parse_json
-from tour_pyserini.support.resumable import open_locked, refuse_other_settings
-from tour_pyserini.support.temporaries import remove_folder
+from tour_pyserini.support.files import atomic_write, remove_folder, writing_to
+from tour_pyserini.support.resumable import LOCK, lock_folder, refuse_other_settings
 
 
 class Checkpoints:
@@ -23,20 +21,20 @@ class Checkpoints:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._lock = open_locked(folder, "lock")
+        self._lock = lock_folder(folder)
         try:
             self._check(json.loads(json.dumps(settings)))
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self._lock.closed and not self._has_progress():
+        if self._lock.is_locked and not self._has_progress():
             self.discard()
-        self._lock.close()
+        self._lock.release()
 
     @property
     def _state(self) -> Path:
@@ -75,10 +73,10 @@ class Checkpoints:
     def discard(self) -> None:
         """Delete the folder."""
         remove_folder(self.folder)
-        self._lock.close()
+        self._lock.release()
 
     def _has_progress(self) -> bool:
-        return any(path.name not in ("lock", "settings.json") for path in self.folder.iterdir())
+        return any(path.name not in (LOCK, "settings.json") for path in self.folder.iterdir())
 
     def _check(self, now: Mapping[str, Any]) -> None:
         path = self.folder / "settings.json"
@@ -87,7 +85,7 @@ class Checkpoints:
                 json.dump(now, file, indent=2)
             return
         try:
-            before = parse_json(path.read_text(encoding="utf-8"))
+            before = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(before, dict):
                 raise ValueError("it is not a JSON object")
         except (OSError, ValueError, RecursionError):

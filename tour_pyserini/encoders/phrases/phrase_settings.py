@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError, first_line
 
 FILE = "tour-phrase-encoder.json"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.token_rows import ROW, Rows
 from tour_pyserini.errors import TourError, first_line

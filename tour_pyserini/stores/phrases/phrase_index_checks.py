@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.beir_texts import corpus_file
-from tour_pyserini.data.packed_files import plain_file
+from tour_pyserini.data.input_files import plain_file
+from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.phrases.phrase_index import read_settings
 from tour_pyserini.support.remembered import content_hash

@@ -10,12 +10,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.records import PHRASE_INDEX, version_of
+from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_writing import write_faiss_index
 from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import sha256
+from tour_pyserini.support.optional import version_of
 
 Kind = Literal["flat", "ivf", "ivfpq"]
 ROWS_PER_ADD = 65_536  # vectors read from the memory-mapped file at a time

@@ -4,23 +4,26 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from tour_pyserini.data.lines import read_lines
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-_INTEGER = re.compile(r"-?[0-9]+")
+_GRADE = re.compile("-?[0-9]{1,10}")
 _LIMIT = 2**31  # evaluators keep grades in 32 bits
 
 
 def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
-    """Read judgements: TREC's `qid 0 docid grade`, or BEIR's `query-id corpus-id score` below a header."""
+    """Read judgements: TREC's `qid 0 docid grade`, or BEIR's `query-id corpus-id score` below a header.
+
+    Lines that begin with `#` are comments, as for trec_eval.
+    """
     from ir_measures import Qrel
 
     qrels, seen, width = [], set(), None
-    for line in read_lines(path):
+    for line in read_lines(path, comments=True):
         columns = line.text.split()
         if line.number == 1 and columns[0] == "query-id":
             continue
@@ -29,11 +32,8 @@ def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
         if len(columns) != width or width not in (3, 4):
             line.refuse("is not a judgement: expected `qid 0 docid grade`, or BEIR's three columns")
         query, document, grade = columns[0], columns[-2], columns[-1]
-        if not _INTEGER.fullmatch(grade):
-            line.refuse(f"has the grade {grade!r}, which is not a whole number")
-        # The length comes first: int() raises an error for thousands of digits.
-        if len(grade) > 11 or not -_LIMIT <= int(grade) < _LIMIT:
-            line.refuse(f"has the grade {grade:.20}, which does not fit 32 bits")
+        if not _GRADE.fullmatch(grade) or not -_LIMIT <= int(grade) < _LIMIT:
+            line.refuse(f"has the grade {grade!r:.20}, which is not a whole number of 32 bits")
         if (query, document) in seen:
             line.refuse(f"judges document {document!r} for query {query!r} a second time")
         seen.add((query, document))

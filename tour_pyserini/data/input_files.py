@@ -1,16 +1,21 @@
-"""Compressed files (.gz, .xz, .zst): read from begin to end, or unpacked once where single parts are read."""
+"""Read input files, plain or compressed (.gz, .xz, .zst): their lines, or their JSON.
+
+Every error message names the file and the line or entry.
+"""
 
 import contextlib
 import gzip
 import hashlib
 import io
+import json
 import logging
 import lzma
+import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, NoReturn, Protocol
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home
@@ -21,6 +26,98 @@ log = logging.getLogger(__name__)
 
 _BLOCK = 1 << 20  # bytes that are unpacked at a time
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+
+
+class Location(Protocol):
+    """A part of a file that error messages can name: a line, or an entry of a JSON file."""
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise a TourError that names the location, e.g. `queries.tsv, line 3 has no tab.`."""
+
+
+class Line(NamedTuple):
+    """One line that is not blank, without its line end; line numbers begin at 1."""
+
+    path: Path
+    number: int
+    text: str
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise a TourError that names file and line, e.g. `queries.tsv, line 3 has no tab.`."""
+        raise TourError(f"{self.path}, line {self.number} {reason}.")
+
+
+class Entry(NamedTuple):
+    """An entry of a JSON file, such as `data[0].paragraphs[2]` (counted from 0)."""
+
+    path: str | Path
+    where: str
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise a TourError that names file and entry, e.g. `dev.json, entry [3] has no query text.`."""
+        raise TourError(f"{self.path}, {self.where} {reason}.")
+
+
+def read_lines(path: str | os.PathLike[str], *, comments: bool = False) -> Iterator[Line]:
+    """Read the lines of a UTF-8 file; blank lines are skipped, and comments (`# ...`) if the format has them."""
+    path = Path(path)
+    with reading(path), open_input(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise TourError(f"{path}, line {number} is not UTF-8; convert the file.") from None
+            content = text.lstrip()
+            if content and not (comments and content.startswith("#")):
+                yield Line(path, number, text)
+
+
+def load_json(path: str | os.PathLike[str]) -> Any:
+    """Read the value in a UTF-8 JSON file (plain, `.gz`, `.xz` or `.zst`)."""
+    path = Path(path)
+    with reading(path), open_input(path) as file:
+        raw = file.read()
+    try:
+        return json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise TourError(f"{path}, line {line} is not UTF-8; convert the file.") from None
+    except json.JSONDecodeError as error:
+        raise TourError(f"{path}, line {error.lineno}, column {error.colno} is not JSON: {error.msg}.") from None
+    except (ValueError, RecursionError) as error:  # an integer with thousands of digits; nested too deeply
+        raise TourError(f"{path} cannot be parsed as JSON: {first_line(error)}.") from None
+
+
+def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a UTF-8 JSON file that holds an object, such as a record.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is not a JSON object.
+    """
+    try:
+        record = json.loads(Path(path).read_bytes().decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(record, dict):
+        raise ValueError("it is not a JSON object")
+    return record
+
+
+def json_object(line: Line) -> dict[str, Any]:
+    """Parse a line as a JSON object; any other line is refused."""
+    try:
+        record = json.loads(line.text)
+    except (ValueError, RecursionError):
+        line.refuse("is not JSON")
+    if not isinstance(record, dict):
+        line.refuse("is not a JSON object")
+    return record
+
+
+def first_field(record: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """The value of the first of these fields that exists and is not null; None if there is none."""
+    return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def open_input(path: Path) -> IO[bytes]:
@@ -86,33 +183,14 @@ def _unpack(path: Path, output: Path) -> None:
     from tqdm import tqdm
 
     # The bar counts bytes of the compressed file, whose number is known.
-    size = path.stat().st_size
     with (
         atomic_write(output, "wb") as out,
-        tqdm(total=size, unit="B", unit_scale=True, desc="unpacking", disable=None, dynamic_ncols=True) as bar,
         reading(path),
         open(path, "rb") as raw,
-        _OPENERS[path.suffix](_Counted(raw, bar.update), "rb") as content,
+        tqdm.wrapattr(raw, "read", path.stat().st_size, desc="unpacking", disable=None, dynamic_ncols=True) as counted,
+        _OPENERS[path.suffix](counted, "rb") as content,
     ):
         shutil.copyfileobj(content, out, _BLOCK)
-
-
-class _Counted(io.RawIOBase):
-    """A file that reports how many bytes were read of it."""
-
-    def __init__(self, file: IO[bytes], report: Callable[[int], Any]) -> None:
-        self._file, self._report = file, report
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._file.read(size)
-        self._report(len(content))
-        return content
 
 
 class _ZstdFile(io.RawIOBase):

@@ -8,12 +8,10 @@ import sys
 import pytest
 import zstandard
 
-from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
-from tour_pyserini.data.lines import load_json, read_lines
-from tour_pyserini.data.packed_files import plain_file
-from tour_pyserini.data.qrels_file import read_qrels
+from tour_pyserini.data.input_files import load_json, plain_file, read_lines
+from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.runs import read_run
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import BeirTexts, corpus_file, open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 
@@ -35,8 +33,7 @@ def write(path, content):
 
 @suffixes
 def test_topics_judgements_and_runs_are_read(tmp_path, suffix):
-    topics = read_topics(write(tmp_path / f"q.tsv{suffix}", b"1\tone\n2\ttwo\n"))
-    assert list(topics) == [(1, "one"), (2, "two")]
+    assert list(read_topics(write(tmp_path / f"q.tsv{suffix}", b"1\tone\n2\ttwo\n"))) == [(1, "one"), (2, "two")]
     lines = write(tmp_path / f"q.jsonl{suffix}", b'{"_id": "x", "text": "one"}\n')
     assert list(read_topics(lines)) == [("x", "one")]
     answers = [{"question": "who", "answers": ["me"]}]
@@ -46,14 +43,14 @@ def test_topics_judgements_and_runs_are_read(tmp_path, suffix):
 
 
 @suffixes
-def test_a_corpus_is_unpacked_once(tmp_path, suffix, cache, monkeypatch, caplog):
+def test_a_corpus_is_unpacked_once(tmp_path, suffix, cache, caplog):
     folder = tmp_path / "collection"
     folder.mkdir()
     path = write(folder / f"corpus.jsonl{suffix}", CORPUS)
     assert corpus_file(folder) == path
     texts = open_texts(folder)
-    assert (texts["a"], texts["b"], len(texts), list(texts)) == ("First one", "two", 2, ["a", "b"])
-    assert "is unpacked into" in caplog.text
+    assert dict(texts) == {"a": "First one", "b": "two"}
+    assert "unpacked" in caplog.text
     (copy,) = (cache / "unpacked").iterdir()
     assert copy.read_bytes() == CORPUS and texts.plain == copy and texts.path == path
     caplog.clear()
@@ -70,41 +67,28 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(tmp_path, suffix, dam
     path = tmp_path / f"corpus.jsonl{suffix}"
     path.write_bytes(damage(PACK[suffix](CORPUS * 50)))
     for read in (BeirTexts, lambda path: list(read_lines(path)), load_json):
-        with pytest.raises(
-            TourError, match=r"corpus\.jsonl\.\w+: it is damaged or incomplete \(.*\); copy or download"
-        ):
+        with pytest.raises(TourError, match=r"corpus\.jsonl\.\w+: it is damaged"):
             read(path)
     assert not (cache / "unpacked").exists() or not list((cache / "unpacked").iterdir())
 
 
-def test_frames_and_members_follow_each_other(tmp_path):
-    for suffix, pack in PACK.items():
-        path = tmp_path / f"t{suffix}"
-        path.write_bytes(pack(b"one\n") + pack(b"") + pack(b"two\n" * 300_000))
-        assert [line.text for line in read_lines(path)] == ["one"] + ["two"] * 300_000
+@suffixes
+def test_frames_and_members_follow_each_other(tmp_path, suffix):
+    path, pack = tmp_path / f"t{suffix}", PACK[suffix]
+    path.write_bytes(pack(b"one\n") + pack(b"") + pack(b"two\n" * 300_000))
+    assert [line.text for line in read_lines(path)] == ["one"] + ["two"] * 300_000
 
 
-def test_an_empty_packed_corpus_has_no_document(tmp_path):
-    with pytest.raises(TourError, match="holds no document"):
+def test_refusals_name_the_packed_file_the_extra_or_the_cache_folder(tmp_path, monkeypatch):
+    with pytest.raises(TourError, match="no document"):
         BeirTexts(write(tmp_path / "corpus.jsonl.zst", b""))
-
-
-def test_lines_of_a_packed_corpus_are_named_by_its_own_name(tmp_path):
     with pytest.raises(TourError, match=r"corpus\.jsonl\.gz, line 3 is not JSON"):
         BeirTexts(write(tmp_path / "corpus.jsonl.gz", CORPUS + b"{\n"))
-
-
-def test_without_zstandard_the_extra_is_named(tmp_path, monkeypatch):
-    path = write(tmp_path / "t.tsv.zst", b"1\tone\n")
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(TourError, match=r"tour_pyserini\[zstd\]"):
-        list(read_lines(path))
-
-
-def test_without_room_in_the_cache_folder_it_is_named(tmp_path, monkeypatch):
-    path = write(tmp_path / "corpus.jsonl.gz", CORPUS)
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(path))  # a file, not a folder
-    with pytest.raises(TourError, match="TOUR_PYSERINI_CACHE names the cache folder"):
-        plain_file(path)
     with pytest.raises(TourError, match="cannot read"):
         plain_file(tmp_path / "nowhere.gz")
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "corpus.jsonl.gz"))  # a file, not a folder
+    with pytest.raises(TourError, match="TOUR_PYSERINI_CACHE"):
+        plain_file(tmp_path / "corpus.jsonl.gz")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(TourError, match=r"tour_pyserini\[zstd\]"):
+        list(read_lines(tmp_path / "corpus.jsonl.zst"))

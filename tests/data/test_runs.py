@@ -1,0 +1,149 @@
+"""Run files: reading, the order of hits, Pyserini's formats, and formats of users."""
+
+from types import SimpleNamespace
+
+import pytest
+from ir_measures import ScoredDoc
+
+from tour_pyserini.cli.search_flags import search_request
+from tour_pyserini.data import runs
+from tour_pyserini.data.runs import (
+    RUN_FORMATS,
+    is_strictly_decreasing,
+    read_rankings,
+    read_retrieved,
+    read_run,
+    register_run_format,
+    scores_by_rank,
+    write_run,
+)
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.support.java import ensure_java
+
+RUN = "# made by hand\nq1 Q0 a 1 2.5 tag\n\nq1 Q0 b 2 2.5 tag and more\nq2 Q0 a 1 -1e3 t\n"
+
+
+def test_runs_are_read_as_trec_eval_reads_them(tmp_path):
+    (tmp_path / "run").write_text(RUN)
+    hits = [ScoredDoc("q1", "a", 2.5), ScoredDoc("q1", "b", 2.5), ScoredDoc("q2", "a", -1000.0)]
+    assert read_run(tmp_path / "run") == hits
+    # Of equal scores the larger docid comes first.
+    assert read_rankings(tmp_path / "run", {"q1", "q3"}) == {"q1": ["b", "a"], "q3": []}
+    assert read_retrieved(tmp_path / "run", ["q3", "q2", "q1"], hits=1) == {"q3": [], "q2": hits[2:], "q1": hits[1:2]}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("q1 Q0 c 1 2.5", "not a hit"),
+        ("q1 Q0 c 1 high t", "score 'high'"),
+        ("q1 Q0 c 1 nan t", "score 'nan'"),
+        ("q1 Q0 a 3 1 t", "second time"),
+    ],
+)
+def test_the_error_names_the_wrong_line(tmp_path, line, says):
+    (tmp_path / "run").write_text(f"{RUN}{line}\n")
+    with pytest.raises(TourError, match=rf"run, line 6 .*{says}"):
+        read_run(tmp_path / "run")
+    (tmp_path / "run").write_text("\n# nothing\n")
+    with pytest.raises(TourError, match="no hits"):
+        read_run(tmp_path / "run")
+    (tmp_path / "run").write_text(RUN)
+    with pytest.raises(TourError, match="'q2'"):
+        read_retrieved(tmp_path / "run", ["q1"])
+    with pytest.raises(TourError, match="at least 1"):
+        read_retrieved(tmp_path / "run", ["q1", "q2"], hits=0)
+
+
+def test_scores_that_keep_their_order_in_a_file():
+    assert is_strictly_decreasing(scores_by_rank(3))
+    assert not is_strictly_decreasing([1.0, 1.0 - 1e-8])
+    assert not is_strictly_decreasing([1e9 + 1, 1e9])  # equal in single precision
+
+
+def hits(*found):
+    return [SimpleNamespace(docid=docid, score=score) for docid, score in found]
+
+
+HITS = {"q1": (("a", 2.0), ("b", 2.0), (" c ", 0.5)), "q2": (("döç", -1.5),), "q3": ()}
+TOPICS = {qid: {"id": qid, "input": "one"} for qid in HITS}
+
+
+def batches():
+    return (SimpleNamespace(ids=[qid], hits={qid: hits(*found)}) for qid, found in HITS.items())
+
+
+class CsvWriter:
+    def __init__(self, path, *, hits, tag, topics):
+        self.path, self.hits, self.tag = path, hits, tag
+
+    def __enter__(self):
+        self.file = open(self.path, "w")
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def write(self, topic, hits):
+        for rank, hit in enumerate(hits[: self.hits], start=1):
+            self.file.write(f"{topic},{hit.docid},{rank},{hit.score:.3f},{self.tag}\n")
+
+
+@pytest.fixture
+def my_csv():
+    register_run_format("my-csv", CsvWriter)
+    yield
+    del runs._formats["my-csv"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 1000])
+@pytest.mark.parametrize("name", ["trec", "msmarco", "kilt"])
+def test_built_in_formats_have_the_bytes_of_pyserinis_writers(tmp_path, name, most):
+    ensure_java()
+    from pyserini.output_writer import OutputFormat, get_output_writer
+
+    assert {item.value for item in OutputFormat} <= set(RUN_FORMATS)
+    write_run(batches(), tmp_path / "ours", output_format=name, hits=most, tag="mine", topics=TOPICS)
+    theirs = str(tmp_path / "theirs")
+    with get_output_writer(theirs, OutputFormat(name), "w", max_hits=most, tag="mine", topics=TOPICS) as writer:
+        for batch in batches():
+            for qid, found in batch.hits.items():
+                if qid == "q1":
+                    found[1].score = 2.0 - 1e-6  # runs have strictly decreasing scores
+                writer.write(qid, found)
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes() != b""
+
+
+def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, my_csv, capsys):
+    write_run(batches(), tmp_path / "a.csv", output_format="my-csv", hits=2, tag="mine")
+    assert (tmp_path / "a.csv").read_text() == "q1,a,1,2.000,mine\nq1,b,2,2.000,mine\nq2,döç,1,-1.500,mine\n"
+    assert SearchRequest(topics="t", output_format="my-csv").output_format == "my-csv"
+    assert search_request(["--topics", "t", "--output-format", "my-csv"]).output_format == "my-csv"
+    with pytest.raises(SystemExit):
+        search_request(["--help"])
+    assert f"{{{','.join(RUN_FORMATS)}}}" in "".join(capsys.readouterr().out.split())
+
+
+def test_an_unknown_format_is_refused_and_writes_nothing(tmp_path):
+    with pytest.raises(TourError, match="'my-csv' is unknown"):
+        write_run(batches(), tmp_path / "a.csv", output_format="my-csv")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TourError, match="--output-format"):
+        SearchRequest(topics="t", output_format="my-csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "open_writer", "message"),
+    [
+        ("two words", CsvWriter, "one word"),
+        (3, CsvWriter, "one word"),
+        ("trec", CsvWriter, "already registered"),
+        ("new", "writer", "needs a function"),
+    ],
+)
+def test_wrong_formats_are_not_registered(name, open_writer, message):
+    before = dict(RUN_FORMATS)
+    with pytest.raises(TourError, match=message):
+        register_run_format(name, open_writer)
+    assert dict(RUN_FORMATS) == before

@@ -1,0 +1,273 @@
+"""Passages of corpora and of Lucene indexes."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tour_pyserini.data import texts as texts_module
+from tour_pyserini.data.documents import Passage, UnknownDocument
+from tour_pyserini.data.texts import BeirTexts, LuceneTexts, open_texts
+from tour_pyserini.errors import TourError
+
+A = {"_id": "a", "title": "First", "text": "one"}
+B = {"_id": "b", "title": "", "text": "two"}
+
+
+def write(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_a_file_and_its_folder_give_the_same_texts_and_a_mapping_is_returned_unchanged(tmp_path):
+    write(tmp_path / "corpus.jsonl", [A, B])
+    for spec in (tmp_path, tmp_path / "corpus.jsonl", str(tmp_path)):
+        found = open_texts(spec)
+        assert dict(found) == {"a": "First one", "b": "two"}
+        assert [found[docid].parts for docid in "ab"] == [("First", "one"), ("", "two")]
+        assert open_texts(found) is found
+
+
+@pytest.mark.parametrize("id_field", ["_id", "id", "docid"])
+@pytest.mark.parametrize("text_field", ["text", "contents"])
+def test_other_field_names_and_integer_ids_are_read(tmp_path, id_field, text_field):
+    texts = BeirTexts(write(tmp_path / "c.jsonl", [{id_field: 7, text_field: "seven"}]))
+    assert texts["7"] == "seven"
+    assert list(texts.records()) == [("7", "", "seven")]
+
+
+@given(
+    documents=st.dictionaries(st.text(min_size=1), st.tuples(st.text(), st.text()), min_size=1, max_size=20),
+    ascii_only=st.booleans(),
+    end=st.sampled_from(["\n", "\r\n", "\n\n"]),
+    last=st.sampled_from(["", "\n", "\r\n"]),
+    bom=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+)
+def test_every_document_is_read_back_unchanged(tmp_path_factory, documents, ascii_only, end, last, bom):
+    path = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
+    records = [{"_id": docid, "title": title, "text": text} for docid, (title, text) in documents.items()]
+    lines = end.join(json.dumps(record, ensure_ascii=ascii_only) for record in records) + last
+    path.write_bytes(bom + lines.encode())
+    texts = BeirTexts(path)
+    assert len(texts) == len(documents) and list(texts) == list(documents)
+    assert [tuple(record) for record in texts.records()] == [(docid, *both) for docid, both in documents.items()]
+    assert dict(texts) == {docid: Passage(*both) for docid, both in documents.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{not json", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b'{"text": "x"}', "no id"),
+        (b'{"_id": "", "text": "x"}', "no id"),
+        (b'{"_id": true, "text": "x"}', "no id"),
+        (b'{"_id": "c", "text": null}', "no text"),
+        (b'{"_id": "c", "text": "x", "title": 3}', "title"),
+        (b'{"_id": "a", "text": "x"}', "repeats the id 'a' of line 1"),
+        (b'{"_id": "b", "text": "caf\xe9"}', "not UTF-8"),
+    ],
+)
+def test_the_error_names_a_malformed_line(tmp_path, line, reason):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(f"{json.dumps(A)}\n\n{json.dumps(B)}\n".encode() + line + b"\n")
+    with pytest.raises(TourError, match=rf"c\.jsonl, line 4 .*{reason}"):
+        BeirTexts(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("corpus.jsonl", b"", "no document"),
+        ("corpus.jsonl.zip", b"x", "unpack"),
+        ("other/readme", b"x", "neither"),
+        ("nothing.jsonl", None, "not found"),
+        ("nothing", None, "not found"),
+    ],
+)
+def test_a_path_that_is_not_a_corpus_is_refused(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    with pytest.raises(TourError, match=message):
+        open_texts(path.parent if path.name == "readme" else str(path))
+    with pytest.raises(TourError, match="no-such-index"):
+        open_texts("no-such-index")
+
+
+def test_half_a_surrogate_pair_is_replaced_and_a_long_line_is_read(tmp_path):
+    path = tmp_path / "c.jsonl"
+    long = json.dumps({"_id": "long", "text": "word " * 20_000})
+    path.write_text('{"_id": "a", "text": "x \\ud83d y \\ud83d\\ude00"}\n' + long + "\n" + json.dumps(B) + "\n")
+    texts = BeirTexts(path)
+    assert texts["a"] == "x � y \N{GRINNING FACE}"
+    assert (texts["long"], texts["b"]) == ("word " * 20_000, "two")
+
+
+def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
+    texts = BeirTexts(write(tmp_path / "c.jsonl", [A]))
+    assert "z" not in texts and texts.get("z") is None
+    with pytest.raises(UnknownDocument, match=r"^document 'z' is not in .*c\.jsonl") as caught:
+        texts["z"]
+    assert isinstance(caught.value, TourError) and isinstance(caught.value, KeyError)
+
+
+def test_documents_whose_ids_have_equal_hashes_are_distinguished(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts_module, "_hash", len)
+    texts = BeirTexts(write(tmp_path / "c.jsonl", [A, B]))
+    assert (texts["a"], texts["b"], "c" in texts) == ("First one", "two", False)
+
+
+def test_a_file_that_changes_while_in_use_is_named(tmp_path):
+    path = write(tmp_path / "c.jsonl", [A, B])
+    texts = BeirTexts(path)
+    path.write_text("x" * 200)
+    with pytest.raises(TourError, match="changed while in use"):
+        texts["a"]
+
+
+def test_several_threads_can_read_at_the_same_time(tmp_path):
+    records = [{"_id": f"d{i}", "text": f"text {i} " * (i % 50)} for i in range(500)]
+    texts = BeirTexts(write(tmp_path / "c.jsonl", records))
+    with ThreadPoolExecutor(8) as pool:
+        read = list(pool.map(lambda record: texts[record["_id"]], records * 4))
+    assert read == [record["text"] for record in records * 4]
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A corpus whose offsets are saved, and the folder where they are saved."""
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(texts_module, "SAVED_FROM_BYTES", 1)
+    return write(tmp_path / "c.jsonl", [A, B]), tmp_path / "cache" / "offsets"
+
+
+def test_saved_offsets_are_used_while_the_file_is_unchanged(saved, monkeypatch):
+    path, folder = saved
+    for records in ([A, B], [B], [B, A]):
+        write(path, records)
+        assert list(BeirTexts(path)) == [record["_id"] for record in records]
+        assert len(list(folder.iterdir())) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(BeirTexts, "_scan", None)
+        assert BeirTexts(path)["b"] == "two"
+    write(path, [A, B])  # the same size
+    os.utime(path, ns=(0, 0))
+    assert BeirTexts(path)["a"] == "First one"
+
+
+@pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: raw[:-12] + b"\0" * 12, lambda raw: b""])
+def test_damaged_offsets_are_replaced(saved, damage):
+    path, folder = saved
+    BeirTexts(path)
+    (file,) = folder.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert BeirTexts(path)["a"] == "First one"
+    assert np.load(file, allow_pickle=False).size == 6
+
+
+def test_offsets_of_a_file_that_changes_during_the_scan_are_not_saved(saved, monkeypatch):
+    path, folder = saved
+
+    def replace(self, offsets):
+        write(path.with_suffix(".new"), [B, A]).replace(path)  # the same size
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BeirTexts, "_refuse_duplicates", replace)
+        BeirTexts(path)
+    assert not folder.exists()
+    assert BeirTexts(path)["b"] == "two"
+
+
+def test_processes_that_open_a_corpus_at_once_all_read_it(tmp_path):
+    path = write(tmp_path / "c.jsonl", [{"_id": f"d{i}", "text": f"text {i}"} for i in range(5000)])
+    code = (
+        "from tour_pyserini.data import texts\n"
+        "texts.SAVED_FROM_BYTES = 1\n"
+        f"for _ in range(3): assert texts.BeirTexts({str(path)!r})['d4999'] == 'text 4999'"
+    )
+    environment = {**os.environ, "TOUR_PYSERINI_CACHE": str(tmp_path / "cache")}
+    processes = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert len(list((tmp_path / "cache" / "offsets").iterdir())) == 1
+
+
+def test_a_corpus_opens_without_a_writable_cache(saved, monkeypatch):
+    path, _ = saved
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(path))  # a file, not a folder
+    assert BeirTexts(path)["a"] == "First one"
+
+
+def test_real_collections_open(shared):
+    texts = open_texts(shared / "collections" / "cacm")
+    assert (len(texts), texts["1"]) == (3204, "Preliminary Report-International Algebraic Language")
+
+
+class Stored:
+    def __init__(self, docid, raw, contents=None):
+        self.docid, self.raw, self.contents = lambda: docid, lambda: raw, lambda: contents
+
+
+class Searcher:
+    def __init__(self, *documents):
+        self.documents, self.num_docs = documents, len(documents)
+
+    def doc(self, key):
+        if isinstance(key, int):
+            return self.documents[key]
+        return next((document for document in self.documents if document.docid() == key), None)
+
+
+HEROES = '"""Heroes"" (song)"\nA song.'
+
+
+@pytest.mark.parametrize(
+    ("raw", "contents", "expected", "parts"),
+    [
+        ('{"title": "T", "text": "x"}', None, "T x", ("T", "x")),
+        ('{"title": "", "text": "x"}', None, "x", ("", "x")),
+        ('{"id": "a", "contents": "T\\nx"}', None, "T\nx", ("T", "x")),
+        (json.dumps({"contents": HEROES}), None, '"Heroes" (song)\nA song.', ('"Heroes" (song)', "A song.")),
+        ('{"contents": "one line"}', None, "one line", None),
+        ('{"contents": "three\\nlines\\nof text"}', None, "three\nlines\nof text", None),
+        ('{"other": 1}', "stored", "stored", None),
+        ("[1]", "stored", "stored", None),
+        ("plain text", None, "plain text", None),
+        (None, "stored", "stored", None),
+    ],
+)
+def test_a_stored_document_gives_its_passage(raw, contents, expected, parts):
+    texts = LuceneTexts(Searcher(Stored("a", raw, contents)), "here")
+    assert dict(texts) == {"a": expected}
+    assert getattr(texts["a"], "parts", None) == parts
+
+
+def test_the_error_names_an_unknown_document_or_one_without_text():
+    texts = LuceneTexts(Searcher(Stored("a", None)), "here")
+    with pytest.raises(UnknownDocument, match="'z' is not in here"):
+        texts["z"]
+    with pytest.raises(TourError, match="no text for document 'a'"):
+        texts["a"]
+
+
+@pytest.mark.slow
+def test_a_lucene_index_is_read(tmp_path):
+    (tmp_path / "in").mkdir()
+    documents = [{"id": "d1", "title": "T", "text": "fox", "contents": "T fox"}, {"id": "d2", "contents": "hound"}]
+    write(tmp_path / "in" / "docs.jsonl", documents)
+    build = (
+        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+        "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
+    )
+    flags = ["--collection", "JsonCollection", "--input", tmp_path / "in", "--index", tmp_path / "out"]
+    flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1", "--storeRaw"]
+    subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
+    assert dict(open_texts(tmp_path / "out")) == {"d1": "T fox", "d2": "hound"}
