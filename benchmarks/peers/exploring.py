@@ -47,9 +47,11 @@ def explore(query: Query, settings: BudgetSettings, choose: Choose, *, hits: int
         wanted = yield from choose(t, found, pool)
         room = min(settings.depth, settings.budget - len(pool))
         candidates = pool.without(once([wanted, found.ids]))[:room]
-        if pool.late or not len(candidates):
+        if not len(candidates):
             break
         yield from pool.add(candidates)
+        if pool.late:
+            break
     stop = StopReason.DEADLINE if pool.late else StopReason.BUDGET
     ranking = rank(query, query.vector, found, pool, settings.reranker_weight) if len(pool) else found
     return Outcome(query.vector, ranking, stop)

@@ -121,7 +121,7 @@ def test_the_query_encoder_uses_signals(collection):
 
 def prf(collection, *signals, method="tour"):
     topics = dict(zip(collection.q_ids, collection.queries, strict=True))
-    config = TourConfig(method)
+    config = TourConfig(method, early_stopping=False)
     return TourPrf(HashReranker(), collection.texts, config, topics=topics, signals=signals)
 
 
@@ -133,12 +133,13 @@ def test_a_prf_rule_over_all_documents_updates_as_the_searcher_does(collection):
     """With every document as a candidate, what signals say is compared among the same documents."""
     index = second(collection)
     vectors, hits = candidates(collection)
-    ours = prf(collection, index).get_batch_prf_q_emb(collection.q_ids, vectors, hits)
-    config = TourConfig(depth=80, budget=80)
+    ours = prf(collection, index, method="soft").get_batch_prf_q_emb(collection.q_ids, vectors, hits)
+    config = TourConfig("soft", depth=80, iterations=1, early_stopping=False)
     searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config, signals=[index])
     expected, _ = searcher.batch_search(collection.queries, collection.q_ids, return_vector=True)
     assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
-    assert ours != pytest.approx(prf(collection).get_batch_prf_q_emb(collection.q_ids, vectors, hits), abs=1e-3)
+    without = prf(collection, method="soft").get_batch_prf_q_emb(collection.q_ids, vectors, hits)
+    assert ours != pytest.approx(without, abs=1e-3)
 
 
 def test_a_prf_rule_ignores_documents_it_was_not_given(collection):

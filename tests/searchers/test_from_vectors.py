@@ -215,7 +215,7 @@ import numpy as np
 from tour_pyserini import TourSearcher
 
 score = lambda pairs: range(len(pairs))
-searcher = TourSearcher.from_vectors(np.eye(3), ["a", "b", "c"], lambda text: [1, 2, 3], score)
+searcher = TourSearcher.from_vectors(np.eye(3), ["a", "b", "c"], lambda text: [1, 2, 3], score, method="rerank")
 assert [hit.text for hit in searcher.search("query")] == ["a", "b", "c"], searcher.search("query")
 print(sorted({"pyserini", "jnius", "torch", "transformers", "faiss", "onnxruntime"} & set(sys.modules)))
 """

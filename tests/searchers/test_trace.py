@@ -41,7 +41,8 @@ def test_lines_follow_each_query_to_its_end(tmp_path, method):
                 stored = collection.vectors[collection.docids.index(docid)]
                 assert similarity is None or similarity == pytest.approx(float(stored @ vector), abs=1e-4)
                 if label is not None:
-                    assert label == HashReranker().predict([(query, collection.texts[docid])])[0]
+                    expected = HashReranker().predict([(query, collection.texts[docid])])[0]
+                    assert label == pytest.approx(expected, abs=1e-6)
             assert set(line["labelled"]) <= set(line["docids"])
             assert line["norm"] == pytest.approx(np.linalg.norm(vector), abs=1e-5)
     assert sum(len(line["labelled"]) for line in lines) == searcher.costs.pairs

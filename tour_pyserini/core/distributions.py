@@ -63,7 +63,7 @@ def standardise(values: Floats) -> Floats:
         >>> standardise(np.array([1.0, 3.0, 5.0, 3.0])).round(3)
         array([-1.414,  0.   ,  1.414,  0.   ])
     """
-    deviation = values.std()
+    deviation = values.std() if len(values) else 0.0
     if not deviation > 1e-9 * np.abs(values).max(initial=0):  # what is left is rounding
         return np.zeros(len(values))
     return np.clip((values - values.mean()) / deviation, -FARTHEST, FARTHEST)
