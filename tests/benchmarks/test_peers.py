@@ -70,7 +70,7 @@ def test_late_labels_end_the_search(name):
         assert not task.labels
 
 
-@pytest.mark.parametrize("name", ["gar", "ladr", "rgs", "ore"])
+@pytest.mark.parametrize("name", ["gar", "ladr", "rgs"])
 def test_the_graph_leads_to_what_the_retrieval_does_not_find(name):
     """The best label of the first candidates is that of a bridge to documents that are far from the query."""
     noise = 0.01 * np.random.default_rng(0).normal(size=(120, 3))

@@ -1,36 +1,55 @@
-"""The web application: all routes, their guard, and what begins and ends with it."""
+"""The web application: all routes, what passes every request, what goes wrong, and what begins and ends with it."""
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-from fastapi import APIRouter, FastAPI, HTTPException, Response
-from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 import tour_pyserini
+from tour_pyserini.core.method import METHODS
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher
-from tour_pyserini.service.guard import Guard, local_names
+from tour_pyserini.service.dispatcher import Dispatcher, GoneError, sentence
 from tour_pyserini.service.label_thread import LabelThread
 from tour_pyserini.service.mcp_tools import mcp_server
-from tour_pyserini.service.messages import Problem
-from tour_pyserini.service.metrics import Counted, Metrics
-from tour_pyserini.service.page_routes import page_routes
-from tour_pyserini.service.problems import RESPONSES, add_handlers
-from tour_pyserini.service.pyserini_routes import pyserini_routes
-from tour_pyserini.service.request_times import RequestTimes
-from tour_pyserini.service.rerank_routes import rerank_routes
-from tour_pyserini.service.safe_headers import SafeHeaders
-from tour_pyserini.service.search_loop import SearchLoop
-from tour_pyserini.service.search_routes import search_routes
+from tour_pyserini.service.messages import About, Problem
+from tour_pyserini.service.metrics import Metrics
+from tour_pyserini.service.middleware import Guard, ObservedApp, local_names
+from tour_pyserini.service.routes import pyserini_routes, rerank_routes, search_routes
+from tour_pyserini.service.search_loop import BusyError, FailedError, SearchLoop
 from tour_pyserini.support.hardware import cores
+
+log = logging.getLogger(__name__)
 
 ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about", "docs")
 """First parts of the paths that are counted by name."""
+EXAMPLES = 5
+"""Queries of the embedded collection that the page offers."""
+CLOSED = 499
+"""The status of a request whose client has gone; nobody reads it."""
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text}
+    for status, text in {
+        400: "The request cannot be read.",
+        401: "The key is missing or wrong.",
+        404: "There is no such thing.",
+        413: "The request is too large.",
+        422: "The request is wrong.",
+        429: "There is no room for it now; the header Retry-After says when to come again.",
+        500: "The service has failed.",
+    }.items()
+}
 
 
 def new_app(collection: Collection, *, key: str | None = None) -> Any:
@@ -67,24 +86,32 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         docs_url=None,  # its pages load scripts from another site
         redoc_url=None,
     )
-    add_handlers(app)
-
-    for new_routes in (search_routes, rerank_routes, pyserini_routes, page_routes):
+    _add_handlers(app)
+    for new_routes in (search_routes, rerank_routes, pyserini_routes, _state_routes):
         app.include_router(new_routes(dispatcher))
-    app.include_router(_state_routes(searches, metrics))
     app.router.routes.extend(mcp_routes)
-
-    @app.get("/docs", include_in_schema=False)
-    def routes_page() -> FileResponse:
-        return FileResponse(FILES / "routes.html")
-
     app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
     guard = Guard(app, key=key, most_bytes=request.most_bytes, names=local_names(request), is_page=_is_page)
-    return RequestTimes(SafeHeaders(Counted(guard, metrics, routes=ROUTES)), dispatcher.sent)
+    return ObservedApp(guard, metrics, routes=ROUTES, sent=dispatcher.sent)
 
 
-def _state_routes(searches: SearchLoop, metrics: Metrics) -> APIRouter:
+def _state_routes(dispatcher: Dispatcher) -> APIRouter:
+    """What the service says of itself."""
     routes = APIRouter(tags=["state"])
+    limits = dispatcher.limits
+    about = About(
+        method=limits.config.method,
+        methods=list(METHODS),
+        documents=dispatcher.collection.size,
+        most_hits=limits.most_hits,
+        most_labels=limits.most_labels,
+        examples=_examples() if limits.corpus == str(demo_collection.CORPUS) else [],
+    )
+
+    @routes.get("/about")
+    def about_service() -> About:
+        """What a search can choose from."""
+        return about
 
     @routes.get("/health")
     def health() -> dict[str, str]:
@@ -94,16 +121,26 @@ def _state_routes(searches: SearchLoop, metrics: Metrics) -> APIRouter:
     @routes.get("/ready", responses={503: {"model": Problem, "description": "The queue is full."}})
     def ready() -> dict[str, str]:
         """Whether a search would be taken in now. The models are loaded before the port opens."""
-        if searches.is_full:
+        if dispatcher.searches.is_full:
             raise HTTPException(503, "the queue is full.")
         return {"status": "ready"}
 
     @routes.get("/metrics", response_class=PlainTextResponse)
     def figures() -> Response:
         """What the service has done, for Prometheus."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(dispatcher.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @routes.get("/docs", include_in_schema=False)
+    def routes_page() -> FileResponse:
+        return FileResponse(FILES / "routes.html")
 
     return routes
+
+
+def _examples() -> list[str]:
+    """Some queries of the embedded collection, from its beginning to its end."""
+    queries = [text for _, text in read_topics(demo_collection.QUERIES)]
+    return queries[:: len(queries) // EXAMPLES][:EXAMPLES]
 
 
 def _is_page(path: str) -> bool:
@@ -115,3 +152,52 @@ def _is_page(path: str) -> bool:
         return file.is_relative_to(FILES) and file.is_file()
     except (OSError, ValueError):  # no file can have such a name
         return False
+
+
+def _add_handlers(app: FastAPI) -> None:
+    """Let every failure be a `Problem` of one sentence: never a traceback, a path or a value of this machine."""
+
+    async def wrong(_: Request, error: Exception) -> JSONResponse:
+        return _problem(422, sentence(error))
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        faults = error.errors()
+        where = ".".join(str(part) for part in faults[0]["loc"][1:]) or str(faults[0]["loc"][0])
+        unreadable = any(fault["type"] == "json_invalid" for fault in faults)
+        # Where it is and what; its value is not repeated.
+        return _problem(400 if unreadable else 422, f"{where}: {faults[0]['msg'][:300]}.")
+
+    async def busy(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, BusyError)
+        return _problem(429, f"{error}; come again later.", {"Retry-After": str(error.retry_after)})
+
+    async def known(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, StarletteHTTPException)
+        return _problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+    async def gone(_: Request, error: Exception) -> JSONResponse:
+        return _problem(CLOSED, "the client has gone.")
+
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed", exc_info=error)
+        return _problem(500, sentence(error))
+
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return _problem(500, sentence(error))  # it is in the log already
+
+    for kind, handler in {
+        RequestError: wrong,
+        RequestValidationError: invalid,
+        BusyError: busy,
+        StarletteHTTPException: known,
+        GoneError: gone,
+        TourError: broken,
+        FailedError: failed,
+        Exception: failed,
+    }.items():
+        app.add_exception_handler(kind, handler)
+
+
+def _problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status, headers)

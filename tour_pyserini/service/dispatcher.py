@@ -78,7 +78,7 @@ class Dispatcher:
         return scores
 
     def begin(self, body: SearchBody, request: Request) -> "Stream":
-        """Begin a search of one query whose lists come one by one; raises what `search` does."""
+        """Begin a search of one query whose lists come one by one, to be `watched`; raises what `search` does."""
         (job,) = self._new_jobs(body, request, streamed=True)
         return Stream(self, job)
 
@@ -169,17 +169,15 @@ class Stream:
         dispatcher.searches.submit([search])
 
     async def messages(self) -> AsyncIterator[Any]:
-        """Each `Round`, then the `Answer` or an exception; who stops listening cancels the search."""
-        with self._dispatcher.watched([self.search]):
-            while True:
-                message = await self._messages.get()
-                if isinstance(message, Answer):
-                    self._dispatcher.metrics.answer(message)
-                yield message
-                if isinstance(message, Answer):
-                    self._dispatcher.sent([self.search])
-                if isinstance(message, Answer | Exception):
-                    return
+        """Each `Round`, then the `Answer` or an exception."""
+        message = None
+        while not isinstance(message, Answer | Exception):
+            message = await self._messages.get()
+            if isinstance(message, Answer):
+                self._dispatcher.metrics.answer(message)
+            yield message
+        if isinstance(message, Answer):
+            self._dispatcher.sent([self.search])
 
 
 def sentence(error: Exception) -> str:

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.answers import title_and_text
-from tour_pyserini.service.dispatcher import Dispatcher
+from tour_pyserini.service.dispatcher import Dispatcher, sentence
+from tour_pyserini.service.jobs import title_and_text
 from tour_pyserini.service.messages import SearchBody
-from tour_pyserini.service.problems import sentence
 from tour_pyserini.service.search_loop import BusyError, FailedError
 from tour_pyserini.support.optional import import_optional
 
@@ -38,7 +37,7 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
     """An MCP server with the tools `search` and `get_document`."""
     server_module = import_optional("mcp.server.mcpserver", extra="mcp")
     exceptions = import_optional("mcp.server.mcpserver.exceptions", extra="mcp")
-    collection, limits = dispatcher.collection, dispatcher.collection.request
+    collection, limits = dispatcher.collection, dispatcher.limits
     server = server_module.MCPServer(
         "tour_pyserini",
         instructions=f"Search the collection {collection.name}: {collection.size} passages.",

@@ -124,7 +124,7 @@ class Answer(Message):
 
     query: QueryInfo
     candidates: list[Candidate] = Field(description="the list, best first")
-    stop: str = Field(description="why the search ended: `agreement`, `budget`, `deadline`, ...")
+    stop: str = Field(description="why the search ended, in words, such as `the deadline came`")
     settings: Settings
     costs: Costs
     rounds: list[Round] | None = Field(default=None, description="every list on the way, if asked for")
@@ -140,6 +140,29 @@ class Problem(Message):
     """Why there is no answer, in one sentence: the data of the event `error`, and of every status from 400 on."""
 
     detail: str
+
+
+class About(Message):
+    """What `GET /about` gives: what a search can choose from, and what there is to search."""
+
+    method: str = Field(description="the method of a search that names none")
+    methods: list[str] = Field(description="all methods")
+    documents: int = Field(description="how many documents the index has")
+    most_hits: int = Field(description="longest list of a search")
+    most_labels: int = Field(description="most labels of a search")
+    examples: list[str] = Field(description="queries to begin with; the embedded collection has some")
+
+
+class Document(Message):
+    """What `GET /documents/{docid}` gives."""
+
+    docid: str
+    title: str
+    text: str
+    contents: str = Field(description="title and text, as models read them; Pyserini's name")
+
+
+# Re-ranking
 
 
 class RerankBody(BaseModel):
@@ -191,10 +214,44 @@ class Reranked(Message):
     results: list[DocumentScore]
 
 
-class Document(Message):
-    """What `GET /documents/{docid}` gives."""
+# Pyserini's REST server
+
+
+class PyseriniSearch(BaseModel):
+    """What Pyserini's clients send."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3}]}
+    )
+
+    query: str | dict[str, Any]
+    hits: int = Field(default=10, ge=1)
+    qid: str = Field(default="", max_length=200)
+    ef_search: int | None = None
+    encoder: str | None = None
+    query_generator: str | None = None
+    instruction_config: str | None = None
+
+
+class PyseriniCandidate(BaseModel):
+    """One line of a list, with Pyserini's fields."""
 
     docid: str
-    title: str
-    text: str
-    contents: str = Field(description="title and text, as models read them; Pyserini's name")
+    score: float
+    document_txt: str
+    document_img_path: str | None = None
+    encoded_img: str | None = None
+
+
+class PyseriniHits(BaseModel):
+    """What Pyserini's clients expect."""
+
+    query: QueryInfo
+    candidates: list[PyseriniCandidate]
+
+
+class IndexStatus(BaseModel):
+    """Whether the index is here, and the bytes of its folder."""
+
+    downloaded: bool
+    size_bytes: str

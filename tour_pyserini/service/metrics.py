@@ -1,13 +1,12 @@
 """What the service does, in figures for Prometheus."""
 
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tour_pyserini.service.guard import App, Receive, Scope, Send
 from tour_pyserini.service.messages import Answer
 from tour_pyserini.service.search_loop import SearchLoop
 
@@ -75,28 +74,3 @@ class Metrics:
     def text(self) -> bytes:
         """All figures, in Prometheus' format."""
         return generate_latest(self._registry)
-
-
-class Counted:
-    """An application whose answers are counted by route and status.
-
-    Args:
-        app: the application.
-        metrics: where they are counted.
-        routes: first parts of paths that are counted by name; others together, so that nobody can invent names.
-    """
-
-    def __init__(self, app: App, metrics: Metrics, *, routes: Collection[str]) -> None:
-        self._app, self._metrics, self._routes = app, metrics, frozenset(routes)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and count it."""
-        first = scope.get("path", "/").split("/")[1:2]  # `OPTIONS *` has none
-        route = first[0] if first and first[0] in self._routes else "other"
-
-        async def counted(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                self._metrics.request(route, message["status"])
-            await send(message)
-
-        await self._app(scope, receive, counted)

@@ -31,7 +31,7 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
         import_optional("mcp.server.mcpserver", extra="mcp")
     from tour_pyserini.service.app import new_app
     from tour_pyserini.service.collection import Collection
-    from tour_pyserini.service.guard import read_key
+    from tour_pyserini.service.middleware import read_key
 
     key = read_key(request)
     with contextlib.closing(_listen(request)) as listener:  # a port in use is reported before models are loaded
