@@ -1,0 +1,65 @@
+"""A collection in memory that can be searched like one that was opened: no file, no model."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+from toy_collection import DIMENSION, unit
+
+from tour_pyserini import TourConfig, TourSearcher
+
+DOCUMENTS = 40
+
+
+def wait_until(condition):
+    """Wait for something that another thread or process does."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+class GatedReranker:
+    """Scores the length of a passage; a call waits until the gate is open. `calls` has the passages of each call."""
+
+    def __init__(self):
+        self.calls, self.gate, self.entered = [], threading.Event(), threading.Event()
+
+    def predict(self, pairs):
+        self.calls.append([passage for _, passage in pairs])
+        self.entered.set()
+        assert self.gate.wait(30)
+        if any("bad" in query or "bad" in passage for query, passage in pairs):
+            raise ValueError("bad passage")
+        return np.array([float(len(passage)) for _, passage in pairs])
+
+
+class InMemoryCollection:
+    """40 passages of growing length; a query is encoded by its number, and `unknown` is not."""
+
+    name, size, reranker_name = "memory", DOCUMENTS, "gated"
+
+    def __init__(self, **request):
+        random = np.random.default_rng(0)
+        self.texts = {f"d{i}": "x" * (i + 1) for i in range(DOCUMENTS)}
+        self.reranker = GatedReranker()
+        self.request = SimpleNamespace(threads=1, config=TourConfig(depth=5), **request)
+        self._vectors, self._queries = unit(random, DOCUMENTS, DIMENSION), unit(random, 10, DIMENSION)
+
+    def encode(self, query):
+        if query == "unknown":
+            raise KeyError(query)
+        return self._queries[len(query) % 10]
+
+    def searcher(self, config):
+        return TourSearcher.from_vectors(self._vectors, self.texts, self.encode, self.reranker, config)
+
+    def text(self, docid):
+        return self.texts[docid]
+
+    def try_search(self):
+        return 0.0
+
+    def check_settings(self, given, config):
+        pass
