@@ -10,11 +10,11 @@ from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.encoder import load_phrase_encoder
+from tour_pyserini.phrases.index import is_phrase_index, open_phrase_index, read_settings
+from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.pipeline import phrase_indexing
-from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
-from tour_pyserini.stores.phrases.phrase_index import is_phrase_index, open_phrase_index, read_settings
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_another_kind_of_index_is_made_from_existing_vectors(encoder, corpus, tm
     encoded = build(encoder, corpus, tmp_path / "encoded", *kind)
     monkeypatch.setattr(phrase_indexing, "CHUNK", 2)
     with monkeypatch.context() as patch:
-        patch.setattr("tour_pyserini.encoders.phrases.phrase_encoder.PhraseEncoder.passages", None)
+        patch.setattr("tour_pyserini.phrases.encoder.PhraseEncoder.passages", None)
         copied = build(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
     for name in ("vectors", "rows", "docid", "index"):
         assert (copied / name).read_bytes() == (encoded / name).read_bytes()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_texts import texts
 
-from tour_pyserini.data.text_spans import sentence_offsets, sentences_around, word_offsets
+from tour_pyserini.phrases.spans import sentence_offsets, sentences_around, word_offsets
 
 
 def cut(text, offsets):

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_texts import ODD, texts
 
-from tour_pyserini.data.text_spans import word_offsets
-from tour_pyserini.data.token_rows import ENDS, STARTS, filter_rows, token_rows
+from tour_pyserini.phrases.spans import ENDS, STARTS, filter_rows, token_rows, word_offsets
 
 
 def roles(rows):

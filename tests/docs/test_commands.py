@@ -29,10 +29,10 @@ from running_service import running_service
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.cli.serve_flags import serve_request
-from tour_pyserini.cli.train_flags import request_from, train_parser
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import locations
+from tour_pyserini.train import request_of, train_parser
 
 DOCUMENTS, QUERIES = 40, 4
 
@@ -227,7 +227,7 @@ def parse(name, argv):
         "tour_pyserini.search": search_request,
         "tour_pyserini.index": index_request,
         "tour_pyserini.serve": serve_request,
-        "tour_pyserini.train": lambda words: request_from(train_parser().parse_args(words)),
+        "tour_pyserini.train": lambda words: request_of(train_parser().parse_args(words)),
     }
     if name in requests:
         requests[name](argv)

@@ -10,11 +10,15 @@ from tiny_phrases import DOCUMENTS, configuration, save_encoder, save_tokenizer
 from transformers import AutoModel, BertModel
 
 from tour_pyserini.data.documents import Document
-from tour_pyserini.encoders.phrases.phrase_loading import find_model, load_phrase_encoder
-from tour_pyserini.encoders.phrases.phrase_model import model_from_base
-from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings, read_encoder_settings
-from tour_pyserini.encoders.phrases.windows import windows_of
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.encoder import (
+    EncoderSettings,
+    find_model,
+    load_phrase_encoder,
+    read_encoder_settings,
+    windows_of,
+)
+from tour_pyserini.phrases.model import model_from_base
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from tour_pyserini.data.documents import Passage, UnknownDocument
-from tour_pyserini.data.text_spans import word_offsets
-from tour_pyserini.data.token_rows import token_rows
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
-from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
-from tour_pyserini.stores.phrases.phrase_index_writing import build_token_index
+from tour_pyserini.phrases.index import PhraseIndex
+from tour_pyserini.phrases.index_writing import build_token_index
+from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.spans import token_rows, word_offsets
 
 DOCUMENTS = {
     "a": Passage("Prize", "The first prize went to Wilhelm Conrad Röntgen in 1901."),

@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from tour_pyserini.data.token_rows import ROW
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
+from tour_pyserini.phrases.index_writing import PartialTokens
+from tour_pyserini.phrases.spans import ROW
 
 SETTINGS = {"dimension": 2, "dtype": "float16", "itemsize": 2, "documents": 5, "corpus": "a"}
 

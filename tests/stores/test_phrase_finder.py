@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tour_pyserini.data.token_rows import ENDS, ROW, STARTS
-from tour_pyserini.errors import TourError
 from tour_pyserini.stores.phrases import finder as finder_module
-from tour_pyserini.stores.phrases.completion import start_and_end
-from tour_pyserini.stores.phrases.finder import PhraseFinder
-from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
-from tour_pyserini.stores.phrases.phrase_index_writing import build_token_index
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.finder import PhraseFinder
+from tour_pyserini.phrases.index import PhraseIndex
+from tour_pyserini.phrases.index_writing import build_token_index
+from tour_pyserini.phrases.phrase_ids import start_and_end
+from tour_pyserini.phrases.spans import ENDS, ROW, STARTS
 
 
 def make_index(words, vectors, roles, *, dtype="float32", **kind):

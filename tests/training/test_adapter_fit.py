@@ -12,9 +12,9 @@ from toy_collection import unit
 from tour_pyserini.core.candidates import Hits
 from tour_pyserini.encoders.query_adapter import corrected
 from tour_pyserini.training import adapter_fit
-from tour_pyserini.training.adapter_choice import choose
-from tour_pyserini.training.adapter_fit import (
+from tour_pyserini.training.adapter import (
     LabelledQueries,
+    choose,
     cross_entropy,
     fit_matrices,
     label_spread,

@@ -16,11 +16,10 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import record_path
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.errors import TourError
+from tour_pyserini.learn import LearnRequest, NoGain, learn
 from tour_pyserini.pipeline import SearchRequest, search
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.training import LearnRequest, NoGain, learn
-from tour_pyserini.training.adapter_choice import order_quality, reciprocal_ranks
-from tour_pyserini.training.adapter_fit import LabelledQueries
+from tour_pyserini.training.adapter import LabelledQueries, order_quality, reciprocal_ranks
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tour_pyserini.training.losses import filter_loss, marginal_loss, side_loss
+from tour_pyserini.training.phrase_encoder import filter_loss, marginal_loss, side_loss
 
 
 def test_marginal_loss_by_hand():

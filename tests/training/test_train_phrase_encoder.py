@@ -8,13 +8,12 @@ import torch
 
 from tour_pyserini import index, train
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
-from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
-from tour_pyserini.training.jobs import train_phrase_encoder
-from tour_pyserini.training.requests import PhraseEncoderRequest
-from tour_pyserini.training.train_settings import TrainSettings
+from tour_pyserini.phrases.encoder import load_phrase_encoder
+from tour_pyserini.phrases.index import open_phrase_index
+from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.train import PhraseEncoderRequest, train
+from tour_pyserini.training.request import TrainRequest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -73,10 +72,10 @@ def test_a_job_called_from_python_does_what_the_command_does(folder, tmp_path):
         data=data,
         validation=data,
         max_length=64,
-        settings=TrainSettings(epochs=40, max_steps=2, batch_size=2, learning_rate=3e-3, validate_every=1),
+        settings=TrainRequest(epochs=40, max_steps=2, batch_size=2, learning_rate=3e-3, validate_every=1),
     )
     lines = []
-    record = train_phrase_encoder(request, report=lines.append)
+    record = train(request, report=lines.append)
     assert [line.split(":")[0] for line in lines] == ["step 1", "step 2"]
     assert record == json.loads((tmp_path / "python" / "training.json").read_text())
     for name in ("model.safetensors", "training.json"):
@@ -84,7 +83,7 @@ def test_a_job_called_from_python_does_what_the_command_does(folder, tmp_path):
 
 
 def test_an_interrupted_training_gives_the_same_encoder(folder, tmp_path, monkeypatch):
-    from tour_pyserini.training.phrase_task import PhraseTask
+    from tour_pyserini.training.phrase_encoder import PhraseTask
 
     short = ["--max-steps", 6, "--save-every", 2, "--validate-every", 3]
     train.main(flags(folder, tmp_path / "whole", *short))

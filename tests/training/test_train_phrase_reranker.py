@@ -8,24 +8,23 @@ import torch
 from tiny_phrases import configuration, save_encoder, save_tokenizer
 
 from tour_pyserini import index, train
-from tour_pyserini.data.text_spans import sentences_around
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
-from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import normalise
+from tour_pyserini.phrases.encoder import load_phrase_encoder
+from tour_pyserini.phrases.index import open_phrase_index
+from tour_pyserini.phrases.phrase_ids import PhraseSpan
+from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.spans import sentences_around
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
-from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan
-from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
 from tour_pyserini.support.checkpoints import read_tokenizer
 from tour_pyserini.training import reranker_candidates as candidates_module
-from tour_pyserini.training.reading_task import ReadingTask
-from tour_pyserini.training.reranker_candidates import Candidates, find_candidates
-from tour_pyserini.training.reranker_task import RerankerTask, marked_classifier
-from tour_pyserini.training.train_settings import TrainSettings
-from tour_pyserini.training.training_examples import Example
+from tour_pyserini.training.examples import Example
+from tour_pyserini.training.phrase_reranker import Candidates, RerankerTask, find_candidates, marked_classifier
+from tour_pyserini.training.reader import ReadingTask
+from tour_pyserini.training.request import TrainRequest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -146,7 +145,7 @@ def test_a_phrase_reranker_learns_and_can_be_loaded(folder, phrases, tmp_path, l
 
 
 def test_an_interrupted_training_continues_with_its_candidates(folder, phrases, tmp_path, monkeypatch):
-    from tour_pyserini.training.reranker_task import RerankerTask
+    from tour_pyserini.training.phrase_reranker import RerankerTask
 
     short = ["--max-steps", 5, "--save-every", 2, "--context", "1", "--no-title"]
     train.main(flags(folder, phrases, tmp_path / "whole", *short))
@@ -183,7 +182,7 @@ def test_a_missing_device_is_refused_for_re_rankers(folder, phrases, tmp_path):
         train.main(flags(folder, phrases, tmp_path / "x", "--device", "cuda:0"))
     model, tokenizer = marked_classifier(folder / "base", labels=1)
     with pytest.raises(TourError, match="cannot run on the device 'nonsense'"):
-        RerankerTask(model, tokenizer, [], [], {}, PhraseInput(), TrainSettings(), device="nonsense")
+        RerankerTask(model, tokenizer, [], [], {}, PhraseInput(), TrainRequest(), device="nonsense")
     with pytest.raises(TourError, match="cannot run on the device 'cuda:0'"):
         train.main(reading_flags(folder, tmp_path / "x", "--device", "cuda:0"))
     assert not list(tmp_path.iterdir())
@@ -195,7 +194,7 @@ def test_pairs_are_truncated_as_in_search(folder, searcher, max_length):
     spans = (PhraseSpan("b", 2, 7), PhraseSpan("d", 4, 8))
     ways = {"who " * 140: "longest_first", "which river": "only_second"}
     found = [Candidates(question, spans[:1], spans[1:]) for question in ways]
-    data = (found, found, searcher.texts, PhraseInput(), TrainSettings())
+    data = (found, found, searcher.texts, PhraseInput(), TrainRequest())
     task, seen = RerankerTask(model, tokenizer, *data, max_length=max_length), []
     model.register_forward_pre_hook(lambda _, args, given: seen.append(given), with_kwargs=True)
     task.loss([(question, *spans) for question in ways])
@@ -218,7 +217,7 @@ def test_a_reader_reads_questions_of_any_length(folder, max_length):
     model = AutoModelForQuestionAnswering.from_pretrained(folder / "base")
     tokenizer = read_tokenizer(folder / "base")
     examples = [Example(question, ["A river"], "b", "", "A river runs.") for question in ("who " * 140, "which")]
-    task = ReadingTask(model, tokenizer, examples, examples, TrainSettings(), max_length=max_length)
+    task = ReadingTask(model, tokenizer, examples, examples, TrainRequest(), max_length=max_length)
     task.model.eval()
     with torch.no_grad():
         together, *each = [float(task.loss(batch)) for batch in (examples, examples[:1], examples[1:])]

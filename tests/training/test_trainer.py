@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.train_settings import TrainSettings
-from tour_pyserini.training.trainer import shuffled
-from tour_pyserini.training.training_run import run_training
+from tour_pyserini.training.request import TrainRequest
+from tour_pyserini.training.trainer import run_training, shuffle_batches
 
 
 class Toy:
@@ -38,7 +37,7 @@ class Toy:
         (folder / "weights.json").write_text(json.dumps([float(v.detach()) for v in self.model.parameters()]))
 
 
-SETTINGS = TrainSettings(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2)
+SETTINGS = TrainRequest(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2)
 
 
 def run(tmp_path, name, task, settings=SETTINGS, recorded=None):
@@ -83,13 +82,13 @@ class GivenLosses(Toy):
 def test_batches_without_a_loss_are_left_out_of_the_mean(tmp_path):
     for name, losses, mean in [("some", [None, 4.0, None, 2.0], 3.0), ("none", [None] * 4, None)]:
         task = GivenLosses(losses)
-        record = run(tmp_path, name, task, TrainSettings(epochs=1))
+        record = run(tmp_path, name, task, TrainRequest(epochs=1))
         assert record["history"][1]["loss"] == mean
 
 
 def test_a_short_group_counts_as_much_as_a_full_one(tmp_path):
     task = GivenLosses([1.0, 2.0, 3.0, 10.0])
-    record = run(tmp_path, "model", task, TrainSettings(epochs=1, accumulate=3))
+    record = run(tmp_path, "model", task, TrainRequest(epochs=1, accumulate=3))
     assert task.grads == pytest.approx([1 / 3, 2 / 3, 1, 1])
     assert record["history"][1]["loss"] == pytest.approx((2 + 10) / 2)
 
@@ -114,7 +113,7 @@ def test_other_settings_and_a_second_process_are_refused(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "model", Toy(stop_at=6))
     with pytest.raises(TourError, match="seed was 42, now 1"):
-        run(tmp_path, "model", Toy(), TrainSettings(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2, seed=1))
+        run(tmp_path, "model", Toy(), TrainRequest(epochs=5, learning_rate=0.3, save_every=3, warmup=0.2, seed=1))
 
     class Nested(Toy):
         def validate(self):
@@ -128,11 +127,11 @@ def test_other_settings_and_a_second_process_are_refused(tmp_path):
 
 
 def test_the_learning_rate_rises_and_falls():
-    settings = TrainSettings(learning_rate=1.0, warmup=0.2)
+    settings = TrainRequest(learning_rate=1.0, warmup=0.2)
     assert [settings.rate(step, 10) for step in range(10)] == pytest.approx(
         [0.5, 1.0, *[(10 - s) / 8 for s in range(2, 10)]]
     )
-    assert TrainSettings(learning_rate=1.0, warmup=0.0).rate(0, 1) == 1.0
+    assert TrainRequest(learning_rate=1.0, warmup=0.0).rate(0, 1) == 1.0
 
 
 def test_an_infinite_loss_is_refused(tmp_path):
@@ -156,17 +155,21 @@ def test_an_infinite_loss_is_refused(tmp_path):
 )
 def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(TourError, match=message):
-        TrainSettings(**options)
+        TrainRequest(**options)
 
 
 def test_groups_of_similar_lengths_have_every_number_once():
     lengths = [(number * 37) % 101 for number in range(50)]
-    groups = list(shuffled(50, 8, [1], lengths=lengths))
+    groups = list(shuffle_batches(50, 8, [1], lengths=lengths))
     assert sorted(number for group in groups for number in group) == list(range(50))
     padded = sum(max(lengths[number] for number in group) * len(group) for group in groups)
-    at_random = sum(max(lengths[number] for number in group) * len(group) for group in shuffled(50, 8, [1]))
+    at_random = sum(max(lengths[number] for number in group) * len(group) for group in shuffle_batches(50, 8, [1]))
     assert padded < 0.8 * at_random
-    assert groups == list(shuffled(50, 8, [1], lengths=lengths)) != list(shuffled(50, 8, [2], lengths=lengths))
+    assert (
+        groups
+        == list(shuffle_batches(50, 8, [1], lengths=lengths))
+        != list(shuffle_batches(50, 8, [2], lengths=lengths))
+    )
 
 
 def test_dropout_is_what_the_settings_say(tmp_path):
@@ -176,5 +179,5 @@ def test_dropout_is_what_the_settings_say(tmp_path):
             self.model = torch.nn.Sequential(self.model, torch.nn.Dropout(0.5))
 
     task = Dropping()
-    run(tmp_path, "model", task, settings=TrainSettings(epochs=1, dropout=0.25))
+    run(tmp_path, "model", task, settings=TrainRequest(epochs=1, dropout=0.25))
     assert task.model[1].p == 0.25

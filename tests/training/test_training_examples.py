@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.data.text_spans import word_offsets
-from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.phrase_task import training_passages
-from tour_pyserini.training.training_examples import (
+from tour_pyserini.phrases.encoder import EncoderSettings
+from tour_pyserini.phrases.spans import word_offsets
+from tour_pyserini.training.examples import (
     answer_spans,
     read_examples,
     read_sources,
     source_checksums,
     split_by_passage,
 )
+from tour_pyserini.training.phrase_encoder import training_passages
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import Round
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.documents import one_line_parts
-from tour_pyserini.data.text_spans import sentence_offsets
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.spans import sentence_offsets
 from tour_pyserini.pipeline.engine_opening import open_reranker, query_encoder_fingerprint, tour_engine
 from tour_pyserini.pipeline.models_request import INPUT, MODELS, ModelsRequest
 from tour_pyserini.pipeline.opener import Opener

@@ -10,14 +10,14 @@ from tour_pyserini.core.candidates import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
+from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.searcher import UNITS, PhraseHit, PhraseSearcher
 from tour_pyserini.searchers.optimiser import Observer
 from tour_pyserini.searchers.passage_labels import PassageLabels
-from tour_pyserini.searchers.phrase_searcher import UNITS, PhraseHit, PhraseSearcher
 from tour_pyserini.searchers.retrieval import Retrieval
 from tour_pyserini.searchers.shared_labels import SharedLabels
 from tour_pyserini.searchers.tour_engine import TourEngine
-from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 
 Predict = Callable[[str, Sequence[PhraseHit]], None]
 

@@ -13,6 +13,7 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.pipeline.engine_opening import open_reranker, stored_scale, tour_engine
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request_completion import completed, sparse_signals
@@ -23,7 +24,6 @@ from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.service.label_cost import LabelCost
 from tour_pyserini.service.request_limits import blaming_request
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 
 ENGINES = 32
 """Settings whose engines are kept; models, index and texts are the same for all."""

@@ -1,4 +1,4 @@
-"""Reading a phrase index from its folder."""
+"""A phrase index: its parts, and how it is opened from its folder."""
 
 import os
 from collections.abc import Sequence
@@ -8,13 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
+from tour_pyserini.data.beir_texts import corpus_file
 from tour_pyserini.data.lines import read_json_object
+from tour_pyserini.data.packed_files import plain_file
 from tour_pyserini.data.records import PHRASE_INDEX
-from tour_pyserini.data.token_rows import ROW, Rows
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.phrases.spans import ROW, Rows
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_files import check_checksums, read_faiss
 from tour_pyserini.stores.search_effort import set_search_effort
+from tour_pyserini.support.remembered import content_hash
+
+_NEEDED = ("rows", "largest_norm", "dimension", "documents", "dtype", "corpus_sha256", "encoder", "encoder_fingerprint")
 
 
 class PhraseIndex(NamedTuple):
@@ -51,7 +56,10 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(folder) / PHRASE_INDEX
     try:
         record = read_json_object(path)
-        return _checked({**record["settings"], "index": record["index"], **record["built"]})
+        settings = {**record["settings"], "index": record["index"], **record["built"]}
+        if missing := [name for name in _NEEDED if name not in settings]:
+            raise ValueError(f"it has no {missing[0]}")
+        return {**settings, "itemsize": np.dtype(settings["dtype"]).itemsize}
     except FileNotFoundError:
         raise TourError(
             f"{folder} is not a phrase index: it has no file `{PHRASE_INDEX}`; build an index with "
@@ -74,46 +82,41 @@ def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = No
         TourError: if the folder is not a phrase index or damaged, or `nprobe` is given for a flat index.
     """
     settings, folder = read_settings(folder), Path(folder)
-    count, dimension, documents = (settings[name] for name in ("rows", "dimension", "documents"))
-    exact, largest_norm = settings["index"]["kind"] == "flat", float(settings["largest_norm"])
+    count, dimension = settings["rows"], settings["dimension"]
     check_checksums(folder, PHRASE_INDEX, ("index", "docid", "rows", "vectors"))
     try:
-        _check_sizes(folder, {"rows": count * ROW.itemsize, "vectors": count * dimension * settings["itemsize"]})
+        for name, row in (("rows", ROW.itemsize), ("vectors", dimension * settings["itemsize"])):
+            if (size := (folder / name).stat().st_size) != count * row:
+                raise ValueError(f"{name} has {size} bytes instead of {count * row}")
         rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
         vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
     except (OSError, ValueError) as error:
         raise TourError(f"the phrase index {folder} is damaged ({first_line(error)}); build it again.") from error
     docids = read_docids(folder / "docid")
     index = read_faiss(folder / "index", mapped=True)
-    if index.ntotal != count or index.d != dimension or len(docids) != documents:
+    if index.ntotal != count or index.d != dimension or len(docids) != settings["documents"]:
         raise TourError(f"the phrase index {folder} is damaged: its files do not fit together; build it again.")
     set_search_effort(index, str(folder), nprobe=nprobe)
-    return PhraseIndex(rows, vectors, index, docids, exact, largest_norm)
+    exact = settings["index"]["kind"] == "flat"
+    return PhraseIndex(rows, vectors, index, docids, exact, settings["largest_norm"])
 
 
-def _checked(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings, if those that are used have their types."""
-    for name in ("rows", "dimension", "documents"):
-        value = settings[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**40:
-            raise ValueError(f"{name} is not a whole number above 0")
-    for name in ("corpus_sha256", "encoder"):
-        if not isinstance(settings[name], str):
-            raise ValueError(f"{name} is not text")
-    if not isinstance(settings["encoder_fingerprint"], str | None):
-        raise ValueError("encoder_fingerprint is not text")
-    if settings["dtype"] not in ("float16", "float32"):
-        raise ValueError("dtype is neither float16 nor float32")
-    norm = settings["largest_norm"]
-    if isinstance(norm, bool) or not isinstance(norm, int | float) or not 0 <= norm <= 1e30:
-        raise ValueError("largest_norm is not a number")
-    if not isinstance(settings["index"], dict) or not isinstance(settings["index"].get("kind"), str):
-        raise ValueError("it does not have the kind of its FAISS index")
-    return {**settings, "itemsize": np.dtype(settings["dtype"]).itemsize}
+def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str]) -> None:
+    """Check that a corpus file is the one that the index was built from; otherwise phrases would be the wrong words.
+
+    A corpus that is not a file, such as a Lucene index, is not checked.
+
+    Raises:
+        TourError: if the file has another checksum.
+    """
+    file = corpus_file(Path(corpus))
+    if file is not None and content_hash(plain_file(file)) != read_settings(folder)["corpus_sha256"]:
+        raise TourError(
+            f"the index {folder} was made from another corpus than {corpus}; "
+            "give the corpus of the index, or build the index again."
+        )
 
 
-def _check_sizes(folder: Path, sizes: dict[str, int]) -> None:
-    for name, expected in sizes.items():
-        size = (folder / name).stat().st_size
-        if size != expected:
-            raise ValueError(f"{name} has {size} bytes instead of {expected}")
+def is_built_with(folder: str | os.PathLike[str], encoder: Any) -> bool:
+    """Whether a phrase encoder built the index; a checkpoint with only query encoders fits every index."""
+    return encoder.fingerprint() in (None, read_settings(folder)["encoder_fingerprint"])

@@ -13,12 +13,13 @@ import numpy as np
 from tour_pyserini.data.beir_texts import BeirTexts
 from tour_pyserini.data.lines import Line, first_field, json_object, read_lines
 from tour_pyserini.data.qrels_file import read_qrels
-from tour_pyserini.data.text_spans import word_offsets
 from tour_pyserini.data.topic import checked_answers
 from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS
+from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.spans import word_offsets
 from tour_pyserini.support.remembered import content_hash
-from tour_pyserini.training.requests import Source
+from tour_pyserini.training.request import Source, TrainRequest
 
 log = logging.getLogger(__name__)
 
@@ -98,12 +99,36 @@ def _passages(
         yield f"{texts.path}:{docid}", title, text
 
 
-def read_sources(sources: Sequence[Source]) -> list[Example]:
-    """Read the examples of several sources: each has the arguments of `read_examples`."""
+def training_examples(request: TrainRequest) -> tuple[list[Example], list[Example]]:
+    """The examples of a training's sources: those to train on, and those to validate on."""
+    examples, most = _read_sources(request.data), request.validation_questions
+    if request.validation:
+        return examples, _read_sources(request.validation)[:most]
+    return split_by_passage(examples, share=request.validation_share, most=most, seed=request.seed)
+
+
+def training_questions(request: TrainRequest) -> tuple[list[Question], list[Question]]:
+    """The questions of a training whose sources are topics with answers: to train on, and to validate on."""
+    questions, most = _read_topics(request.data), request.validation_questions
+    if request.validation:
+        return questions, _read_topics(request.validation)[:most]
+    order = np.random.default_rng([request.seed, 17]).permutation(len(questions)).tolist()
+    count = min(most, max(1, round(request.validation_share * len(questions))))
+    return [questions[position] for position in sorted(order[count:])], [questions[n] for n in order[:count]]
+
+
+def _read_sources(sources: Sequence[Source]) -> list[Example]:
+    """The examples of several sources: each has the arguments of `read_examples`."""
     for source in sources:
         if not 1 <= len(source) <= 3:
             raise TourError(f"a source of data has {len(source)} files; give questions, a corpus and qrels, or fewer.")
     return [example for source in sources for example in read_examples(*source)]
+
+
+def _read_topics(sources: Sequence[Source]) -> list[Question]:
+    """The questions of several topics, with new ids: different topics may have the same ids."""
+    questions = [question for source in sources for topics in source for question in read_questions(topics)]
+    return [question._replace(qid=str(number)) for number, question in enumerate(questions)]
 
 
 def split_by_passage(
@@ -117,8 +142,6 @@ def split_by_passage(
         most: most validation questions; the others about held-out passages are not trained on either.
         seed: of the random choice.
     """
-    if not 0 < share < 1:
-        raise TourError(f"the validation share must be above 0 and below 1, not {share}.")
     passages = list(dict.fromkeys(example.docid for example in examples))
     held = max(1, round(share * len(passages)))
     if held == len(passages):

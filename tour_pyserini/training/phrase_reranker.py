@@ -1,35 +1,107 @@
-"""The task that trains a phrase re-ranker: in every epoch, one right and one wrong phrase per question are drawn."""
+"""The task that trains a phrase re-ranker.
+
+Its data are the phrases that the retriever finds for questions; in every epoch, one right and one wrong phrase per
+question are drawn.
+"""
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, softplus
 
+from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.evaluation.answer_matching import matcher_for
+from tour_pyserini.evaluation.answer_measures import exact_match
+from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
+from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
+from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.rerankers.pair_tokens import pair_tokens
-from tour_pyserini.rerankers.phrase_input import BEGIN, END, PhraseInput
-from tour_pyserini.stores.phrases.phrase_ids import PhraseSpan, title_and_text
 from tour_pyserini.support.batching import padded
 from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.training.reranker_candidates import Candidates
-from tour_pyserini.training.train_settings import TrainSettings
-from tour_pyserini.training.trainer import computing_in, shuffled
+from tour_pyserini.support.resumable import whole_lines, write_through
+from tour_pyserini.training.request import TrainRequest
+from tour_pyserini.training.trainer import computing_in, shuffle_batches
 
-LOSSES = {"pairwise": 1, "pointwise": 2}
+LOGITS = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""
+AT_ONCE = 16  # questions that are searched and saved together
 VALIDATED_AT_ONCE = 32  # questions
 
 Pair = tuple[str, PhraseSpan, PhraseSpan]
 """A question, a right and a wrong phrase."""
 
 
-def marked_classifier(folder: Path, *, labels: int) -> tuple[Any, Any]:
+class Candidates(NamedTuple):
+    """A question, with the right and the wrong phrases that were retrieved for it."""
+
+    question: str
+    right: Sequence[PhraseSpan]
+    wrong: Sequence[PhraseSpan]
+
+
+def find_candidates(
+    questions: Sequence[Question],
+    searcher: PhraseSearcher,
+    phrase_input: PhraseInput,
+    *,
+    depth: int,
+    positive: str,
+    file: Path,
+) -> list[Candidates]:
+    """Retrieve phrases for each question, and separate the right ones from the wrong ones.
+
+    Questions that do not have both right and wrong phrases are left out.
+
+    Args:
+        questions: with their answers.
+        searcher: the retriever.
+        phrase_input: what the re-ranker will read of a phrase.
+        depth: phrases retrieved for each question.
+        positive: a phrase is right if its `context` contains an answer, as in the paper, or if the `phrase` is one.
+        file: the phrases are saved here as they are found; questions that it already has are not searched again.
+    """
+    from tqdm import tqdm
+
+    def is_right(span: PhraseSpan, answers: Sequence[str]) -> bool:
+        _, text = title_and_text(searcher.texts, span)
+        if positive == "phrase":
+            return exact_match(text[span.begin : span.end], answers) > 0
+        first, last = phrase_input.context_span(text, span.begin, span.end)
+        return bool(matcher_for([answers]).matches(text[first:last]))
+
+    with open(file, "a+b") as saved:
+        lines = whole_lines(saved)
+        saved.truncate(sum(map(len, lines)))
+        with tqdm(total=len(questions), initial=len(lines), unit="question", desc="retrieving", disable=None) as bar:
+            for start in range(len(lines), len(questions), AT_ONCE):
+                some = questions[start : start + AT_ONCE]
+                hits = searcher.batch_search([q.text for q in some], [q.qid for q in some], depth)
+                for question in some:
+                    spans = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in hits[question.qid]]
+                    judged = [[*span, is_right(span, question.answers)] for span in spans]
+                    lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
+                write_through(saved, b"".join(lines[start:]))
+                bar.update(len(some))
+    useful = []
+    for question, line in zip(questions, lines, strict=True):
+        found: tuple[list[PhraseSpan], list[PhraseSpan]] = ([], [])
+        for *span, right in json.loads(line):
+            found[not right].append(PhraseSpan(*span))
+        if all(found):
+            useful.append(Candidates(question.text, *found))
+    if not useful:
+        raise TourError("no question has both right and wrong phrases among its candidates; check index and answers.")
+    return useful
+
+
+def marked_classifier(folder: Path, *, logits: int) -> tuple[Any, Any]:
     """The model and tokenizer in a folder, with one or two logits and with [S] and [E] as tokens.
 
     If the checkpoint has no head with this number of logits, the head starts with random weights. A mark that is not
@@ -41,7 +113,7 @@ def marked_classifier(folder: Path, *, labels: int) -> tuple[Any, Any]:
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             str(folder),
-            num_labels=labels,
+            num_labels=logits,
             ignore_mismatched_sizes=True,
             weights_only=True,
             trust_remote_code=False,
@@ -68,43 +140,43 @@ class RerankerTask:
 
     def __init__(
         self,
-        model: Any,
-        tokenizer: Any,
+        base: Path,
         candidates: Sequence[Candidates],
         validation: Sequence[Candidates],
         texts: Mapping[str, str],
         phrase_input: PhraseInput,
-        settings: TrainSettings,
+        request: TrainRequest,
         *,
         loss: str = "pairwise",
-        max_length: int = 512,
-        device: str = "cpu",
+        max_length: int = 256,
     ) -> None:
-        """Prepare the data.
+        """Read the model and its tokenizer.
 
         Args:
-            model: a sequence classifier with the logits that the loss needs, trained in place.
-            tokenizer: with the marks as tokens.
+            base: the folder of the model to start from.
             candidates: to train on.
             validation: decides which model is the best; one pair per question is drawn once.
             texts: docid to passage.
             phrase_input: what the re-ranker reads of a phrase.
-            settings: `batch_size` is the number of questions.
+            request: `batch_size` is the number of questions.
             loss: `pairwise` or `pointwise`.
             max_length: tokens of a question and the input of a phrase.
-            device: of the model.
         """
-        if loss not in LOSSES:
-            raise TourError(f"loss must be {' or '.join(LOSSES)}, not {loss!r}.")
-        self.model, self._tokenizer, self._device = on_device(model, device), tokenizer, device
-        length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, max_length)
+        torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
+        model, tokenizer = marked_classifier(base, logits=LOGITS[loss])
+        self.model, self._tokenizer, self._device = on_device(model, request.device), tokenizer, request.device
+        length = usable_length(base, model.config, tokenizer, max_length)
         self._candidates, self._texts, self._phrase_input = candidates, texts, phrase_input
-        self._settings, self._pairwise, self._max_length = settings, loss == "pairwise", length
+        self._request, self._pairwise, self._max_length = request, loss == "pairwise", length
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
         self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=length)
         self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-        self._validation = _draw_pairs(validation, [settings.seed])
-        self.batches = lru_cache(maxsize=2)(self._batches)
+        self._validation = _draw_pairs(validation, [request.seed])
+
+    def batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
+        """Pairs that are drawn for this epoch."""
+        pairs = _draw_pairs(self._candidates, [self._request.seed, epoch, 1])
+        return shuffle_batches(pairs, self._request.batch_size, [self._request.seed, epoch, 0])
 
     def loss(self, batch: Sequence[Pair]) -> Any:
         """The mean loss of pairs."""
@@ -135,7 +207,7 @@ class RerankerTask:
         pairs += [(question, self._passage(wrong)) for question, _, wrong in batch]
         rows = padded(next(self._pairs.rows([pairs])), self._fill, left=self._tokenizer.padding_side == "left")
         coded = {name: torch.from_numpy(ids).to(self._device) for name, ids in rows.items()}
-        with computing_in(self._settings.precision, self.model):
+        with computing_in(self._request.precision, self.model):
             return self.model(**coded).logits.float()
 
     def _passage(self, span: PhraseSpan) -> str:
@@ -156,11 +228,6 @@ class RerankerTask:
 
     def _classes(self, count: int) -> torch.Tensor:
         return torch.tensor([1] * count + [0] * count, device=self._device)
-
-    def _batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
-        pairs = _draw_pairs(self._candidates, [self._settings.seed, epoch, 1])
-        order = shuffled(len(pairs), self._settings.batch_size, [self._settings.seed, epoch, 0])
-        return [[pairs[position] for position in group] for group in order]
 
 
 def _draw_pairs(candidates: Sequence[Candidates], seed: Sequence[int]) -> list[Pair]:

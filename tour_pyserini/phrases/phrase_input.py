@@ -9,8 +9,8 @@ from typing import Any
 
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.lines import read_json_object
-from tour_pyserini.data.text_spans import sentences_around
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.phrases.spans import sentences_around
 
 BEGIN, END = "[S]", "[E]"
 CONTEXTS = ("1", "3", "paragraph", "passage")

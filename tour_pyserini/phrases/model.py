@@ -67,7 +67,7 @@ def read_phrase_model(folder: Path) -> PhraseModel:
     Raises:
         TourError: if weights are missing (they would be random).
     """
-    parts = read_parts(folder)
+    parts = _read_parts(folder)
     model = PhraseModel(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
     model = model.float()  # the configuration may ask for half precision
     for part, weights in parts.items():
@@ -99,12 +99,7 @@ def model_from_base(folder: Path) -> PhraseModel:
     return model.float()
 
 
-def has_phrase_weights(folder: Path) -> bool:
-    """Whether a folder has a configuration and a file of weights."""
-    return (folder / "config.json").is_file() and any((folder / name).is_file() for name in (SAFE, OLD))
-
-
-def read_parts(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
     """The weights of each part that the checkpoint has, by part and name.
 
     Other weights of the checkpoint, such as those of the teacher model, are ignored.

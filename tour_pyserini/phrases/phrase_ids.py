@@ -1,14 +1,32 @@
-"""Names of phrases: from the id of a phrase in the index to its docid and offsets."""
+"""Ids and names of phrases: from the id of a phrase in the index to its docid and offsets.
+
+The id of a phrase holds the row of its first token and the distance to the row of its last token.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from tour_pyserini.core.candidates import Ids
 from tour_pyserini.data.documents import Passage, UnknownDocument
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.phrases.completion import start_and_end
-from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
+from tour_pyserini.phrases.index import PhraseIndex
+
+_DISTANCE_BITS = 16
+LONGEST_PHRASE = (1 << (_DISTANCE_BITS - 1)) - 1
+"""The largest possible limit of words of a phrase: a word has at most two rows, and the distance has 16 bits."""
+
+
+def phrase_id(start: Ids, end: Ids) -> Ids:
+    """The ids of the phrases whose first and last tokens are at these rows."""
+    return (start << _DISTANCE_BITS) | (end - start)
+
+
+def start_and_end(ids: Ids) -> tuple[Ids, Ids]:
+    """The rows of the first and last tokens of phrases; the inverse of `phrase_id`."""
+    start = ids >> _DISTANCE_BITS
+    return start, start + (ids & ((1 << _DISTANCE_BITS) - 1))
 
 
 class PhraseSpan(NamedTuple):
@@ -43,10 +61,7 @@ class PhraseNames:
         """The docid and offsets of a phrase."""
         start, end = start_and_end(np.int64(id_))  # type: ignore[arg-type]
         first, last = self._index.rows[start], self._index.rows[end]
-        passage, begin, stop = int(first["passage"]), int(first["begin"]), int(last["end"])
-        if passage >= len(self._index.docids) or begin > stop:
-            raise TourError(f"the phrase index is damaged: its row {start} is not a part of a passage; build it again.")
-        return PhraseSpan(self._index.docids[passage], begin, stop)
+        return PhraseSpan(self._index.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
 
 
 def title_and_text(texts: Mapping[str, str], span: PhraseSpan) -> tuple[str, str]:

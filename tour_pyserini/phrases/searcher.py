@@ -8,9 +8,9 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.phrases.finder import FETCHED, PhraseFinder
-from tour_pyserini.stores.phrases.phrase_ids import PhraseNames, title_and_text
-from tour_pyserini.stores.phrases.phrase_index import PhraseIndex
+from tour_pyserini.phrases.finder import FETCHED, PhraseFinder
+from tour_pyserini.phrases.index import PhraseIndex
+from tour_pyserini.phrases.phrase_ids import PhraseNames, title_and_text
 
 UNITS = ("phrase", "passage")
 
