@@ -201,7 +201,7 @@ def shuffle_batches(
     """
     random = np.random.default_rng(list(seed))
     order = random.permutation(len(items))
-    starts = range(0, len(items), size)
+    starts: Sequence[int] = range(0, len(items), size)
     if lengths is not None:
         together = size * SORTED_TOGETHER
         parts = [order[start : start + together] for start in range(0, len(items), together)]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tour_pyserini.stores.phrases import finder as finder_module
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases import finder as finder_module
 from tour_pyserini.phrases.finder import PhraseFinder
 from tour_pyserini.phrases.index import PhraseIndex
 from tour_pyserini.phrases.index_writing import build_token_index
@@ -104,7 +104,7 @@ def random_index(seed=0, passages=8, length=30, **kind):
     return make_index([np.arange(length)] * passages, vectors, STARTS | ENDS, **kind)
 
 
-def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched(monkeypatch):
+def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched():
     index = random_index()
     queries = np.random.default_rng(1).normal(size=(5, 32)).astype(np.float32)
     together = PhraseFinder(index).find(queries, phrases=7)
@@ -113,18 +113,6 @@ def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched(monkeypatch):
     assert np.array_equal(together.ids, PhraseFinder(index, fetch=3).find(queries, phrases=7).ids)
     for row in range(5):
         assert list(zip(*start_and_end(together.ids[row]), strict=True)) == ordered(oracle(index, queries[row], 10))[:7]
-
-
-def test_few_tokens_are_completed_for_an_exact_list(monkeypatch):
-    """The upper bound stops the search early: an exact list does not need all tokens."""
-    index = random_index(passages=200)
-    completed = []
-    complete = finder_module.complete
-    monkeypatch.setattr(finder_module, "complete", lambda *a, **k: completed.append(len(a[2])) or complete(*a, **k))
-    query = index.vectors[[1000, 1003]].reshape(1, -1) * 3  # one phrase has a much higher score
-    hits = PhraseFinder(index).find(query, phrases=1)
-    assert [int(side[0]) for side in start_and_end(hits.ids[0])] == [1000, 1003]
-    assert completed == [64]
 
 
 def test_the_vector_of_a_phrase_joins_its_first_and_last_token():
@@ -146,35 +134,24 @@ def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
     got = PhraseFinder(index, fetch=50).find(queries, phrases=5)
     expected = PhraseFinder(exact).find(queries, phrases=5)
     assert (got.ids >= 0).all()
+    short = PhraseFinder(index, fetch=3000).find(queries[:1], phrases=5000)  # the searched lists have no more tokens
+    assert 0 < (short.ids >= 0).sum() < 5000
     assert (got.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9
     # Scores are computed from the vectors, not from the compressed ones.
     same = got.ids[:, 0] == expected.ids[:, 0]
     assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
 
 
-def test_an_inverted_file_without_more_tokens_is_searched_once(monkeypatch, caplog):
-    index = random_index(passages=100, kind="ivf", nlist=50, nprobe=1)
-    fetched = []
-    search = finder_module.FaissIndex.search
-    monkeypatch.setattr(
-        finder_module.FaissIndex, "search", lambda self, q, k, **more: fetched.append(k) or search(self, q, k, **more)
-    )
-    hits = PhraseFinder(index, fetch=2000).find(np.ones((1, 32), dtype=np.float32), phrases=5000)
-    assert fetched == [2000]
-    assert 0 < (hits.ids >= 0).sum() < 5000
-
-
-def test_settings_that_do_not_fit_are_refused():
-    index = random_index(passages=2, length=5)
-    with pytest.raises(TourError, match="must be 1 to 32767, not 0"):
-        PhraseFinder(index, max_words=0)
-    with pytest.raises(TourError, match="must be at least 1, not 0"):
-        PhraseFinder(index, fetch=0)
-    for options, message in [
-        ({"kind": "hnsw"}, "unknown kind of phrase index 'hnsw'"),
-        ({"kind": "ivf", "nlist": 64}, "10 token vectors, and 64 centroids"),
-        ({"kind": "ivf", "nlist": 4, "nprobe": 5}, "lower --nprobe"),
-        ({"kind": "ivfpq", "nlist": 4, "nprobe": 2, "pq_m": 3}, "cannot be cut into 3"),
-    ]:
-        with pytest.raises(TourError, match=message):
-            build_token_index(index.vectors, **options)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda index: PhraseFinder(index, max_words=0), "1 to 32767"),
+        (lambda index: PhraseFinder(index, fetch=0), "at least 1"),
+        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=64), "64 centroids"),
+        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=4, nprobe=5), "--nprobe"),
+        (lambda index: build_token_index(index.vectors, kind="ivfpq", nlist=4, nprobe=2, pq_m=3), "--pq-m"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(TourError, match=message):
+        make(random_index(passages=2, length=5))
