@@ -2,7 +2,7 @@
 
 Names are loaded when they are first used, so that `import tour_pyserini` is light. `FaissSearcher` is Pyserini's own:
 imported from here, it comes with a Java that is ready for it. What the commands do is in `tour_pyserini.pipeline`,
-what `train` and `learn` do in `tour_pyserini.training`.
+what `train` and `learn` do in `tour_pyserini.train` and `tour_pyserini.learn`.
 """
 
 from typing import TYPE_CHECKING, Any
