@@ -200,7 +200,7 @@ def _phrase_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
     from tour_pyserini.training.examples import training_examples
     from tour_pyserini.training.phrase_encoder import PhraseTask, PhraseValidation
 
-    if request.query_side is not None:
+    if request.query_side:
         return _query_encoder(request, base)
     examples, held_out = training_examples(request)
 

@@ -79,17 +79,6 @@ def test_token_vectors_are_the_output_of_the_phrase_encoder_for_title_and_text(f
     assert {"e\u0301tude", "👩‍👩‍👧"} <= set(words)
 
 
-def test_the_filter_keeps_tokens_with_logits_above_the_threshold(folder, encoder):
-    state = load_file(folder / "model.safetensors")
-    everything = encoder.passages(PASSAGES[:1], threshold=-np.inf)[0]
-    logits = everything.vectors @ state["filter_linear.weight"].numpy().T + state["filter_linear.bias"].numpy()
-    threshold = float(np.median(logits))
-    rows = encoder.passages(PASSAGES[:1], threshold=threshold)[0].rows
-    starts = (everything.rows["roles"] & 1 > 0) & (logits[:, 0] > threshold)
-    assert 0 < starts.sum() < len(everything.rows)
-    assert rows["begin"][rows["roles"] & 1 > 0].tolist() == everything.rows["begin"][starts].tolist()
-
-
 @pytest.mark.parametrize(("max_length", "stride"), [(64, 16), (48, 0), (64, 31), (16, 8)])
 def test_each_token_of_a_long_passage_is_taken_from_one_window(encoder, max_length, stride):
     assert (encoder.settings.max_length, encoder.settings.stride) == (
@@ -173,14 +162,6 @@ def test_mean_pooling_ignores_padding(tmp_path):
         together = torch.cat(encoder.model.questions(rows, "mean"), dim=1)[0].numpy()
     assert together == pytest.approx(alone, abs=1e-5)
     assert load_phrase_encoder(save_encoder(tmp_path / "other", seed=1)).fingerprint() != encoder.fingerprint()
-
-
-def test_a_checkpoint_configured_for_float16_is_loaded_in_float32(folder, encoder, tmp_path):
-    shutil.copytree(folder, tmp_path / "encoder")
-    config = json.loads((folder / "config.json").read_text())
-    (tmp_path / "encoder" / "config.json").write_text(json.dumps({**config, "dtype": "float16"}))
-    half = load_phrase_encoder(tmp_path / "encoder")
-    assert np.array_equal(half.encode("the moon"), encoder.encode("the moon"))
 
 
 def test_folders_without_a_complete_phrase_encoder_are_refused(folder, tmp_path):

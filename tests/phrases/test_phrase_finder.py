@@ -115,17 +115,6 @@ def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched():
         assert list(zip(*start_and_end(together.ids[row]), strict=True)) == ordered(oracle(index, queries[row], 10))[:7]
 
 
-def test_the_vector_of_a_phrase_joins_its_first_and_last_token():
-    index = random_index(passages=2, length=5, dtype="float16")
-    finder = PhraseFinder(index)
-    hits = finder.find(np.ones((1, 32), dtype=np.float32), phrases=3)
-    vectors = finder.vectors(hits.ids[0])
-    start, end = start_and_end(hits.ids[0])
-    assert vectors.dtype == np.float32
-    assert np.array_equal(vectors, np.hstack([index.vectors[start], index.vectors[end]]).astype(np.float32))
-    assert vectors.sum(axis=1) == pytest.approx(hits.similarities[0], rel=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
 def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
     index = random_index(passages=100, kind=kind, nlist=8, nprobe=4, pq_m=8, pq_nbits=4)

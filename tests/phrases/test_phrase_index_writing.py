@@ -15,7 +15,6 @@ from tour_pyserini.phrases import index_writing
 from tour_pyserini.phrases.encoder import load_phrase_encoder
 from tour_pyserini.phrases.index import is_phrase_index, open_phrase_index, read_settings
 from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.phrases.spans import ROW
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +48,8 @@ def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
     for hit in hits:
         assert texts[hit.docid][hit.begin : hit.end] == hit.text == hit.text.strip()
         assert hit.vector @ query == pytest.approx(hit.score, abs=1e-4)
-    # Every span by brute force: the best one is the first hit.
-    rows, vectors = opened.rows, opened.vectors.astype(np.float32)
-    scores = (vectors @ query[:16])[:, None] + (vectors @ query[16:])[None]
-    first, last = rows["first"].astype(int), rows["last"].astype(int)
-    allowed = (rows["passage"][:, None] == rows["passage"]) & (last[None] - first[:, None] < 10)
-    allowed &= np.triu(np.ones_like(allowed)) & (rows["roles"] & 1 > 0)[:, None] & (rows["roles"] & 2 > 0)
-    assert hits[0].score == pytest.approx(scores[allowed].max(), abs=1e-4)
     few = read_settings(build(encoder, corpus, tmp_path / "few"))  # the encoder's own filter
-    assert few["filter_threshold"] == -0.5 and 0 < few["rows"] < len(rows)
+    assert few["filter_threshold"] == -0.5 and 0 < few["rows"] < len(opened.rows)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +131,6 @@ def test_a_length_is_cut_to_what_the_model_reads(encoder, corpus, tmp_path):
     [
         (["--pq"], "--kind"),
         (["--pooling", "mean"], "--pooling"),
-        (["--no-l2-norm"], "--l2-norm"),
-        (["--batch-size", 64], "--batch-size"),
-        (["--M", 256], "--M"),
         (["--fields", "title"], "--fields"),
         (["--filter-threshold", "nan"], "--filter-threshold"),
         (["--kind", "ivfpq", "--pq-m", 5], "cut into 5"),
@@ -177,4 +166,3 @@ def test_wrong_corpora_and_damaged_folders_are_refused(encoder, corpus, tmp_path
             open_phrase_index(folder)
     with pytest.raises(TourError, match="not a phrase index"):
         open_phrase_index(tmp_path)
-    assert ROW.itemsize == 21  # the layout of indexes that exist

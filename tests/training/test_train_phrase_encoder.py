@@ -14,7 +14,7 @@ from tour_pyserini.phrases.encoder import EncoderSettings, load_phrase_encoder
 from tour_pyserini.phrases.index import open_phrase_index
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.training.examples import read_examples
-from tour_pyserini.training.phrase_encoder import PhraseTask, filter_loss, marginal_loss, side_loss, training_passages
+from tour_pyserini.training.phrase_encoder import PhraseTask, filter_loss, side_loss, training_passages
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -130,12 +130,6 @@ def test_training_passages_know_the_tokens_of_their_answers(folder, max_length, 
             first = {answer.lower()[0] for answer in answers}
             assert all(words[start].lstrip("#")[0] in first for start in starts)
             assert len(starts) >= 1 <= len(ends)
-
-
-def test_marginal_loss_by_hand():
-    logits = torch.log(torch.tensor([[1.0, 2.0, 5.0, 7.0]]))
-    gold, allowed = torch.tensor([[True, False, True, False]]), torch.tensor([[True, True, True, False]])
-    assert marginal_loss(logits, gold, allowed).exp().tolist() == pytest.approx([8 / 6])
 
 
 def test_side_loss_by_hand():
