@@ -20,10 +20,10 @@ from tour_pyserini.cli.flags import positive
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
 from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.learn import LearnRequest, LearnSummary, NoGain, learn
 from tour_pyserini.pipeline import Opener, SearchRequest, search
 from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.pictures import save_picture
-from tour_pyserini.training.learning import LearnRequest, LearnSummary, NoGain, learn
 
 MEASURES = ("nDCG@10", "R@100")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

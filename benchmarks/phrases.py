@@ -15,9 +15,9 @@ from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import positive
 from tour_pyserini.cli.parser import Help
 from tour_pyserini.data.topics import read_questions
-from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.stores.phrases.phrase_index import read_settings
+from tour_pyserini.phrases.encoder import load_phrase_encoder
+from tour_pyserini.phrases.index import read_settings
 
 MIB = 2**20
 

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from tour_pyserini.data.runs import register_run_format
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
-    from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
     from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
     from tour_pyserini.errors import TourError
+    from tour_pyserini.phrases.encoder import load_phrase_encoder
+    from tour_pyserini.phrases.index import open_phrase_index
+    from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.faiss_searcher import FaissSearcher
     from tour_pyserini.searchers.opening import open_index
-    from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
     from tour_pyserini.searchers.prf import TourPrf
     from tour_pyserini.searchers.query_encoder import TourQueryEncoder
     from tour_pyserini.searchers.search_path import SearchPath, search_path
     from tour_pyserini.searchers.searcher import TourSearcher
     from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
-    from tour_pyserini.stores.phrases.phrase_index import open_phrase_index
     from tour_pyserini.stores.signals import QuerySignal
     from tour_pyserini.stores.vectors import register_vector_source
     from tour_pyserini.support.costs import Costs
@@ -40,7 +40,7 @@ _MODULES = {
     "Costs": "support.costs",
     "FaissSearcher": "searchers.faiss_searcher",
     "Method": "core.method",
-    "PhraseSearcher": "searchers.phrase_searcher",
+    "PhraseSearcher": "phrases.searcher",
     "QuerySignal": "stores.signals",
     "Reranker": "rerankers",
     "SearchPath": "searchers.search_path",
@@ -51,12 +51,12 @@ _MODULES = {
     "TourQueryEncoder": "searchers.query_encoder",
     "TourSearcher": "searchers.searcher",
     "load_document_encoder": "encoders.encoder_loading",
-    "load_phrase_encoder": "encoders.phrases.phrase_loading",
+    "load_phrase_encoder": "phrases.encoder",
     "load_query_encoder": "encoders.encoder_loading",
     "load_reranker": "rerankers",
     "method": "core.method",
     "open_index": "searchers.opening",
-    "open_phrase_index": "stores.phrases.phrase_index",
+    "open_phrase_index": "phrases.index",
     "open_texts": "data.texts",
     "register_method": "core.method",
     "register_reranker_kind": "rerankers",

@@ -1,22 +1,246 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Learn a correction of the query encoder from kept labels.
+"""Learn a correction of the query encoder from the labels in the score cache.
 
-It reads the labels that searches of the given topics have bought, and buys none. The correction is written as an
-adapter. What is written is chosen by held-out queries; if they do
-not gain by it, nothing is written and the exit code is 2. `search --adapter FILE` uses it.
+It reads the labels that searches of the given topics left there, and computes none. The correction is written as an
+adapter. What is written is chosen by held-out queries; if they do not gain by it, nothing is written and the exit code
+is 2. `search --adapter FILE` uses it.
 """
 
+import dataclasses
+import functools
+import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import request_parser
-from tour_pyserini.training.learning import LearnRequest, learn
+from tour_pyserini.core.arrays import Floats, Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors, write_adapter
+from tour_pyserini.errors import TourError
+from tour_pyserini.pipeline.engine_opening import open_reranker, open_tour_searcher, query_encoder_fingerprint
+from tour_pyserini.pipeline.models_request import INPUT, ModelsRequest
+from tour_pyserini.pipeline.opener import Opener
+from tour_pyserini.pipeline.request import option
+from tour_pyserini.rerankers.score_cache import CachedReranker
+from tour_pyserini.stores.store import Store, as_store
+from tour_pyserini.stores.vectors import open_vectors
+from tour_pyserini.support.files import check_output
+from tour_pyserini.training.adapter import (
+    FOLDS,
+    SHARPNESS,
+    Choice,
+    LabelledQueries,
+    choose,
+    fit_matrices,
+    label_targets,
+    low_rank,
+)
 
 EXAMPLE = """example:
   python -m tour_pyserini.search --topics train.tsv --index indexes/a --corpus a/corpus.jsonl
   python -m tour_pyserini.learn --topics train.tsv --index indexes/a --corpus a/corpus.jsonl --output a.adapter
   python -m tour_pyserini.search --topics test.tsv --index indexes/a --corpus a/corpus.jsonl --adapter a.adapter"""
+LEAST_QUERIES = 50
+"""With fewer queries, no gain on held-out ones can be told from chance."""
+SIGNIFICANT = 0.05
+BATCH = 64
+BACKGROUND = 100
+"""Passages that stand for all passages without labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest(ModelsRequest):
+    """Learn an adapter; the fields are the flags of `python -m tour_pyserini.learn`.
+
+    Attributes:
+        topics: the queries whose cached labels are used.
+        output: the adapter file.
+        depth: how many of a query's nearest passages are looked up in the score cache.
+    """
+
+    topics: str = option(
+        dataclasses.MISSING,
+        "the queries whose cached labels are used: topics as `search` takes them",
+        group=INPUT,
+    )
+    topics_format: str = option("default", "Pyserini's format of topics", group=INPUT, metavar="FORMAT")
+    depth: int = option(200, "passages near a query whose cached labels are looked up", group=INPUT, count=True)
+    output: str = option(dataclasses.MISSING, "the adapter", group="what is written", metavar="FILE")
+
+
+class LearnSummary(NamedTuple):
+    """What was learnt.
+
+    Attributes:
+        output: the adapter file.
+        adapter: what it holds.
+        choice: the chosen settings, and what they gain on held-out queries.
+        queries: how many queries had labels.
+        labels: how many labels they had.
+    """
+
+    output: Path
+    adapter: QueryAdapter
+    choice: Choice
+    queries: int
+    labels: int
+
+
+class NoGain(TourError):
+    """The labels of held-out queries do not improve, so nothing was written.
+
+    Attributes:
+        choice: the best settings, and what they change on held-out queries.
+        labels: how many labels there were.
+    """
+
+    def __init__(self, choice: Choice, *, queries: int, labels: int) -> None:
+        super().__init__(
+            f"nothing is written, as held-out queries do not gain: the mean reciprocal rank of the passage with the "
+            f"best label is {choice.before:.4f}, and the best correction (rank {choice.rank}, ridge {choice.ridge:g}) "
+            f"changes it by {choice.gain:+.4f} (p {choice.p:.3f}; {labels} labels of {queries} queries); "
+            "try again when there are labels of more queries."
+        )
+        self.choice, self.labels = choice, labels
+
+
+def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummary:
+    """Fit a correction of query vectors to the topics' cached labels, and write it if held-out queries gain by it.
+
+    No label is computed. Topics without labels in the score cache are left out.
+
+    Args:
+        request: the topics, the index and the models.
+        opener: opens models, indexes and texts.
+
+    Raises:
+        NoGain: if the labels of held-out queries do not improve.
+        TourError: if there are too few labels.
+    """
+    opener = opener or Opener()
+    check_output(request.output, [request.topics, request.corpus])
+    search = request.search_request(topics=request.topics, config=TourConfig("dense"))
+    reranker = open_reranker(search, opener)
+    searcher = open_tour_searcher(search, None, opener=opener).searcher
+    store = as_store(searcher.index)
+    ids, queries = _queries(request)
+    encoder = searcher.query_encoder
+    vectors = encode_queries(encoder, queries, ids, store.dimension)
+    data, rows = read_cached_labels(
+        queries,
+        vectors,
+        reranker,
+        store=store,
+        passage_vectors=open_vectors(request.vectors, store=store, docids=searcher.docids),
+        docids=searcher.docids,
+        texts=opener.open(open_texts, request.corpus),
+        depth=request.depth,
+    )
+    if len(rows) < LEAST_QUERIES:
+        raise TourError(
+            f"{len(rows)} of the {len(queries)} queries of {request.topics} have two or more cached labels of "
+            f"{reranker.name} that differ, among their first {request.depth} passages; at least {LEAST_QUERIES} are "
+            "needed: search them first, with the same models and score cache."
+        )
+    choice = choose(data, _folds([queries[row] for row in rows]), store)
+    if choice.gain <= 0 or choice.p > SIGNIFICANT:
+        raise NoGain(choice, queries=len(rows), labels=data.count)
+    (matrix,) = fit_matrices(data, label_targets(data.labels), [choice.ridge])
+    about = {
+        "encoder": query_encoder_fingerprint(search, opener),
+        "reranker": reranker.fingerprint,
+        "index": {"name": request.index, "passages": store.size, "docids": _checksum(searcher.docids)},
+        "topics": {"name": request.topics, "queries": len(rows), "labels": data.count},
+        "chosen": {**choice._asdict(), "sharpness": SHARPNESS, "background": len(data.background), "folds": FOLDS},
+    }
+    adapter = QueryAdapter(*low_rank(matrix, choice.rank), probe_vectors(encoder), about)
+    write_adapter(request.output, adapter)
+    return LearnSummary(Path(request.output), adapter, choice, len(rows), data.count)
+
+
+def read_cached_labels(
+    queries: Sequence[str],
+    vectors: Floats,
+    reranker: CachedReranker,
+    *,
+    store: Store,
+    passage_vectors: Callable[[Ids], Any],
+    docids: Sequence[str],
+    texts: Mapping[str, str],
+    depth: int,
+) -> tuple[LabelledQueries, Ids]:
+    """Look up the labels of the passages near each query in the score cache; none is computed.
+
+    The score cache is keyed by the texts of pairs, so it can be asked for a pair, but not for all pairs of a query.
+
+    Args:
+        queries: the texts [n].
+        vectors: their vectors [n, d].
+        reranker: whose labels are read.
+        store: the index.
+        passage_vectors: a function from positions in the index [m] to vectors [m, d].
+        docids: the docid at each position of the index.
+        texts: the passages by docid.
+        depth: how many of the nearest passages of a query are looked up.
+
+    Returns:
+        The queries that have at least two labels that differ, and their rows in `queries`. Their candidates are rows
+        of `passages`, which holds the labelled passages only.
+    """
+    passage = functools.cache(lambda id_: texts[docids[id_]])  # it is near many queries, and reading it takes time
+    found: dict[int, dict[int, float]] = {}  # row of a query: position of a passage: label
+    for start in range(0, len(queries), BATCH):
+        near = store.search(vectors[start : start + BATCH], depth).ids
+        places = [(row, id_) for row, ids in enumerate(near.tolist(), start) for id_ in ids if id_ >= 0]
+        labels = reranker.kept([(queries[row], passage(id_)) for row, id_ in places])
+        for (row, id_), label in zip(places, labels.tolist(), strict=True):
+            if np.isfinite(label):
+                found.setdefault(row, {})[id_] = label
+    # Equal labels alone say nothing about the order of a query's passages.
+    found = {row: labelled for row, labelled in found.items() if len(set(labelled.values())) > 1}
+    ids = np.full((len(found), max(map(len, found.values()), default=0)), -1, dtype=np.int64)
+    labels = np.full(ids.shape, np.nan)
+    for number, labelled in enumerate(found.values()):
+        ids[number, : len(labelled)], labels[number, : len(labelled)] = list(labelled), list(labelled.values())
+    positions = np.unique(ids[ids >= 0])
+    candidates = np.where(ids >= 0, np.searchsorted(positions, ids), -1)
+    rows = np.array(list(found), dtype=np.int64)
+    passages = np.asarray(passage_vectors(positions), dtype=np.float32)
+    # Evenly spaced, so that it is the same on every run; an index that is sorted by topic is sampled evenly too.
+    background = np.unique(np.linspace(0, store.size - 1, min(BACKGROUND, store.size)).astype(np.int64))
+    around = np.asarray(passage_vectors(background), dtype=np.float32)
+    return LabelledQueries(vectors[rows], passages, positions, candidates, labels, background, around), rows
+
+
+def _queries(request: LearnRequest) -> tuple[list[str], list[str]]:
+    """Ids and texts of the topics; of topics with the same text, the first."""
+    topics: dict[str, str] = {}
+    for id_, query in read_topics(request.topics, request.topics_format):
+        topics.setdefault(text_of(query, str(id_)), str(id_))
+    return list(topics.values()), list(topics)
+
+
+def _folds(queries: Sequence[str]) -> Ids:
+    """The fold of each query [n], by a hash of its text: the same whatever the other queries are."""
+    return np.array(
+        [int(hashlib.blake2b(query.encode("utf-8", "surrogatepass")).hexdigest(), 16) % FOLDS for query in queries]
+    )
+
+
+def _checksum(docids: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for docid in docids:
+        digest.update(f"{docid}\n".encode())
+    return digest.hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from index_commands import flags, write_corpus
 
-from tour_pyserini.data.token_rows import ROW
 from tour_pyserini.doctor import main as doctor
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
+from tour_pyserini.phrases.index_writing import PartialTokens
+from tour_pyserini.phrases.spans import ROW
 from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, write_bm25
 from tour_pyserini.stores.partial_vectors import PartialVectors
-from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
-from tour_pyserini.training.training_state import Checkpoints
+from tour_pyserini.training.trainer import Checkpoints
 
 DAMAGED = ["", "{", "[" * 100_000, '"text"', "[1]", "null"]
 

@@ -29,10 +29,10 @@ from running_service import running_service
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.cli.serve_flags import serve_request
-from tour_pyserini.cli.train_flags import request_from, train_parser
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import locations
+from tour_pyserini.train import request_of, train_parser
 
 DOCUMENTS, QUERIES = 40, 4
 
@@ -48,7 +48,7 @@ NOT_RUN = {
     "tour_pyserini.experiment phrases": "needs a collection, trained models and hours",
     "tour_pyserini.search --topics dpr-nq-test": "downloads Wikipedia's index",
     "tour_pyserini.train": "trains for minutes or hours; tests/training trains small models",
-    "tour_pyserini.learn": "needs labels of 50 queries; tests/training/test_learning.py buys them",
+    "tour_pyserini.learn": "needs labels of 50 queries; tests/training/test_learn.py computes them",
     "pyserini.eval.evaluate_dpr_retrieval": "Pyserini's own commands need a JDK 21; tests/data calls this evaluation",
     "tour_pyserini.search --ray": "starts Ray; tests/pipeline/test_ray_searching.py does",
     "tour_pyserini.search --cache postgresql": "needs a server; tests/rerankers/test_postgres_store.py starts one",
@@ -227,7 +227,7 @@ def parse(name, argv):
         "tour_pyserini.search": search_request,
         "tour_pyserini.index": index_request,
         "tour_pyserini.serve": serve_request,
-        "tour_pyserini.train": lambda words: request_from(train_parser().parse_args(words)),
+        "tour_pyserini.train": lambda words: request_of(train_parser().parse_args(words)),
     }
     if name in requests:
         requests[name](argv)

@@ -7,13 +7,13 @@ import yaml
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
-from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
 from tour_pyserini.experiments.archive import read_record
-from tour_pyserini.rerankers.phrase_input import PhraseInput
+from tour_pyserini.phrases.encoder import load_phrase_encoder
+from tour_pyserini.phrases.phrase_input import PhraseInput
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}
 TEXTS = {"q1": "who got the first prize", "q2": "which river", "q3": "when was the first prize"}

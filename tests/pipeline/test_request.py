@@ -20,7 +20,7 @@ from tour_pyserini.pipeline.converting import JsonRequest
 from tour_pyserini.pipeline.judging import JudgeRequest
 from tour_pyserini.pipeline.path_showing import PageRequest
 from tour_pyserini.pipeline.request import words
-from tour_pyserini.training.requests import QueryEncoderRequest
+from tour_pyserini.train import PhraseEncoderRequest
 
 SEARCHES = [
     SearchRequest(topics="t.tsv"),
@@ -211,7 +211,7 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
         lambda name: CompareRequest(qrels="q", runs=[name]),
         lambda name: JsonRequest(output=Path(name), topics="t", corpus="c", run="r"),
         lambda name: PageRequest(trace=name, topics="t", output="o"),
-        lambda name: QueryEncoderRequest(data=[("d", name)], base="b", output=Path("o"), index="i", corpus="c"),
+        lambda name: PhraseEncoderRequest(data=[("d", name)], base="b", output="o"),
     ],
 )
 def test_nul_in_a_name_is_refused(make):

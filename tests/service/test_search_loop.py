@@ -67,12 +67,12 @@ def hits_of(answer):
 
 def test_searches_with_several_settings_and_re_ranking_go_on_together(memory):
     configs = [TourConfig(depth=5), TourConfig("hard", depth=4), TourConfig("dense"), TourConfig("rerank", depth=6)]
-    asked = [Asked("a" * number, config=config) for number, config in enumerate(configs)]
+    asked = [Asked("a" * number, config=config) for number, config in enumerate(configs, start=1)]
     scored = Asked("q", passages=["aa", "b", "cccc"])
     submit(memory, asked[0], asked[1], scored)
     submit(memory, asked[2], asked[3])
     memory.gate.set()
-    for number, (one, config) in enumerate(zip(asked, configs, strict=True)):
+    for number, (one, config) in enumerate(zip(asked, configs, strict=True), start=1):
         wanted = memory.collection.searcher(config).search("a" * number, k=5)
         assert hits_of(one.result()) == [(hit.docid, pytest.approx(hit.score)) for hit in wanted]
         assert one.result().costs.labels == one.result().costs.scored <= config.most_labels
@@ -194,7 +194,7 @@ def test_many_searches_that_come_and_go_all_end(memory):
     asked = []
     for number in range(60):
         options = {"deadline_ms": 30} if number % 3 == 0 else {}
-        one = Asked("bad" if number % 7 == 0 else "a" * (number % 5), streamed=number % 4 == 0, **options)
+        one = Asked("bad" if number % 7 == 0 else "a" * (number % 5 + 1), streamed=number % 4 == 0, **options)
         wait_until(lambda: not memory.loop.is_full)
         try:
             submit(memory, one)

@@ -132,6 +132,6 @@ def use_adapter(folder: Path) -> None:
 
 def train_examples(folder: Path) -> None:
     """Training examples with passages of a corpus."""
-    from tour_pyserini.training.training_examples import read_examples
+    from tour_pyserini.training.examples import read_examples
 
     read_examples(folder / "train.jsonl", folder / "corpus.jsonl", folder / "qrels.trec")

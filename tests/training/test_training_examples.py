@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.data.text_spans import word_offsets
-from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.phrase_task import training_passages
-from tour_pyserini.training.training_examples import (
+from tour_pyserini.phrases.spans import word_offsets
+from tour_pyserini.training.examples import (
     answer_spans,
     read_examples,
-    read_sources,
     source_checksums,
     split_by_passage,
+    training_examples,
 )
+from tour_pyserini.training.request import TrainRequest
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,6 @@ from tour_pyserini.training.training_examples import (
         ("in the mid-10th century", ["Mid - 10th century", "mid"], ["mid", "mid-10th century"]),
         ("caf\u00e9 or cafe\u0301", ["cafe\u0301"], ["caf\u00e9", "cafe\u0301"]),
         ("afterwards", ["after", ""], []),
-        ("", ["a"], []),
     ],
 )
 def test_answer_spans_by_hand(text, answers, found):
@@ -35,8 +33,7 @@ def test_answer_spans_by_hand(text, answers, found):
 
 @given(st.text(max_size=30), st.data())
 def test_every_sequence_of_words_is_found_where_it_is(text, data):
-    words = word_offsets(text).tolist()
-    if words:
+    if words := word_offsets(text).tolist():
         first = data.draw(st.integers(0, len(words) - 1))
         last = data.draw(st.integers(first, len(words) - 1))
         span = (words[first][0], words[last][1])
@@ -48,8 +45,7 @@ def test_every_sequence_of_words_is_found_where_it_is(text, data):
 def test_examples_from_gold_ids_contexts_and_qrels(folder, tmp_path):
     examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
     assert len(examples) == 7  # Atlantis is in no passage
-    assert examples[0].title == "Nobel Prize"
-    assert examples[0].docid.endswith("corpus.jsonl:a")
+    assert examples[0].title == "Nobel Prize" and examples[0].docid.endswith("corpus.jsonl:a")
     lines = [
         {"_id": "x", "text": "which river", "answers": ["Rhine"]},
         {"_id": "y", "question": "what", "answer": "blue", "context": "It is blue.", "title": "Colours"},
@@ -58,16 +54,23 @@ def test_examples_from_gold_ids_contexts_and_qrels(folder, tmp_path):
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nx\tb\t1\nx\ta\t0\n")
     examples = read_examples(tmp_path / "other.jsonl", folder / "corpus.jsonl", tmp_path / "qrels.tsv")
     assert [(one.question, one.title) for one in examples] == [("which river", "Rivers"), ("what", "Colours")]
-    assert len(read_sources([[str(folder / "questions.jsonl"), str(folder / "corpus.jsonl")]] * 2)) == 14
 
 
-def test_files_have_checksums_and_other_names_have_none(tmp_path):
-    (tmp_path / "a").write_bytes(b"abc")
+def test_validation_holds_out_whole_passages_or_has_sources_of_its_own(folder):
+    source = [str(folder / "questions.jsonl"), str(folder / "corpus.jsonl")]
+    request = {"base": "b", "output": "o", "data": [source, source]}
+    kept, held = training_examples(TrainRequest(**request, validation_share=0.3))
+    assert not {one.docid for one in kept} & {one.docid for one in held} and len(kept) + len(held) == 14
+    assert training_examples(TrainRequest(**request, validation_share=0.3)) == (kept, held)
+    kept, held = training_examples(TrainRequest(**request, validation=[source], validation_questions=3))
+    assert (len(kept), len(held)) == (14, 3)
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4's example
-    assert source_checksums([["dpr-nq-dev"], [str(tmp_path / "a")]]) == [
-        {"dpr-nq-dev": None},
-        {str(tmp_path / "a"): digest},
-    ]
+    (folder / "abc").write_bytes(b"abc")
+    assert source_checksums([["dpr-nq-dev", folder / "abc"]]) == [{"dpr-nq-dev": None, str(folder / "abc"): digest}]
+    with pytest.raises(TourError, match="only one passage"):
+        split_by_passage(kept[:1], share=0.3, most=1, seed=1)
+    with pytest.raises(TourError, match="4 files"):
+        training_examples(TrainRequest(base="b", output="o", data=[["a", "b", "c", "d"]]))
 
 
 @pytest.mark.parametrize(
@@ -75,40 +78,11 @@ def test_files_have_checksums_and_other_names_have_none(tmp_path):
     [
         ({"question": "who", "answers": ["x"]}, "line 1 has no `context`"),
         ({"question": " ", "answers": ["x"], "context": "x"}, "line 1 has no question"),
-        ({"question": "who", "answers": [1], "context": "x"}, "list of strings as its answers"),
-        ({"question": "who", "answers": ["x"], "context": "y"}, "no question with an answer in its passage"),
+        ({"question": "who", "answers": [1], "context": "x"}, "line 1 .*answers"),
+        ({"question": "who", "answers": ["x"], "context": "y"}, "no question with an answer"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_refused(tmp_path, line, message):
     (tmp_path / "bad.jsonl").write_text(json.dumps(line))
     with pytest.raises(TourError, match=message):
         read_examples(tmp_path / "bad.jsonl")
-
-
-def test_the_split_holds_out_whole_passages(folder):
-    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
-    kept, held = split_by_passage(examples, share=0.3, most=100, seed=1)
-    assert not {one.docid for one in kept} & {one.docid for one in held}
-    assert len(kept) + len(held) == len(examples)
-    assert split_by_passage(examples, share=0.3, most=100, seed=1) == (kept, held)
-    assert len(split_by_passage(examples, share=0.3, most=1, seed=1)[1]) == 1
-    with pytest.raises(TourError, match="there is only one passage"):
-        split_by_passage(examples[:1], share=0.3, most=1, seed=1)
-
-
-@pytest.mark.parametrize(("max_length", "questions"), [(64, 7), (24, 5)])  # two answers are cut by the edges of windows
-def test_training_passages_know_the_tokens_of_their_answers(folder, max_length, questions):
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder / "base")
-    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
-    settings = EncoderSettings(max_length=max_length, stride=4)
-    passages = training_passages(examples, tokenizer, settings)
-    assert sum(len(passage.questions) for passage in passages) == questions
-    for passage in passages:
-        for _, answers in passage.questions:
-            starts, ends = passage.gold(answers)
-            words = tokenizer.convert_ids_to_tokens(passage.inputs["input_ids"])
-            first = {answer.lower()[0] for answer in answers}
-            assert all(words[start].lstrip("#")[0] in first for start in starts)
-            assert len(starts) >= 1 <= len(ends)

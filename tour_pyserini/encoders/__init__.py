@@ -1,1 +1,1 @@
-"""Text to vectors: queries, documents and phrases."""
+"""Text to vectors: queries and documents."""

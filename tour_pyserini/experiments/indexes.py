@@ -7,9 +7,9 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.experiments.archive import digests
+from tour_pyserini.phrases.index import read_settings
 from tour_pyserini.pipeline.index_request import IndexRequest
 from tour_pyserini.pipeline.indexing import build_index
-from tour_pyserini.stores.phrases.phrase_index import read_settings
 
 
 def make_index(request: IndexRequest) -> None:
@@ -47,7 +47,7 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
     """The settings that the request's index must have."""
     # torch and Pyserini take seconds to start.
     if request.phrases:
-        from tour_pyserini.pipeline.phrase_indexing import phrase_index_encoder, phrase_settings
+        from tour_pyserini.phrases.index_writing import phrase_index_encoder, phrase_settings
 
         settings = phrase_settings(request, request.open_corpus(), phrase_index_encoder(request))
         # The path of the encoder and the number of passages per chunk do not change the index.

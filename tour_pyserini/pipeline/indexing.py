@@ -46,7 +46,7 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
         progress: whether a bar is shown on a terminal.
     """
     # torch and Pyserini take seconds to start; a mistake in the request is reported before.
-    from tour_pyserini.pipeline.phrase_indexing import build_phrase_index
+    from tour_pyserini.phrases.index_writing import build_phrase_index
 
     address = store_address(request.index)
     if address is None:
@@ -56,8 +56,10 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
         return _load_collection(request, corpus, address, progress=progress)
     if not request.phrases:
         return _build_passage_index(request, corpus, progress=progress)
+    started = time.perf_counter()
     with torch_threads(request.threads):
-        return build_phrase_index(request, corpus, progress=progress)
+        vectors, before = build_phrase_index(request, corpus, progress=progress)
+    return IndexSummary(Path(request.index), len(corpus), vectors, before, time.perf_counter() - started)
 
 
 def demo_index() -> Path:

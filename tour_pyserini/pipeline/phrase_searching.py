@@ -5,14 +5,13 @@ from typing import IO, Any
 
 from tour_pyserini.data.predictions import write_predictions
 from tour_pyserini.data.texts import open_texts
+from tour_pyserini.phrases.index import check_corpus, is_built_with, open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.rerankers.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.searchers.phrase_searcher import PhraseSearcher
 from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.searchers.trace import Trace
-from tour_pyserini.stores.phrases.phrase_index import open_phrase_index, read_settings
-from tour_pyserini.stores.phrases.phrase_index_checks import check_corpus, fits
 
 log = logging.getLogger(__name__)
 
@@ -62,13 +61,13 @@ def _encoder(request: SearchRequest, opener: Opener) -> Any:
 
         return opener.open(load_encoded_queries, request.encoded_queries)
     # torch and transformers take seconds to start.
-    from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
+    from tour_pyserini.phrases.encoder import load_phrase_encoder
 
     made = read_settings(request.index)
     encoder = opener.open_encoder(
         load_phrase_encoder, request.encoder or made["encoder"], device=request.device, tokenizer=request.tokenizer
     )
-    if not fits(request.index, encoder):
+    if not is_built_with(request.index, encoder):
         searched = request.encoder or "a changed version of it"
         log.warning("%s was built with %s and is searched with %s", request.index, made["encoder"], searched)
     return encoder

@@ -10,12 +10,12 @@ from tour_pyserini.data.records import predictions_path
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.pipeline.search_request import NO_SIGNAL, OWN_BM25, SearchRequest
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.stores.bm25_index import has_bm25
 from tour_pyserini.stores.engines.store_address import store_address
-from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.stores.signals import check_signal
 
 

@@ -11,11 +11,11 @@ from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.phrase_input import CONTEXTS
 from tour_pyserini.pipeline.config_flags import config_from_flags
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.pipeline.shards import Shard
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
-from tour_pyserini.rerankers.phrase_input import CONTEXTS
 from tour_pyserini.stores.refined_index import ORDERS
 from tour_pyserini.support.devices import DTYPES
 

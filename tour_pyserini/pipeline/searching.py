@@ -17,6 +17,7 @@ from tour_pyserini.data.runs import write_run
 from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.pipeline.batches import Batch, search_topics, told_by_index
 from tour_pyserini.pipeline.engine_opening import open_reranker, open_tour_searcher, reranker_options
 from tour_pyserini.pipeline.opener import Opener
@@ -35,7 +36,6 @@ from tour_pyserini.rerankers.kept_scores import KeptScores
 from tour_pyserini.rerankers.postgres_connection import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.stores.signals import signal_files
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output

@@ -10,6 +10,7 @@ from pathlib import Path
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.pipeline.engine_opening import open_reranker, open_tour_searcher
 from tour_pyserini.pipeline.opener import Opener
 from tour_pyserini.pipeline.request_completion import completed, sparse_signals
@@ -18,7 +19,6 @@ from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 
 log = logging.getLogger(__name__)
 

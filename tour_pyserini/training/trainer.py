@@ -1,29 +1,32 @@
 """The training loop: the same for every task, and with the same result after an interruption."""
 
+import json
 import logging
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.train_settings import TrainSettings
-from tour_pyserini.training.training_state import Checkpoints
+from tour_pyserini.support.files import atomic_folder, atomic_write, remove_folder, writing_to
+from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.resumable import lock_folder, refuse_other_settings
+from tour_pyserini.training.request import TrainRequest
 
 log = logging.getLogger(__name__)
 
+LIBRARIES = ("torch", "transformers", "numpy")
 SORTED_TOGETHER = 8  # batches whose members may be swapped to have similar lengths
 
 Report = Callable[[str], object]
 """Is called with a line of text after each validation."""
-
-
-def log_report(line: str) -> None:
-    """Log a line of text; the default `Report`."""
-    log.info("%s", line)
+Item = TypeVar("Item")
 
 
 class Task(Protocol):
@@ -45,29 +48,56 @@ class Task(Protocol):
         """Write the model as it is now."""
 
 
-def train(
-    task: Task, settings: TrainSettings, checkpoints: Checkpoints, *, report: Report = log_report
+def check_new(output: Path) -> None:
+    """Refuse an output folder that already has something in it."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise TourError(f"{output} already exists; choose another output folder.")
+
+
+def run_training(
+    make_task: Callable[[Path], Task], request: TrainRequest, recorded: Mapping[str, Any], *, report: Report = log.info
 ) -> dict[str, Any]:
-    """Train, and keep the best model by validation among the checkpoints.
+    """Train, or continue an interrupted training, until the output folder holds the best model.
 
     Args:
-        task: what is learnt.
-        settings: of the training.
-        checkpoints: the state of an interrupted training, if there is one; takes the new states.
+        make_task: builds the task; it is given the folder of the unfinished training and may keep files there.
+        request: the settings, and the output folder. The folder is created when it is complete; until then there is
+            OUTPUT.partial.
+        recorded: everything that the result depends on, as JSON values.
         report: is called with a line of text after each validation.
 
     Returns:
-        The record: every validation with its step and the mean loss since the one before, and the best step.
+        The record that is written to the folder as training.json: what was recorded, every validation with its step
+        and the mean loss since the one before, and the best step.
     """
+    output = Path(request.output)
+    check_new(output)
+    with Checkpoints(output.with_name(f"{output.name}.partial"), recorded) as checkpoints:
+        record = _train(make_task(checkpoints.folder), request, checkpoints, report)
+        record = {"settings": dict(recorded), **record, "versions": {name: version_of(name) for name in LIBRARIES}}
+        with atomic_folder(output, overwrite=False) as folder:
+            shutil.copytree(checkpoints.folder / f"best-{record['best_step']}", folder, dirs_exist_ok=True)
+            text = json.dumps(record, indent=1, ensure_ascii=False)
+            (folder / "training.json").write_text(f"{text}\n", encoding="utf-8")
+        checkpoints.discard()
+    return record
+
+
+def _train(task: Task, request: TrainRequest, checkpoints: "Checkpoints", report: Report) -> dict[str, Any]:
+    """Train, and keep the best model by validation among the checkpoints."""
     from tqdm import tqdm
 
-    _set_dropout(task.model, settings.dropout)
-    per_epoch = -(-len(task.batches(0)) // settings.accumulate)
-    steps = min(settings.max_steps or sys.maxsize, settings.epochs * per_epoch)
-    optimiser = _optimiser(task.model, settings)
+    for module in task.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = request.dropout
+    batches = lru_cache(maxsize=2)(task.batches)
+    per_epoch = -(-len(batches(0)) // request.accumulate)
+    steps = min(request.max_steps or sys.maxsize, request.epochs * per_epoch)
+    optimiser = _optimiser(task.model, request)
     state: dict[str, Any] = {"step": 0, "best": "", "best_step": 0, "history": [], "losses": [0.0, 0]}
     if before := checkpoints.load():
-        _restore(task.model, optimiser, before)
+        task.model.load_state_dict(before["model"], strict=False)
+        optimiser.load_state_dict(before["optimiser"])
         state = {name: before[name] for name in state}
     else:
         task.model.eval()
@@ -75,25 +105,27 @@ def train(
     with tqdm(total=steps, initial=state["step"], unit="step", desc="training", disable=None) as bar:
         for step in range(state["step"], steps):
             # All random numbers depend on the seed and the step, so that a resumed training draws the same ones.
-            torch.manual_seed(settings.seed * 1_000_003 + step)
-            loss = _step(task, optimiser, settings, step, steps, per_epoch)
+            torch.manual_seed(request.seed * 1_000_003 + step)
+            first = (step % per_epoch) * request.accumulate
+            group = batches(step // per_epoch)[first : first + request.accumulate]  # the last of an epoch may be short
+            for parameters in optimiser.param_groups:
+                parameters["lr"] = learning_rate(request, step, steps)
+            loss = _step(task, optimiser, group, step, clip=request.clip)
             if loss is not None:
                 state["losses"] = [state["losses"][0] + loss, state["losses"][1] + 1]
             state["step"] = step + 1
             bar.update()
-            due = (step + 1) % (settings.validate_every or per_epoch) == 0 or step + 1 == steps
+            due = (step + 1) % (request.validate_every or per_epoch) == 0 or step + 1 == steps
             if due:
                 report(_validate(task, checkpoints, state))
-            if due or (step + 1) % settings.save_every == 0:
-                checkpoints.save({**state, "model": _trained(task.model), "optimiser": optimiser.state_dict()})
+            if due or (step + 1) % request.save_every == 0:
+                trained = {name: p.detach() for name, p in task.model.named_parameters() if p.requires_grad}
+                checkpoints.save({**state, "model": trained, "optimiser": optimiser.state_dict()})
     return {"steps": state["step"], "best_step": state["best_step"], "history": state["history"]}
 
 
-def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps: int, per_epoch: int) -> float | None:
+def _step(task: Task, optimiser: Any, group: Sequence[Any], step: int, *, clip: float) -> float | None:
     """One update; the mean loss of its batches, or None if nothing could be learnt from them."""
-    batches = task.batches(step // per_epoch)
-    first = (step % per_epoch) * settings.accumulate
-    group = batches[first : first + settings.accumulate]  # the last group of an epoch may be short
     losses = []
     task.model.train()
     for batch in group:
@@ -104,56 +136,45 @@ def _step(task: Task, optimiser: Any, settings: TrainSettings, step: int, steps:
             raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower the learning rate.")
         (loss / len(group)).backward()
         losses.append(float(loss.detach()))
-    torch.nn.utils.clip_grad_norm_(task.model.parameters(), settings.clip)
-    for parameters in optimiser.param_groups:
-        parameters["lr"] = settings.rate(step, steps)
+    torch.nn.utils.clip_grad_norm_(task.model.parameters(), clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     return sum(losses) / len(losses) if losses else None
 
 
-def _validate(task: Task, checkpoints: Checkpoints, state: dict[str, Any]) -> str:
+def _validate(task: Task, checkpoints: "Checkpoints", state: dict[str, Any]) -> str:
     """Validate, and keep the model if it is the best so far; the result as a line of text."""
+
+    def measures(entry: Mapping[str, Any]) -> tuple[float, ...]:
+        return tuple(value for name, value in entry.items() if name not in ("step", "loss"))
+
     task.model.eval()
-    measures = task.validate()
     total, count = state["losses"]
     state["losses"] = [0.0, 0]
-    now = {"step": state["step"], "loss": total / count if count else None, **measures}
+    now = {"step": state["step"], "loss": total / count if count else None, **task.validate()}
     best = [entry for entry in state["history"] if entry["step"] == state["best_step"] and state["best"]]
-    if not best or _measures(now) > _measures(best[0]):
+    if not best or measures(now) > measures(best[0]):
         state["best"], state["best_step"] = checkpoints.save_best(state["step"], task.save), state["step"]
     state["history"].append(now)
     values = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step" and value is not None)
     return f"step {state['step']}: {values}{' (best)' if state['best_step'] == state['step'] else ''}"
 
 
-def _measures(entry: Mapping[str, Any]) -> tuple[float, ...]:
-    return tuple(value for name, value in entry.items() if name not in ("step", "loss"))
-
-
-def _optimiser(model: Any, settings: TrainSettings) -> Any:
+def _optimiser(model: Any, request: TrainRequest) -> Any:
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": request.weight_decay},
         {"params": [parameter for parameter in trained if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+    return torch.optim.AdamW(groups, lr=request.learning_rate)
 
 
-def _trained(model: Any) -> dict[str, Any]:
-    """The weights that training changes."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
-
-
-def _restore(model: Any, optimiser: Any, state: Mapping[str, Any]) -> None:
-    model.load_state_dict(state["model"], strict=False)
-    optimiser.load_state_dict(state["optimiser"])
-
-
-def _set_dropout(model: torch.nn.Module, share: float) -> None:
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = share
+def learning_rate(request: TrainRequest, step: int, steps: int) -> float:
+    """The learning rate of a step, counted from 0, in a training of `steps` steps: it rises, then falls linearly."""
+    rising = int(request.warmup * steps)
+    if step < rising:
+        return request.learning_rate * (step + 1) / rising
+    return request.learning_rate * (steps - step) / max(1, steps - rising)
 
 
 def computing_in(precision: str, model: torch.nn.Module) -> Any:
@@ -166,23 +187,95 @@ def computing_in(precision: str, model: torch.nn.Module) -> Any:
     return torch.autocast(device, dtype=torch.bfloat16, enabled=model.training and precision == "bfloat16")
 
 
-def shuffled(
-    count: int, size: int, seed: Sequence[int], *, lengths: Sequence[int] | None = None
-) -> Iterator[list[int]]:
-    """The numbers below `count` in random order, in groups of `size`.
+def shuffle_batches(
+    items: Sequence[Item], size: int, seed: Sequence[int], *, lengths: Sequence[int] | None = None
+) -> list[list[Item]]:
+    """Items in random order, in batches.
 
     Args:
-        count: how many numbers.
-        size: of a group; the last one may be smaller.
+        items: what is shuffled.
+        size: items of a batch; the last one may be smaller.
         seed: of the order.
-        lengths: the length of what each number stands for; if given, groups have similar lengths, for less padding.
+        lengths: the length of each item; if given, batches have similar lengths, for less padding.
     """
     random = np.random.default_rng(list(seed))
-    order = random.permutation(count)
-    if lengths is None:
-        return (order[start : start + size].tolist() for start in range(0, count, size))
-    together = size * SORTED_TOGETHER
-    parts = [order[start : start + together] for start in range(0, count, together)]
-    order = np.concatenate([part[np.argsort(np.asarray(lengths)[part], kind="stable")] for part in parts])
-    groups = [order[start : start + size].tolist() for start in range(0, count, size)]
-    return (groups[number] for number in random.permutation(len(groups)))
+    order = random.permutation(len(items))
+    starts: Sequence[int] = range(0, len(items), size)
+    if lengths is not None:
+        together = size * SORTED_TOGETHER
+        parts = [order[start : start + together] for start in range(0, len(items), together)]
+        order = np.concatenate([part[np.argsort(np.asarray(lengths)[part], kind="stable")] for part in parts])
+        starts = [starts[number] for number in random.permutation(len(starts))]
+    return [[items[position] for position in order[start : start + size].tolist()] for start in starts]
+
+
+class Checkpoints:
+    """The folder of an unfinished training: its settings, its last state, and the best model so far.
+
+    Opened again with the same settings, it has the last state and all other files that were put there; opened with
+    other settings, it raises a TourError. While it is open, no other process can open it. If it is closed before
+    anything was saved, it is deleted.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.folder, self._state = folder, folder / "state.pt"
+        self._lock = lock_folder(folder, "lock")
+        try:
+            self._check(json.loads(json.dumps(settings)))
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if not self._lock.closed and not self._has_progress():
+            self.discard()
+        self._lock.close()
+
+    def load(self) -> dict[str, Any] | None:
+        """The last state, or None if nothing was saved yet."""
+        if not self._state.exists():
+            return None
+        try:
+            return torch.load(self._state, weights_only=True)
+        except Exception as error:
+            raise TourError(f"cannot read {self._state}; delete the folder {self.folder} to start again.") from error
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Save a state; `state["best"]` names the folder of the best model, and those of other models are deleted."""
+        with atomic_write(self._state, "wb") as file:
+            torch.save(dict(state), file)
+        for folder in self.folder.glob("best-*"):
+            if folder.name != state["best"]:
+                shutil.rmtree(folder)
+
+    def save_best(self, step: int, save: Callable[[Path], None]) -> str:
+        """Save a model as the best so far; returns the name of its folder, for the next state."""
+        folder = self.folder / f"best-{step}"
+        shutil.rmtree(folder, ignore_errors=True)
+        with writing_to(folder):
+            folder.mkdir()
+            save(folder)
+        return folder.name
+
+    def discard(self) -> None:
+        """Delete the folder."""
+        remove_folder(self.folder)
+        self._lock.close()
+
+    def _has_progress(self) -> bool:
+        return any(path.name not in ("lock", "settings.json") for path in self.folder.iterdir())
+
+    def _check(self, now: Mapping[str, Any]) -> None:
+        path = self.folder / "settings.json"
+        if not self._has_progress():
+            with atomic_write(path) as file:
+                json.dump(now, file, indent=2)
+            return
+        try:
+            before = read_json_object(path)
+        except (OSError, ValueError):
+            raise TourError(f"cannot read {path}; delete the folder {self.folder} to start again.") from None
+        refuse_other_settings(self.folder, before, now)

@@ -1,0 +1,49 @@
+"""The input that a re-ranker gets for a phrase."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odd_texts import texts
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.spans import word_offsets
+
+TEXT = "One is here. Two are there. Three went off. Four stay."
+
+
+@pytest.mark.parametrize(
+    ("options", "title", "expected"),
+    [
+        ({"context": "1"}, "Title", "Title Two [S] are there [E]. "),
+        ({}, "Title", "Title One is here. Two [S] are there [E]. Three went off. "),
+        ({"context": "paragraph", "title": False}, "Title", f"{TEXT[:17]}[S] are there [E]{TEXT[26:]}"),
+        ({"context": "1", "separator": " [SEP] "}, "Title", "Title [SEP] Two [S] are there [E]. "),
+        ({"context": "1", "separator": " [SEP] "}, "", "Two [S] are there [E]. "),
+        ({"context": "passage"}, "Title", f"Title {TEXT}"),
+    ],
+)
+def test_the_input_for_each_context(options, title, expected):
+    assert PhraseInput(**options)(title, TEXT, 17, 26) == expected
+
+
+@given(texts, st.data(), st.sampled_from(["1", "3", "paragraph"]))
+def test_the_input_without_its_marks_is_the_original_text(text, data, context):
+    if words := word_offsets(text).tolist():
+        first = data.draw(st.integers(0, len(words) - 1))
+        begin, end = words[first][0], words[data.draw(st.integers(first, len(words) - 1))][1]
+        phrase_input = PhraseInput(context=context, title=False)
+        left, right = phrase_input.context_span(text, begin, end)
+        assert left <= begin and end <= right
+        assert phrase_input("", text, begin, end) == f"{text[left:begin]}[S] {text[begin:end]} [E]{text[end:right]}"
+
+
+def test_settings_are_read_from_the_folder_of_a_reranker(tmp_path):
+    PhraseInput(context="1", separator=" </s> ").save(tmp_path)
+    assert read_phrase_input(tmp_path) == PhraseInput(context="1", separator=" </s> ")
+    assert read_phrase_input(str(tmp_path), context="paragraph", title=None).context == "paragraph"
+    assert read_phrase_input("some/name") == read_phrase_input(object()) == PhraseInput()
+    for wrong in ('{"contexts": 3}', '{"context": "2"}'):
+        (tmp_path / "tour-phrase-input.json").write_text(wrong)
+        with pytest.raises(TourError, match="context"):
+            read_phrase_input(tmp_path)

@@ -1,1 +1,0 @@
-"""Phrase encoders: token vectors of passages, and [start; end] vectors of questions."""

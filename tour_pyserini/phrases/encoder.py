@@ -1,0 +1,329 @@
+"""The phrase encoder: vectors [start; end] of questions, and vectors of the tokens of passages.
+
+A passage is read as title and text; a long text in overlapping windows.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.data.documents import Document
+from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.phrases.model import read_phrase_model
+from tour_pyserini.phrases.spans import Rows, filter_rows, token_rows
+from tour_pyserini.support.batching import Row, length_sorted_batches, padded
+from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
+from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.model_files import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_FILES, is_checkpoint
+
+FILE = "tour-phrase-encoder.json"
+POOLING = ("cls", "mean")
+TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
+BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
+TOKENIZER = "SpanBERT/spanbert-base-cased"
+"""The tokenizer of DensePhrases, for its published folders that contain none."""
+HUB_NAME = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
+"""`roberta-large` or `owner/name`; not a path with several slashes, or one that begins with a dot or a tilde."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings:
+    """How a phrase encoder reads questions and passages; the defaults are those of DensePhrases' published checkpoints.
+
+    Attributes:
+        pooling: how token vectors of a question become one vector: `cls` (the first one) or `mean` (of all).
+        strip_question_mark: whether the question mark at the end of a question is removed.
+        lower_case: whether questions are converted to lower case (for passages this is left to the tokenizer).
+        max_query_length: tokens of a question that are read.
+        max_length: tokens of a window: title, text and special tokens.
+        stride: tokens of the text that two neighbouring windows of a long passage share.
+        filter_threshold: the filter keeps a token if its logit is above this number.
+    """
+
+    pooling: str = "cls"
+    strip_question_mark: bool = True
+    lower_case: bool = False
+    max_query_length: int = 64
+    max_length: int = 384
+    stride: int = 128
+    filter_threshold: float = -2.0
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLING:
+            raise TourError(f"a phrase encoder's pooling is {' or '.join(POOLING)}, not {self.pooling!r}.")
+        if self.max_length < 16 or self.max_query_length < 4 or not 0 <= self.stride <= self.max_length // 2:
+            raise TourError(
+                f"max_length {self.max_length}, stride {self.stride}, max_query_length {self.max_query_length} are not "
+                "allowed: max_length must be at least 16, stride at most half of it, max_query_length at least 4."
+            )
+
+    def question(self, text: str) -> str:
+        """Prepare the text of a question for the query encoders.
+
+        Example:
+            >>> EncoderSettings(lower_case=True).question("Who wrote Hamlet ?")
+            'who wrote hamlet'
+        """
+        text = text.strip()
+        if self.strip_question_mark:
+            text = text.removesuffix("?").rstrip()
+        return text.lower() if self.lower_case else text
+
+    def save(self, folder: Path) -> None:
+        """Write the settings to a model folder."""
+        values = dataclasses.asdict(self)
+        if math.isinf(self.filter_threshold):
+            values["filter_threshold"] = None  # JSON has no infinity
+        (folder / FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the settings in a model folder; without a settings file, the defaults of DensePhrases."""
+        path = folder / FILE
+        if not path.is_file():
+            return cls()
+        try:
+            values = read_json_object(path)
+            if values.get("filter_threshold", 0) is None:
+                values["filter_threshold"] = -math.inf
+            return cls(**values)
+        except (OSError, ValueError, TypeError) as error:
+            raise TourError(f"{path} does not describe a phrase encoder ({first_line(error)}).") from error
+
+
+class Window(NamedTuple):
+    """A part of a passage that the model reads at once.
+
+    Attributes:
+        passage: position of the passage in the list of passages.
+        inputs: the model's inputs by name.
+        tokens: [k] positions, in the inputs, of the tokens whose vectors are taken from this window.
+        offsets: [k, 2] begin and end of these tokens in the passage's text, in characters.
+    """
+
+    passage: int
+    inputs: Row
+    tokens: np.ndarray
+    offsets: np.ndarray
+
+
+def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: EncoderSettings) -> list[Window]:
+    """Split passages, given as (title, text), into windows; each token of a text is taken from exactly one window.
+
+    Of the tokens that two neighbouring windows share, each window gives the half that is nearer to its middle.
+    """
+    titles = [_truncated(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
+    coded = tokenizer(
+        titles,
+        [text for _, text in passages],
+        truncation="only_second",
+        max_length=settings.max_length,
+        stride=settings.stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    names = [name for name in tokenizer.model_input_names if name in coded]
+    owners = coded["overflow_to_sample_mapping"]
+    windows = []
+    for i, owner in enumerate(owners):
+        tokens = np.flatnonzero([sequence == 1 for sequence in coded.sequence_ids(i)])
+        skipped_first = settings.stride // 2 if i and owners[i - 1] == owner else 0
+        has_next = i + 1 < len(owners) and owners[i + 1] == owner
+        skipped_last = settings.stride - settings.stride // 2 if has_next else 0
+        tokens = tokens[skipped_first : len(tokens) - skipped_last]
+        offsets = np.array(coded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)[tokens]
+        windows.append(Window(owner, {name: coded[name][i] for name in names}, tokens, offsets))
+    return windows
+
+
+def _truncated(title: str, tokenizer: Any, limit: int) -> str:
+    """The beginning of a title that has at most `limit` tokens."""
+    if len(title.encode()) < limit:  # a tokenizer makes at most one token per byte, and may put one in front
+        return title
+    offsets = tokenizer(title, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return title[: offsets[limit - 1][1]] if len(offsets) > limit else title
+
+
+class Tokens(NamedTuple):
+    """The tokens of a passage that an index stores: their rows [r] and vectors [r, d]."""
+
+    rows: Rows
+    vectors: Floats
+
+
+class PhraseEncoder:
+    """A phrase model with its tokenizer.
+
+    Attributes:
+        model: the `PhraseModel`.
+        tokenizer: a fast tokenizer of Hugging Face.
+        settings: how questions and passages are read; `max_length` is lowered to the model's limit.
+        dimension: d of a token's vector; a question's vector has 2 d.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, settings: EncoderSettings, *, device: str = "cpu") -> None:
+        if not tokenizer.is_fast:
+            raise TourError("a phrase encoder needs a fast tokenizer (one that gives the offsets of its tokens).")
+        self.model, self.tokenizer = on_device(model, device), tokenizer
+        length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, settings.max_length)
+        self.settings = dataclasses.replace(settings, max_length=length, stride=min(settings.stride, length // 2))
+        self.dimension: int = model.config.hidden_size
+        self._device = device
+
+    def encode(self, question: str, **_: Any) -> Floats:
+        """The vector [start; end] of a question, float32 [2 d]."""
+        import torch
+
+        inputs = self.tensors(self.question_rows([question]))
+        with torch.inference_mode():
+            start, end = self.model.questions(inputs, self.settings.pooling)
+        return torch.cat([start, end], dim=1)[0].float().cpu().numpy()
+
+    def encode_batch(self, questions: Sequence[str]) -> Floats:
+        """The vectors [start; end] of questions, float32 [n, 2 d]."""
+        # One by one: in a batch, the rounding of a vector would depend on the other questions.
+        vectors = [self.encode(question) for question in questions]
+        return np.stack(vectors) if vectors else np.empty((0, 2 * self.dimension), dtype=np.float32)
+
+    def question_rows(self, questions: Sequence[str]) -> list[Row]:
+        """The model's inputs for questions, not padded."""
+        texts = [self.settings.question(question) for question in questions]
+        coded = self.tokenizer(texts, truncation=True, max_length=self.settings.max_query_length)
+        names = [name for name in self.tokenizer.model_input_names if name in coded]
+        return [dict(zip(names, row, strict=True)) for row in zip(*(coded[name] for name in names), strict=True)]
+
+    def passages(
+        self, documents: Sequence[Document], *, first: int = 0, threshold: float | None = None, dtype: Any = np.float32
+    ) -> list[Tokens]:
+        """The rows and vectors of the tokens of documents, after the filter.
+
+        Args:
+            documents: documents with their original texts.
+            first: position of the first document in the corpus.
+            threshold: threshold of the filter; None: the one in the encoder's settings.
+            dtype: type of the vectors.
+        """
+        threshold = self.settings.filter_threshold if threshold is None else threshold
+        self._check_parts(threshold)
+        windows = windows_of([(document.title, document.text) for document in documents], self.tokenizer, self.settings)
+        outputs: list[list[tuple[np.ndarray, ...]]] = [[] for _ in documents]
+        for window, hidden, logits in self._run(windows):
+            outputs[window.passage].append((window.offsets, hidden[window.tokens], logits[window.tokens]))
+        result = []
+        for position, (document, parts) in enumerate(zip(documents, outputs, strict=True), start=first):
+            offsets, hidden, logits = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            rows, tokens = token_rows(document.text, offsets, passage=position)
+            rows, kept = filter_rows(rows, logits[tokens], threshold)
+            vectors = hidden[tokens[kept]].astype(dtype)
+            if not np.isfinite(vectors).all():
+                raise TourError(
+                    f"a {np.dtype(dtype)} vector of document {document.docid!r} contains NaN or infinity; "
+                    "use float32, or check the encoder."
+                )
+            result.append(Tokens(rows, vectors))
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write weights, tokenizer and settings to a folder that `load_phrase_encoder` can load."""
+        self.model.save(folder)
+        self.tokenizer.save_pretrained(folder)
+        self.settings.save(folder)
+
+    def fingerprint(self) -> str | None:
+        """A hash of the weights that encode passages; None for a checkpoint that has only query encoders.
+
+        Fine-tuning only the query encoders does not change it, because their queries still fit an existing index.
+        """
+        if self.model.phrase_encoder is None:
+            return None
+        digest = hashlib.sha256()
+        for part in (self.model.phrase_encoder, self.model.filter_linear):
+            for name, value in sorted(part.state_dict().items() if part is not None else ()):
+                digest.update(name.encode())
+                digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def tensors(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """The model's inputs [b, t], padded, on its device."""
+        import torch
+
+        fill = {"input_ids": self.tokenizer.pad_token_id or 0, "token_type_ids": self.tokenizer.pad_token_type_id}
+        return {name: torch.from_numpy(ids).to(self._device) for name, ids in padded(rows, fill).items()}
+
+    def _run(self, windows: list[Window]) -> Iterator[tuple[Window, np.ndarray, np.ndarray]]:
+        """Each window with its vectors [t, d] and filter logits [t, 2] (zeros without a filter), in the given order."""
+        import torch
+
+        outputs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        with torch.inference_mode():
+            lengths = [len(window.inputs["input_ids"]) for window in windows]
+            for batch in length_sorted_batches(lengths, budget=BATCH_TOKENS):
+                hidden, logits = self.model.tokens(self.tensors([windows[i].inputs for i in batch]))
+                logits = torch.zeros(*hidden.shape[:2], 2) if logits is None else logits
+                for i, vectors, filter_ in zip(batch, hidden.float().cpu(), logits.float().cpu(), strict=True):
+                    outputs[int(i)] = vectors.numpy(), filter_.numpy()
+        return ((window, *outputs[i]) for i, window in enumerate(windows))
+
+    def _check_parts(self, threshold: float) -> None:
+        if self.model.phrase_encoder is None:
+            raise TourError(
+                "this checkpoint has only query encoders; encode passages with the encoder that it was trained from."
+            )
+        if self.model.filter_linear is None and threshold > -np.inf:
+            raise TourError("this checkpoint has no filter; give --filter-threshold=-inf to keep all tokens.")
+
+
+def load_phrase_encoder(
+    spec: str | os.PathLike[str], *, device: str = "cpu", tokenizer: str | None = None
+) -> PhraseEncoder:
+    """Load a phrase encoder.
+
+    Args:
+        spec: a folder made by `python -m tour_pyserini.train phrase-encoder`, or a checkpoint of DensePhrases: its
+            folder, or its name on the model hub (`princeton-nlp/densephrases-multi-query-multi`).
+        device: `cpu`, `cuda:0`, ...
+        tokenizer: folder or name of the tokenizer, if the model's folder has none.
+
+    Example:
+        load_phrase_encoder("models/phrases").encode("who wrote hamlet")  # float32 [768]
+    """
+    folder = find_model(spec)
+    if not is_checkpoint(folder):
+        raise TourError(f"{folder} is not a phrase encoder: config.json or the weights are missing.")
+    own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
+    tokens = read_tokenizer(find_model(tokenizer or (folder if own else TOKENIZER)))
+    return PhraseEncoder(read_phrase_model(folder), tokens, EncoderSettings.read(folder), device=device)
+
+
+def find_model(spec: str | os.PathLike[str]) -> Path:
+    """The folder of a model; a model with this name on the model hub is downloaded if there is no such folder.
+
+    Raises:
+        TourError: if there is no such folder, and the model cannot be downloaded or `spec` is not a name.
+    """
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        return folder
+    if isinstance(spec, os.PathLike) or folder.exists() or not HUB_NAME.fullmatch(spec) or spec == "default":
+        raise TourError(f"there is no model {spec}; give the folder of a model, or its name on the model hub.")
+    from huggingface_hub import snapshot_download
+
+    try:
+        patterns = [*SMALL_FILES, *SAFE_WEIGHTS, *OLD_WEIGHTS]
+        return Path(snapshot_download(str(spec), allow_patterns=patterns, ignore_patterns=["*/*"]))
+    except Exception as error:
+        raise TourError(
+            f"{str(spec)!r} is not a folder, and no model of this name can be downloaded ({first_line(error)}); "
+            "check the name and the connection."
+        ) from error

@@ -1,0 +1,191 @@
+"""Searching a phrase index: the best phrases for query vectors [start; end].
+
+FAISS finds the nearest start and end tokens; `complete` finds the best end for each start and the best start for each
+end.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.index import PhraseIndex
+from tour_pyserini.phrases.phrase_ids import LONGEST_PHRASE, phrase_id, start_and_end
+from tour_pyserini.phrases.spans import ENDS, STARTS, Rows
+from tour_pyserini.stores.faiss_index import FaissIndex
+
+FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
+COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
+GROWTH = 8  # factor of the number of tokens when more must be fetched
+# Largest difference between an inner product of FAISS and one of NumPy, relative to the norms of the vectors.
+_ROUNDING = 1e-5
+
+
+class Phrases(NamedTuple):
+    """Phrases found for one query, best first: their ids [m], scores [m], and positions of their passages [m]."""
+
+    ids: Ids
+    scores: Floats
+    passages: Ids
+
+
+class PhraseFinder:
+    """Searches a phrase index with query vectors [start; end].
+
+    A query's list has the phrases that are the best of all phrases with the same start, or with the same end. On a flat
+    index the list is exact: tokens are fetched until no phrase of other tokens can be in the list. On other indexes,
+    tokens are fetched until the list is long enough.
+    """
+
+    def __init__(self, index: PhraseIndex, *, max_words: int = 10, fetch: int = FETCHED) -> None:
+        """Search an index.
+
+        Args:
+            index: the tokens.
+            max_words: largest number of words of a phrase.
+            fetch: start tokens and end tokens to fetch at first; more are fetched when they are needed.
+        """
+        if not 1 <= max_words <= LONGEST_PHRASE:
+            raise TourError(f"the largest number of words of a phrase must be 1 to {LONGEST_PHRASE}, not {max_words}.")
+        if fetch < 1:
+            raise TourError(f"the number of tokens to fetch must be at least 1, not {fetch}.")
+        self.index, self.max_words = index, max_words
+        self._faiss, self._fetch = FaissIndex(index.index), fetch
+
+    def find(self, queries: Floats, *, phrases: int = 0, passages: int = 0, threads: int = 1) -> Hits:
+        """The best phrases of each of the queries [n, 2 d].
+
+        The list of a query has the `phrases` best phrases, and the best phrase of each of the `passages` best passages.
+        With `phrases=0` it has only one phrase per passage.
+
+        Returns:
+            ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
+        """
+        results: list[Phrases] = [None] * len(queries)  # type: ignore[list-item]
+        unfinished, fetch = np.arange(len(queries)), min(self._fetch, len(self.index.rows))
+        while len(unfinished):
+            all_starts, all_ends = self._fetch_tokens(queries[unfinished], fetch, threads)
+            finished = []
+            for i, row in enumerate(unfinished.tolist()):
+                starts, ends = (Hits(hits.ids[i], hits.similarities[i]) for hits in (all_starts, all_ends))
+                results[row], final = self._best(queries[row], starts, ends, phrases=phrases, passages=passages)
+                # An inverted file returns -1 when its searched lists have no more tokens.
+                no_more = fetch >= len(self.index.rows) or max(starts.ids[-1], ends.ids[-1]) < 0
+                finished.append(final or no_more)
+            unfinished = unfinished[~np.array(finished, dtype=bool)]
+            fetch = min(fetch * GROWTH, len(self.index.rows))
+        return _pad(results, phrases + passages)
+
+    def vectors(self, ids: Ids) -> Floats:
+        """The vectors [start; end] [m, 2 d] of phrases [m], float32."""
+        start, end = start_and_end(np.asarray(ids, dtype=np.int64))
+        return np.concatenate([self.index.vectors[start], self.index.vectors[end]], axis=1).astype(np.float32)
+
+    def _fetch_tokens(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
+        """The `count` best start tokens and end tokens of each query."""
+        # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
+        halves = queries.reshape(2 * len(queries), -1)
+        hits = self._faiss.search(halves, count, threads=threads)
+        return Hits(hits.ids[::2], hits.similarities[::2]), Hits(hits.ids[1::2], hits.similarities[1::2])
+
+    def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[Phrases, bool]:
+        """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
+        fetched = len(starts.ids)
+        count = min(COMPLETED, fetched)
+        while True:
+            tokens = (
+                _with_role(self.index, starts.ids[:count], STARTS),
+                _with_role(self.index, ends.ids[:count], ENDS),
+            )
+            completed = complete(self.index, query, *tokens, max_words=self.max_words)
+            best, is_full = _select(completed, phrases, passages)
+            # A phrase with none of these tokens has at most the score of the last start plus that of the last end.
+            limit = starts.similarities[count - 1] + ends.similarities[count - 1] + self._rounding(query)
+            if is_full and best.scores[-1] > limit:
+                return best, True
+            if count == fetched:
+                return best, is_full and not self.index.exact
+            count = min(2 * count, fetched)
+
+    def _rounding(self, query: Floats) -> float:
+        """An upper bound of the rounding error of a phrase's score."""
+        return _ROUNDING * self.index.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
+
+
+def _with_role(index: PhraseIndex, ids: Ids, role: int) -> Ids:
+    """The tokens, without padding, that can have this role: start or end of a phrase."""
+    ids = ids[ids >= 0]
+    return ids[(index.rows["roles"][ids] & role) > 0]
+
+
+def _select(found: Phrases, phrases: int, passages: int) -> tuple[Phrases, bool]:
+    """The best phrases and the best phrase of each of the best passages; whether there are as many as asked for."""
+    _, firsts = np.unique(found.passages, return_index=True)
+    firsts = np.sort(firsts)[:passages]
+    kept = np.union1d(np.arange(min(phrases, len(found.ids))), firsts).astype(np.int64)
+    is_full = len(kept) > 0 and len(found.ids) >= phrases and len(firsts) >= passages
+    return Phrases(found.ids[kept], found.scores[kept], found.passages[kept]), is_full
+
+
+def _pad(lists: Sequence[Phrases], width: int) -> Hits:
+    ids = np.full((len(lists), width), -1, dtype=np.int64)
+    similarities = np.full((len(lists), width), -np.inf, dtype=np.float32)
+    for row, phrases in enumerate(lists):
+        ids[row, : len(phrases.ids)], similarities[row, : len(phrases.ids)] = phrases.ids, phrases.scores
+    return Hits(ids, similarities)
+
+
+def complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_words: int) -> Phrases:
+    """Find phrases that begin at one of the starts or end at one of the ends.
+
+    A phrase is found if no other phrase with the same start has a higher score, or no other phrase with the same end.
+    A phrase is inside one passage and has at most `max_words` words. Its score is the inner product of its first token
+    with the start half of the query, plus that of its last token with the end half. Of several best phrases with the
+    same start (or end) only the shortest is found. Phrases with equal scores are in the order of the corpus.
+
+    Args:
+        index: the tokens.
+        query: [2 d] the vector [start; end].
+        starts: [a] rows of first tokens.
+        ends: [b] rows of last tokens.
+        max_words: largest number of words of a phrase.
+    """
+    reach = 2 * max_words - 1  # a word has at most two rows
+    near = np.unique(np.union1d(starts, ends)[:, None] + np.arange(-reach, reach + 1))
+    near = near[(near >= 0) & (near < len(index.rows))]
+    rows = index.rows[near]
+    with_start, with_end = (index.vectors[near].astype(np.float32) @ query.reshape(2, -1).T.astype(np.float32)).T
+    with_start = np.where(rows["roles"] & STARTS, with_start, -np.inf)
+    with_end = np.where(rows["roles"] & ENDS, with_end, -np.inf)
+    forward = _scores(near, rows, with_start, with_end, max_words)
+    # forward[i, j] is the score of the phrase from row i to row i + j, backward[i, j] of that from row i - j to row i.
+    backward = np.full_like(forward, -np.inf)
+    for distance in range(min(forward.shape[1], len(near))):
+        backward[distance:, distance] = forward[: len(near) - distance, distance]
+    is_start, is_end = np.isin(near, starts), np.isin(near, ends)
+    every, to_end, to_start = np.arange(len(near)), forward.argmax(axis=1), backward.argmax(axis=1)
+    best_end, best_start = np.minimum(every + to_end, len(near) - 1), np.maximum(every - to_start, 0)
+    by_start = every[(forward.max(axis=1) > -np.inf) & (is_start | is_end[best_end])]
+    by_end = every[(backward.max(axis=1) > -np.inf) & (is_end | is_start[best_start])]
+    first = np.concatenate([by_start, by_end - to_start[by_end]])
+    last = np.concatenate([by_start + to_end[by_start], by_end])
+    ids, unique = np.unique(phrase_id(near[first], near[last]), return_index=True)
+    first, last = first[unique], last[unique]
+    scores = forward[first, last - first]
+    order = np.lexsort((ids, -scores))
+    return Phrases(ids[order], scores[order], rows["passage"][first][order].astype(np.int64))
+
+
+def _scores(near: Ids, rows: Rows, with_start: Floats, with_end: Floats, max_words: int) -> NDArray[np.float32]:
+    """[u, 2 max_words] at [i, j] the score of the phrase from `near[i]` to `near[i + j]`; minus infinity if none."""
+    first, last = rows["first"].astype(np.int64), rows["last"].astype(np.int64)
+    scores = np.full((len(near), 2 * max_words), -np.inf, dtype=np.float32)
+    for distance in range(min(2 * max_words, len(near))):
+        start, end = slice(0, len(near) - distance), slice(distance, None)
+        is_phrase = (near[end] - near[start] == distance) & (rows["passage"][end] == rows["passage"][start])
+        is_phrase &= last[end] - first[start] < max_words
+        scores[start, distance] = np.where(is_phrase, with_start[start] + with_end[end], -np.inf)
+    return scores

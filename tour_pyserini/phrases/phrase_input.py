@@ -1,0 +1,83 @@
+"""The text that a re-ranker reads for a phrase: title, context, and marks around the phrase."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.phrases.spans import sentences_around
+
+BEGIN, END = "[S]", "[E]"
+CONTEXTS = ("1", "3", "paragraph", "passage")
+FILE_NAME = "tour-phrase-input.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhraseInput:
+    """How the input of a re-ranker is made from a phrase.
+
+    Attributes:
+        context: `1` (the sentences that contain the phrase), `3` (one more on each side), `paragraph` (the whole
+            text), or `passage` (the whole text without marks, for a re-ranker of passages).
+        title: whether the input starts with the title of the passage.
+        separator: the text between title and context.
+    """
+
+    context: str = "3"
+    title: bool = True
+    separator: str = " "
+
+    def __post_init__(self) -> None:
+        if self.context not in CONTEXTS:
+            raise TourError(f"unknown context {self.context!r}; choose one of {', '.join(CONTEXTS)}.")
+
+    def __call__(self, title: str, text: str, begin: int, end: int) -> str:
+        """Make the input for the phrase `text[begin:end]`.
+
+        Example:
+            >>> PhraseInput(context="1")("Nobel Prize", "It began in 1901. Then it went on.", 12, 16)
+            'Nobel Prize It began in [S] 1901 [E]. '
+        """
+        if self.context == "passage":
+            return Passage(title if self.title else "", text)
+        marked = self._marked(text, begin, end)
+        return f"{title}{self.separator}{marked}" if self.title and title else marked
+
+    def context_span(self, text: str, begin: int, end: int) -> tuple[int, int]:
+        """Offsets of the context of the phrase `text[begin:end]`: its begin and end in the text."""
+        if self.context in ("paragraph", "passage"):
+            return 0, len(text)
+        return sentences_around(text, begin, end, sides=0 if self.context == "1" else 1)
+
+    def _marked(self, text: str, begin: int, end: int) -> str:
+        first, last = self.context_span(text, begin, end)
+        return f"{text[first:begin]}{BEGIN} {text[begin:end]} {END}{text[end:last]}"
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write these settings to the folder of a re-ranker that was trained on such inputs."""
+        (Path(folder) / FILE_NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
+    """Read the settings of the inputs that a re-ranker was trained on; the default settings if its folder has none.
+
+    Args:
+        folder: a re-ranker's folder; for any other object, the default settings are used.
+        changes: fields to replace; None leaves a field unchanged.
+    """
+    settings: Mapping[str, Any] = {}
+    path = Path(folder) / FILE_NAME if isinstance(folder, str | os.PathLike) else None
+    if path is not None and path.is_file():
+        try:
+            settings = read_json_object(path)
+            PhraseInput(**settings)
+        except (OSError, ValueError, TypeError) as error:
+            raise TourError(
+                f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
+            ) from error
+    return PhraseInput(**{**settings, **{name: value for name, value in changes.items() if value is not None}})

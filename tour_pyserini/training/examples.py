@@ -1,0 +1,189 @@
+"""Training examples: questions with answers, and passages that contain an answer."""
+
+import logging
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tour_pyserini.data.input_files import Line, first_field, json_object, read_lines
+from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.texts import BeirTexts
+from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, Question, check_answers, read_questions
+from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.spans import word_offsets
+from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.training.request import Source, TrainRequest
+
+log = logging.getLogger(__name__)
+
+CONTEXT_FIELDS = ("context", "passage")
+
+
+class Example(NamedTuple):
+    """A question, its answers, and a passage that contains one of them; each passage has its own `docid`."""
+
+    question: str
+    answers: Sequence[str]
+    docid: str
+    title: str
+    text: str
+
+
+def read_examples(
+    questions: str | os.PathLike[str],
+    corpus: str | os.PathLike[str] | None = None,
+    qrels: str | os.PathLike[str] | None = None,
+) -> list[Example]:
+    """Read training data; questions without an answer in their passage are left out.
+
+    Args:
+        questions: JSON lines with a `question` (or `text`) and `answers`. The passage of a question is its `context`,
+            with an optional `title`; or the document of the corpus whose id is `gold`; or the documents that are
+            judged relevant in the qrels.
+        corpus: a BEIR corpus.jsonl.
+        qrels: judgements, TREC's or BEIR's.
+
+    Raises:
+        TourError: if a line has a wrong format, or if no question has an answer in its passage.
+    """
+    texts = BeirTexts(corpus) if corpus is not None else None
+    relevant: dict[str, list[str]] = {}
+    for qrel in read_qrels(qrels) if qrels is not None else ():
+        if qrel.relevance > 0:
+            relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
+    examples, left_out = [], 0
+    for line in read_lines(questions):
+        record = json_object(line)
+        question, answers = _question(line, record)
+        for docid, title, text in _passages(line, record, texts, relevant):
+            if answer_spans(text, answers):
+                examples.append(Example(question, answers, docid, title, text))
+            else:
+                left_out += 1
+    if not examples:
+        raise TourError(f"{questions} has no question with an answer in its passage; check corpus and qrels.")
+    if left_out:
+        total = left_out + len(examples)
+        log.info("%s: %d of %d questions have no answer in their passage", questions, left_out, total)
+    return examples
+
+
+def _question(line: Line, record: dict[str, Any]) -> tuple[str, list[str]]:
+    question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
+    if not isinstance(question, str) or not question.strip():
+        line.refuse("has no question")
+    return question, check_answers(line, [answers] if isinstance(answers, str) else answers)
+
+
+def _passages(
+    line: Line, record: dict[str, Any], texts: BeirTexts | None, relevant: dict[str, list[str]]
+) -> Iterator[tuple[str, str, str]]:
+    """The passages of a question: docid, title, text."""
+    context = first_field(record, CONTEXT_FIELDS)
+    if isinstance(context, str):
+        yield f"{Path(line.path).name}:{context}", str(record.get("title") or ""), context
+        return
+    gold = record.get("gold")
+    docids = relevant.get(str(record.get("_id")), []) if gold is None else [gold] if isinstance(gold, str) else gold
+    if not isinstance(docids, list) or texts is None:
+        line.refuse("has no `context`; give one, or a corpus and `gold` or qrels")
+    for docid in docids:
+        title, text = texts[docid].parts  # type: ignore[attr-defined]
+        yield f"{texts.path}:{docid}", title, text
+
+
+def training_examples(request: TrainRequest) -> tuple[list[Example], list[Example]]:
+    """The examples of a training's sources: those to train on, and those to validate on."""
+    examples, most = _read_sources(request.data), request.validation_questions
+    if request.validation:
+        return examples, _read_sources(request.validation)[:most]
+    return split_by_passage(examples, share=request.validation_share, most=most, seed=request.seed)
+
+
+def training_questions(request: TrainRequest) -> tuple[list[Question], list[Question]]:
+    """The questions of a training whose sources are topics with answers: to train on, and to validate on."""
+    questions, most = _read_topics(request.data), request.validation_questions
+    if request.validation:
+        return questions, _read_topics(request.validation)[:most]
+    order = np.random.default_rng([request.seed, 17]).permutation(len(questions)).tolist()
+    count = min(most, max(1, round(request.validation_share * len(questions))))
+    return [questions[position] for position in sorted(order[count:])], [questions[n] for n in order[:count]]
+
+
+def _read_sources(sources: Sequence[Source]) -> list[Example]:
+    """The examples of several sources: each has the arguments of `read_examples`."""
+    for source in sources:
+        if not 1 <= len(source) <= 3:
+            raise TourError(f"a source of data has {len(source)} files; give questions, a corpus and qrels, or fewer.")
+    return [example for source in sources for example in read_examples(*source)]
+
+
+def _read_topics(sources: Sequence[Source]) -> list[Question]:
+    """The questions of several topics, with new ids: different topics may have the same ids."""
+    questions = [question for source in sources for topics in source for question in read_questions(topics)]
+    return [question._replace(qid=str(number)) for number, question in enumerate(questions)]
+
+
+def split_by_passage(
+    examples: Sequence[Example], *, share: float, most: int, seed: int
+) -> tuple[list[Example], list[Example]]:
+    """Split into training and validation examples: a share of the passages, with all their questions, is held out.
+
+    Args:
+        examples: to be split.
+        share: of the passages.
+        most: most validation questions; the others about held-out passages are not trained on either.
+        seed: of the random choice.
+    """
+    passages = list(dict.fromkeys(example.docid for example in examples))
+    held = max(1, round(share * len(passages)))
+    if held == len(passages):
+        raise TourError("there is only one passage, so none can be held out; give more data, or validation data.")
+    order = np.random.default_rng([seed, 17]).permutation(len(passages))
+    held_out = {passages[position] for position in order[:held]}
+    return (
+        [example for example in examples if example.docid not in held_out],
+        [example for example in examples if example.docid in held_out][:most],
+    )
+
+
+def source_checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The checksum (SHA-256) of each file, by path; None for a name that is not a file, such as Pyserini's topics."""
+    return [{str(path): content_hash(path) if Path(path).is_file() else None for path in source} for source in sources]
+
+
+def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
+    """Where answers are in a text: (begin, end) offsets, in order; whole words are compared, case ignored.
+
+    Example:
+        >>> answer_spans("Linda Davis sang; LINDA  DAVIS won.", ["linda davis"])
+        [(0, 11), (18, 30)]
+    """
+    offsets, words, positions = _words_of(text)
+    spans = set()
+    for answer in answers:
+        wanted = [_plain(answer[begin:end]) for begin, end in word_offsets(answer).tolist()]
+        for first in positions.get(wanted[0], []) if wanted else []:
+            if words[first : first + len(wanted)] == wanted:
+                spans.add((offsets[first][0], offsets[first + len(wanted) - 1][1]))
+    return sorted(spans)
+
+
+@lru_cache(maxsize=4096)  # training looks for many answers in the same texts
+def _words_of(text: str) -> tuple[list[list[int]], list[str], dict[str, list[int]]]:
+    """Offsets of the words, the words without case, and the positions of each word."""
+    offsets = word_offsets(text).tolist()
+    words = [_plain(text[begin:end]) for begin, end in offsets]
+    positions: dict[str, list[int]] = {}
+    for position, word in enumerate(words):
+        positions.setdefault(word, []).append(position)
+    return offsets, words, positions
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFD", word).casefold()
