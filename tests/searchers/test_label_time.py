@@ -13,7 +13,7 @@ PAIR = ("", "x" * 400)  # 100 tokens
 
 
 class Simulation:
-    """Serves requests as the pool does, one call after the other; `seconds(count)` is what a call really takes.
+    """Serves requests as a service does, one call after the other; `seconds(count)` is what a call really takes.
 
     Attributes:
         calls: how many pairs each call had.

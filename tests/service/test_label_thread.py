@@ -51,6 +51,7 @@ def first(labels, reranker):
 
 
 def test_what_waits_goes_into_one_call_in_the_order_in_which_it_is_due(labels, reranker, first):
+    labels.cost.learn([("q", "x")] * 4, 0.001)
     later, urgent = Asked(labels, "bb", "ccc"), Asked(labels, "dddd", deadline=time.monotonic() + 0.9)
     assert labels.waiting == 3
     reranker.gate.set()

@@ -35,6 +35,8 @@ SLICE = 0.5
 time, and as the deadline comes nearer, calls become small and little is lost with the last one."""
 CALL_PAIRS = 256
 """Most pairs of a call."""
+GROWTH = 2
+"""With a deadline, a call has at most so many times the pairs of any that was measured: one says nothing of many."""
 PATIENCE = 1.0
 """Seconds after which labels without a deadline count as due: those with a deadline go first, but not forever."""
 
@@ -71,6 +73,11 @@ class LabelCost:
     def measured(self) -> bool:
         """Whether there is anything to forecast from."""
         return bool(self._measured)
+
+    @property
+    def most_pairs(self) -> int:
+        """Pairs of the largest call that is as good as measured."""
+        return GROWTH * max(one.pairs for one in self._measured) if self._measured else CALL_PAIRS
 
     def tokens(self, pair: Pair) -> float:
         """Tokens of a pair, about."""
@@ -213,7 +220,8 @@ def _call(requests: Sequence[LabelRequest], cost: LabelCost, *, now: float, leas
     for request in requests:
         first_deadline = min(first_deadline, request.deadline)
         longest = cost.per_call + max(cost.per_call, min(CALL_SECONDS, SLICE * (first_deadline - now)))
-        while request.left and len(call) < CALL_PAIRS:
+        most = CALL_PAIRS if math.isinf(first_deadline) else min(CALL_PAIRS, max(least, cost.most_pairs))
+        while request.left and len(call) < most:
             more = tokens + cost.tokens(request.next)
             seconds = cost.seconds(len(call) + 1, more)
             if now + seconds * cost.margin > first_deadline or (len(call) >= least and seconds > longest):
