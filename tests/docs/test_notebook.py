@@ -30,7 +30,7 @@ def test_it_runs_and_shows_tables_and_figures(tmp_path, monkeypatch):
     dense, tour, path, report = (output.data["text/html"] for output in outputs)
     assert dense.count("<tr>") == tour.count("<tr>") == 6
     assert "stopped by" in path and "rank before" in path
-    assert "nDCG@10" in report and "anchored.trec" in report
+    assert "nDCG@10" in report and "default.trec" in report
     assert path.count("<svg") == report.count("<svg") == 1
-    # README shows this query: the passages that answer it lead the list only after the updates.
+    # The passage that answers is not in the list before the update.
     assert "a107" in tour and "a107" not in dense

@@ -55,4 +55,4 @@ def test_the_api_reference_has_every_exported_name(site):
 @pytest.mark.slow
 def test_the_command_line_page_has_the_help_of_the_commands(site):
     text = (site / "commands.html").read_text(encoding="utf-8")
-    assert "--least-gain" in text and "--filter-threshold" in text and "&lt;!-- help" not in text
+    assert "--reranker-weight" in text and "--filter-threshold" in text and "&lt;!-- help" not in text

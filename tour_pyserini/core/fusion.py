@@ -115,10 +115,12 @@ class Fusion:
 
     def _standardise(self, ids: Ids, similarities: Floats) -> None:
         """Find the spread sd_0, and each signal's factor w sd_0 / sd_j and mean, among the first candidates."""
-        first = ids[np.argsort(-similarities, kind="stable")[:POOL]]
-        sample = np.isin(ids, np.concatenate([first, *(signal.ids[:POOL] for signal in self.signals)]))
+        sample = np.argsort(-similarities, kind="stable")[:POOL]
+        if self.signals:
+            first = np.concatenate([ids[sample], *(signal.ids[:POOL] for signal in self.signals)])
+            sample = np.flatnonzero(np.isin(ids, first))
         # Without any difference in similarity, as of a query vector of zeros, the signals alone decide, in their unit.
-        self.spread = float(similarities[sample].std(dtype=np.float64) if sample.any() else 0.0) or 1.0
+        self.spread = float(similarities[sample].std(dtype=np.float64) if len(sample) else 0.0) or 1.0
         self._terms = []
         for signal in self.signals:
             scores = signal.of(ids[sample])

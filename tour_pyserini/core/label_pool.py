@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.arrays import Floats, Ids
+from tour_pyserini.core.arrays import Flags, Floats, Ids
 from tour_pyserini.core.method import Label, Query, Request, Vectors
 
 
@@ -28,6 +28,7 @@ class LabelPool:
         self.offsets: Floats = np.empty(0)
         self.late = False
         self._query = query
+        self._positions: dict[int, int] = {}  # NumPy's set operations take longer than the rest of a round
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -41,18 +42,25 @@ class LabelPool:
         labels = yield Label(new)
         in_time = ~np.isnan(labels)
         self.late = not in_time.all()
-        self.ids = np.concatenate([self.ids, new[in_time]])
-        self.labels = np.concatenate([self.labels, labels[in_time]])
-        self.vectors = np.concatenate([self.vectors, vectors[in_time]])
-        self.offsets = np.concatenate([self.offsets, self._query.offsets(new[in_time])])
+        if self.late:
+            new, labels, vectors = new[in_time], labels[in_time], vectors[in_time]
+        self._positions |= {id_: position for position, id_ in enumerate(new.tolist(), start=len(self.ids))}
+        self.ids = np.concatenate([self.ids, new])
+        self.labels = np.concatenate([self.labels, labels])
+        self.vectors = np.concatenate([self.vectors, vectors])
+        self.offsets = np.concatenate([self.offsets, self._query.offsets(new)])
 
     def without(self, ids: Ids) -> Ids:
         """Those of the candidates [k] that have no label, in their order."""
-        return ids[~np.isin(ids, self.ids)]
+        return ids[~self.has(ids)]
+
+    def has(self, ids: Ids) -> Flags:
+        """[k] whether each of the candidates [k] has a label."""
+        return np.array([id_ in self._positions for id_ in ids.tolist()], dtype=bool)
 
     def positions(self, ids: Ids) -> Ids:
         """[k] where each of the candidates [k] is in the pool, in their order; those without a label are left out."""
-        known = {id_: position for position, id_ in enumerate(self.ids.tolist())}
+        known = self._positions
         return np.array([known[id_] for id_ in ids.tolist() if id_ in known], dtype=np.int64)
 
     def similarities(self, vector: Floats) -> Floats:

@@ -6,10 +6,12 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tour_pyserini.core.method import StopReason
 from tour_pyserini.evaluation.path_page import FILES
-from tour_pyserini.service.messages import Document, Round, Settings
-from tour_pyserini.service.page_routes import About
+from tour_pyserini.service.messages import About, Document, Round, Settings
 
+STOP = str(StopReason.LITTLE_CHANGE)
+DONE = f"Done: {STOP}."
 HOSTILE = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script> & 'quotes'"
 TITLES = {"d1": "Rack lines", "d2": "", "d3": "Ropeways", "d4": HOSTILE, "d5": "Tolls", "a/b?": "Odd id"}
 WORDS = {docid: f"The passage {docid} says something about railways, in more than a few words." for docid in TITLES}
@@ -22,8 +24,8 @@ PLACES = {
     "a/b?": (0.2, 0.6),
 }
 ABOUT = About(
-    method="anchored",
-    methods=["anchored", "soft", "dense"],
+    method="tour",
+    methods=["tour", "soft", "dense"],
     documents=1234,
     most_hits=100,
     most_labels=200,
@@ -31,7 +33,7 @@ ABOUT = About(
 )
 # Of each method: the list of each round, with labels where there are some.
 LISTS = {
-    "anchored": [
+    "tour": [
         [("d1", None), ("d2", None), ("d3", None), ("d4", None), ("a/b?", None)],
         [("d3", 4.0), ("d1", 1.0), ("d2", -3.0), ("d4", None), ("a/b?", None)],
         [("d5", 6.5), ("d3", 4.0), ("d4", 2.0), ("d1", 1.0), ("d2", -3.0)],
@@ -73,7 +75,7 @@ def rounds_of(method):
             new=[docid for docid in found if docid not in before],
             gone=[docid for docid in before if docid not in found],
             cosine=1 - 0.05 * t,
-            stop="agreement" if t == len(lists) - 1 else None,
+            stop=STOP if t == len(lists) - 1 else None,
             map={"queries": [(0.1 * i, 0.02 * i) for i in range(t + 1)], "candidates": {d: PLACES[d] for d in found}},
             costs=costs(len(labelled), t),
         )
@@ -165,7 +167,7 @@ class Handler(SimpleHTTPRequestHandler):
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
             try:
-                self.play(asked.get("method", "anchored"))
+                self.play(asked.get("method", "tour"))
             except (BrokenPipeError, ConnectionResetError):
                 service.ended.release()
 
@@ -180,7 +182,7 @@ class Handler(SimpleHTTPRequestHandler):
                 return self.event("error", {"detail": "The re-ranker does not answer."})
             if service.fault == "cut":
                 return None
-        answer = {"candidates": message["candidates"], "stop": "agreement", "costs": message["costs"], "rounds": None}
+        answer = {"candidates": message["candidates"], "stop": STOP, "costs": message["costs"], "rounds": None}
         answer["query"], answer["settings"] = {"qid": "", "query_txt": "q"}, settings_of(method)
         return self.event("answer", answer)
 

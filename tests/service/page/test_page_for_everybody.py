@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
+from stub_service import DONE, STOP
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
@@ -47,8 +48,8 @@ NAMELESS = re.compile(
 )
 STATES = {
     "start": ("", "For example"),
-    "results": ("?query=land", "Stopped: agreement"),
-    "compared": ("?query=land&method=anchored&compare=soft", "Not in the list of soft"),
+    "results": ("?query=land", f"Stopped: {STOP}"),
+    "compared": ("?query=land&method=tour&compare=soft", "Not in the list of soft"),
 }
 
 
@@ -72,7 +73,7 @@ def test_search_and_read_with_the_keyboard_alone(open_page, service):
     page.locator("#query:focus").wait_for()  # the page opens with the focus in the search box
     page.keyboard.type("who owned the land")
     page.keyboard.press("Enter")
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     names = []
     for _ in range(8):
         page.keyboard.press("Tab")
@@ -128,7 +129,7 @@ def test_landmarks_headings_names_and_live_regions(open_page, state):
 def test_a_screen_reader_hears_what_the_eye_sees(open_page, service):
     page = open_page()
     page.goto(f"{service.url}?query=land")
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     heard = page.locator(".hit").nth(1).aria_snapshot()
     for words in ("Rank 2", "Ropeways", "down from rank 1", "label", "4.00", "similarity", "before, now"):
         assert words in heard

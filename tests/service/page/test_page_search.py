@@ -1,6 +1,6 @@
 """The page at work in a real browser: searching, watching rounds, comparing, and what goes wrong."""
 
-from stub_service import HOSTILE
+from stub_service import DONE, HOSTILE, STOP
 
 
 def docids(page, pane=0):
@@ -36,13 +36,13 @@ def test_the_list_improves_as_rounds_arrive(open_page, service):
     assert page.get_by_text("Searching …").count() == 1
 
     service.go.release()
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     assert docids(page) == ["d5", "d3", "d4", "d1", "d2"]
     assert "not in the list before" in item(page, "d5").inner_text()
     assert page.get_by_role("radio", name="Round 2").is_checked()
-    assert page.get_by_role("heading", name="anchored").count() == 1
-    assert "Stopped: agreement. 1,234 documents." in page.locator(".pane-head").inner_text()
-    columns = page.get_by_role("region", name="Rounds of anchored side by side")
+    assert page.get_by_role("heading", name="tour").count() == 1
+    assert f"Stopped: {STOP}. 1,234 documents." in page.locator(".pane-head").inner_text()
+    columns = page.get_by_role("region", name="Rounds of tour side by side")
     assert columns.locator(".column").count() == 3 and columns.locator(".lines path").count() == 5 + 4
     assert page.locator(".costs tbody tr").count() == 3 and "5 labels" in page.locator(".figures").inner_text()
     assert page.locator(".map .dot").count() == 5 and page.locator(".map .dot.new").count() == 1
@@ -60,7 +60,7 @@ def test_a_reader_who_chose_a_round_is_left_there(open_page, service):
     page.get_by_text("Round 1: 0 new").wait_for()
     page.get_by_text("First retrieval", exact=True).first.click()
     service.go.release()
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     assert docids(page)[0] == "d1" and page.get_by_role("radio").count() == 3
 
 
@@ -72,16 +72,16 @@ def test_two_methods_side_by_side(open_page, service):
     page.locator(".pane[aria-busy=false]").nth(1).wait_for()
     assert "4 of 5 passages are in both lists." in page.locator("main").inner_text()
     assert docids(page, 0) == ["d5", "d3", "d4", "d1", "d2"] and docids(page, 1) == ["d3", "d4", "d1", "d2", "a/b?"]
-    assert sorted(asked["method"] for asked in service.searches) == ["anchored", "soft"]
+    assert sorted(asked["method"] for asked in service.searches) == ["tour", "soft"]
     assert all("compare" not in asked for asked in service.searches)
     first, second = page.locator(".pane").nth(0), page.locator(".pane").nth(1)
     assert "Not in the list of soft." in first.locator('[data-doc="d5"].hit').inner_text()
-    assert "Rank 2 with anchored." in second.locator('[data-doc="d3"].hit').inner_text()
+    assert "Rank 2 with tour." in second.locator('[data-doc="d3"].hit').inner_text()
     boxes = [pane.bounding_box() for pane in (first, second)]
     assert boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
     first.get_by_role("radio", name="Round 1").check(force=True)  # another list is compared
     assert "5 of 5 passages are in both lists." in page.locator("main").inner_text()
-    assert "Rank 1 with anchored." in second.locator('[data-doc="d3"].hit').inner_text()
+    assert "Rank 1 with tour." in second.locator('[data-doc="d3"].hit').inner_text()
     first.locator('[data-doc="d3"].hit').hover()  # a passage is marked wherever it is
     assert second.locator('[data-doc="d3"].pointed.hit').count() == 1
 
@@ -93,8 +93,8 @@ def test_settings_and_the_address(open_page, service):
     page.get_by_label("Most labels").fill("7")
     page.get_by_label("Deadline in milliseconds").fill("300")
     search(page, "first query")
-    page.get_by_text("Done: agreement.").wait_for()
-    asked = {"query": "first query", "method": "anchored", "budget": "7", "deadline_ms": "300"}
+    page.get_by_text(DONE).wait_for()
+    asked = {"query": "first query", "method": "tour", "budget": "7", "deadline_ms": "300"}
     assert service.searches == [asked]
     search(page, "second & last")
     page.get_by_role("heading", name="second & last", level=1).wait_for()
@@ -102,12 +102,12 @@ def test_settings_and_the_address(open_page, service):
     page.get_by_role("heading", name="first query", level=1).wait_for()
     assert page.get_by_role("searchbox").input_value() == "first query"
     page.reload()
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     assert service.searches[-1] == asked and page.title().startswith("first query")
     page.go_back()  # to the page as it was opened
     page.get_by_role("button", name="who owned the land").wait_for()
     assert page.locator(".pane").count() == 0 and page.get_by_role("searchbox").input_value() == ""
-    assert page.get_by_label("Method").input_value() == "anchored" and page.title() == "TouR"
+    assert page.get_by_label("Method").input_value() == "tour" and page.title() == "TouR"
 
 
 def test_what_is_typed_before_the_service_answers_stays(open_page, service):
@@ -127,18 +127,18 @@ def test_a_search_before_the_service_says_what_it_offers(open_page, service):
     page = open_page()
     page.goto(service.url)
     search(page)
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     service.about.set()
     page.locator("select[name=method] option").first.wait_for(state="attached")
     assert service.searches == [{"query": "who owned the land"}]  # once
-    assert docids(page) == ["d5", "d3", "d4", "d1", "d2"] and page.get_by_text("Done: agreement.").count() == 1
+    assert docids(page) == ["d5", "d3", "d4", "d1", "d2"] and page.get_by_text(DONE).count() == 1
 
 
 def test_an_example_is_a_search(open_page, service):
     page = open_page()
     page.goto(service.url)
     page.get_by_role("button", name="who owned the land").click()
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     assert service.searches[0]["query"] == "who owned the land" and not page.locator("#start").is_visible()
 
 
@@ -146,7 +146,7 @@ def test_texts_are_never_html(open_page, service):
     page = open_page()
     page.goto(service.url)
     search(page, HOSTILE)
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     assert page.locator("h1").inner_text() == HOSTILE
     assert HOSTILE in item(page, "d4").inner_text()
     item(page, "d4").get_by_role("button").click()
@@ -186,7 +186,7 @@ def test_a_problem_is_shown_in_the_service_s_words(open_page, service):
     page.get_by_label("Method").select_option("soft")
     page.get_by_label("API key").fill("open sesame")
     search(page)
-    page.get_by_text("Done: agreement.").wait_for()
+    page.get_by_text(DONE).wait_for()
     assert not alert.is_visible() and "sesame" not in page.url and service.searches[-1]["method"] == "soft"
     service.close()
     search(page)

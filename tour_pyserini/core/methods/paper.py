@@ -213,7 +213,7 @@ def _label_first(
     found: Ranking, q: Floats, pool: LabelPool, settings: RoundSettings
 ) -> Generator[Request, Any, Candidates]:
     """Label the first k candidates of a retrieval; where the budget ends, those that have a label already."""
-    known = np.isin(found.ids, pool.ids)
+    known = pool.has(found.ids)
     affordable = np.cumsum(~known) <= settings.most_labels - len(pool)
     chosen = found.ids[known | affordable][: settings.depth]
     yield from pool.add(chosen)

@@ -83,7 +83,8 @@ def combine(ids: Ids, labels: Floats, similarities: Floats, found: Ranking, sett
         labels, z = standardise(labels), standardise(z)
     combined = weight * labels + (1 - weight) * z
     order = np.argsort(-combined, kind="stable")
-    below = ~np.isin(found.ids, ids)
+    above = set(ids.tolist())
+    below = np.array([id_ not in above for id_ in found.ids.tolist()], dtype=bool)
     tail = settings.similarity_scale * found.scores[below].astype(np.float64)
     if len(tail) and len(ids):
         tail += min(0.0, combined[order[-1]] - _GAP - tail.max())

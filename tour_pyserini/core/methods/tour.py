@@ -64,7 +64,7 @@ def tour(query: Query, settings: TourSettings) -> Run:
 
         if pool.late:
             return Outcome(q, ranking, StopReason.DEADLINE)
-        if settings.early_stopping and np.isin(pool.ids[labelled:], ranking.ids[:TOP]).sum() <= 1:
+        if settings.early_stopping and len({*pool.ids[labelled:].tolist()} & {*ranking.ids[:TOP].tolist()}) <= 1:
             return Outcome(q, ranking, StopReason.LITTLE_CHANGE)
 
 
@@ -91,7 +91,7 @@ def rank(query: Query, q: Floats, found: Ranking, pool: LabelPool, reranker_weig
     """
     first, now = pool.similarities(query.vector), pool.similarities(q)
     labelled = first + reranker_weight * query.spread * np.exp(standardise(pool.labels))
-    rest = ~np.isin(found.ids, pool.ids)
+    rest = ~pool.has(found.ids)
     others = found.scores[rest] + (first.mean() - now.mean())
     ids, scores = np.concatenate([pool.ids, found.ids[rest]]), np.concatenate([labelled, others])
     order = np.argsort(-scores, kind="stable")
