@@ -29,18 +29,19 @@ from running_service import running_service
 from tour_pyserini.cli.index_flags import index_request
 from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.cli.serve_flags import serve_request
+from tour_pyserini.core import method as registry
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import locations
+from tour_pyserini.support.plugins import load_plugins, plugin_files
 from tour_pyserini.train import request_of, train_parser
 
 DOCUMENTS, QUERIES = 40, 4
 
 # Commands that cannot run here: how they begin, and why.
 NOT_RUN = {
-    "make test": "this is the test",
-    "make docs": "tests/docs/test_site.py builds the site",
     "pip install": "changes the environment",
+    "uv pip install": "changes the environment",
     "tour_pyserini.experiment demo": "compares with scores on the whole demo; tests/experiments runs it",
     "tour_pyserini.experiment results --data DIR --report": "needs the runs of four collections",
     "tour_pyserini.experiment results --data DIR": "needs four collections and hours",
@@ -84,6 +85,7 @@ python() {{
 }}
 make() {{ ask make "$@"; }}
 pip() {{ ask pip "$@"; }}
+uv() {{ ask uv "$@"; }}
 set -e
 {commands}
 """
@@ -141,7 +143,11 @@ def folder(tmp_path, monkeypatch, cache):
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    methods = dict(registry._METHODS)
+    yield tmp_path
+    registry._METHODS.clear()
+    registry._METHODS.update(methods)  # without those of plugins
 
 
 def _first_lines(path, count):
@@ -199,6 +205,7 @@ class Page:
                 return 0
             if why_not(shlex.join([name, *argv])):
                 return parse(name, argv)
+            load_plugins(plugin_files(argv))
             module = importlib.import_module("tour_pyserini.demo" if name == "make" else name)
             return module.main(argv if name != "make" else []) or 0
         except TourError as error:
@@ -221,7 +228,7 @@ class Parsed(Exception):
 
 def parse(name, argv):
     """Read the flags of a command with its own parser; 0 if they are accepted."""
-    if name in ("make", "pip") or name.startswith("pyserini"):
+    if name in ("make", "pip", "uv") or name.startswith("pyserini"):
         return 0
     requests = {
         "tour_pyserini.search": search_request,

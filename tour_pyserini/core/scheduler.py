@@ -58,6 +58,12 @@ class Task:
         self._continue(None)
 
     @property
+    def result(self) -> Outcome:
+        """The outcome of a task that has ended."""
+        assert self.outcome is not None
+        return self.outcome
+
+    @property
     def waits_for_labels(self) -> bool:
         """Whether the next step needs the re-ranker."""
         return isinstance(self.request, Label)
@@ -146,8 +152,7 @@ class Scheduler:
         """What the method of a task would leave if it got no more labels; the task itself does not change."""
         fork = task.fork()
         self.run([fork], lambda tasks: [np.full(len(one.wanted_labels), np.nan) for one in tasks])
-        assert fork.outcome is not None
-        return fork.outcome
+        return fork.result
 
     def _answer_searches(self, searches: Sequence[tuple[Task, Search]]) -> None:
         def hits(one: tuple[Task, Search]) -> int:

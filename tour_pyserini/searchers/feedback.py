@@ -79,8 +79,7 @@ class Feedback:
         fusion = Fusion(signals, weight=config.settings.signal_weight)
         task = Task(config.chosen, config.settings, Query(vector, 1, fusion, text=text))
         Scheduler(search, index.fetch).run([task], label)
-        assert task.outcome is not None
-        return task.outcome.vector
+        return task.result.vector
 
     def _config(self, candidates: int) -> TourConfig:
         """The settings with one round over all candidates, in so far as the method has such settings."""

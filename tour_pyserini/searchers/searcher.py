@@ -261,10 +261,10 @@ class TourSearcher:
         """
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
         tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=self._config(budget))
-        hits = self.hits(tasks[0].outcome, k, vectors=return_vector)
+        hits = self.hits(tasks[0].result, k, vectors=return_vector)
         if remove_dups:
             hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
-        return (tasks[0].outcome.vector[None], hits) if return_vector else hits
+        return (tasks[0].result.vector[None], hits) if return_vector else hits
 
     def batch_search(
         self,
@@ -292,7 +292,7 @@ class TourSearcher:
         tasks = self.run(queries, q_ids, k, threads)
         with self.costs.stage("rank"):
             hits = {
-                q_id: self.hits(task.outcome, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)
+                q_id: self.hits(task.result, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)
             }
         return self._vectors_of(tasks), hits
 
@@ -341,7 +341,7 @@ class TourSearcher:
         *,
         deadline: float | None = None,
         config: TourConfig | None = None,
-    ) -> list[Any]:
+    ) -> list[Task]:
         """The ended tasks of queries, which advance together.
 
         Args:
@@ -483,10 +483,10 @@ class TourSearcher:
             for q_id, task in zip(q_ids, tasks, strict=True):
                 self._observe(str(q_id), task)
 
-    def _vectors_of(self, tasks: Sequence[Any]) -> Floats:
+    def _vectors_of(self, tasks: Sequence[Task]) -> Floats:
         if not tasks:
             return np.empty((0, self.searcher.dimension), dtype=np.float32)
-        return np.stack([task.outcome.vector for task in tasks])
+        return np.stack([task.result.vector for task in tasks])
 
     def _search(self, vectors: Floats, k: int, excluded: Ids, threads: int) -> Hits:
         """The hits [n, k] of vectors [n, d], without the document that each excludes [n]."""

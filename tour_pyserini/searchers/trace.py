@@ -40,12 +40,11 @@ class Trace:
 
     def __call__(self, q_id: str, task: Task) -> None:
         """Write what happened to a query."""
-        assert task.outcome is not None
         labels: dict[int, float] = {}
         before: Round | None = None
         for t, one in enumerate(task.rounds):
             labels |= dict(zip(one.ids.tolist(), one.labels.tolist(), strict=True))
-            stop = task.outcome.stop if t + 1 == len(task.rounds) else None
+            stop = task.result.stop if t + 1 == len(task.rounds) else None
             line = {"qid": q_id, "t": t, **self._line(one, labels, task.rounds[0], before), "stop": stop}
             if self._vectors:
                 line["query"] = _rounded(one.vector)
