@@ -2,12 +2,13 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 from toy_collection import DIMENSION, unit
 
 from tour_pyserini import TourConfig, TourSearcher
+from tour_pyserini.searchers.label_time import LabelCost
+from tour_pyserini.service.serve_request import ServeRequest
 
 DOCUMENTS = 40
 
@@ -44,7 +45,7 @@ class InMemoryCollection:
         random = np.random.default_rng(0)
         self.texts = {f"d{i}": "x" * (i + 1) for i in range(DOCUMENTS)}
         self.reranker = GatedReranker()
-        self.request = SimpleNamespace(threads=1, config=TourConfig(depth=5), **request)
+        self.request = ServeRequest(config=TourConfig(depth=5), no_mcp=True, **request)
         self._vectors, self._queries = unit(random, DOCUMENTS, DIMENSION), unit(random, 10, DIMENSION)
 
     def encode(self, query):
@@ -60,6 +61,9 @@ class InMemoryCollection:
 
     def try_search(self):
         return 0.0
+
+    def label_cost(self):
+        return LabelCost()
 
     def check_settings(self, given, config):
         pass

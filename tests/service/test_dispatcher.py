@@ -25,8 +25,7 @@ LIMITS = ServeRequest(config=TourConfig("hard", depth=5, iterations=2))
 @pytest.fixture
 def memory():
     """A dispatcher with one search at a time; labels wait until the gate is open."""
-    limits = {"most_characters": 99, "most_hits": 30, "most_labels": 50, "most_queries": 9, "at_once": 1, "queue": 8}
-    collection = InMemoryCollection(**limits)
+    collection = InMemoryCollection()
     labels = LabelThread(collection.reranker, LabelCost())
     loop = SearchLoop(collection, labels, at_once=1, queue=8)
     metrics = Metrics(loop)

@@ -3,12 +3,13 @@
 import asyncio
 from types import SimpleNamespace
 
-import httpx
 import pytest
+from fastapi.testclient import TestClient
+from in_memory_collection import InMemoryCollection
 from own_loop import awaited
-from running_server import running_server
 
 from tour_pyserini import TourError
+from tour_pyserini.service.app import new_app
 from tour_pyserini.service.middleware import HEADERS, ObservedApp, arrival, local_names, note_answered, read_key
 from tour_pyserini.service.serve_request import KEY_VARIABLE, ServeRequest
 
@@ -52,19 +53,19 @@ def test_a_request_that_is_refused_is_counted_and_not_learnt_from():
     assert counted == [("other", 404)]
 
 
-def test_the_key(small):
-    with running_server(*small.flags, cache=small.cache, TOUR_PYSERINI_SERVICE_KEY="open sesame") as server:
-        assert server.search("a b").status_code == 401
+def test_the_key():
+    with TestClient(new_app(InMemoryCollection(), key="open sesame"), base_url="http://127.0.0.1") as client:
         for path in ("/documents/d1", "/metrics", "/openapi.json", "/mcp", "/%00", "/" + "a" * 300):
-            assert server.client.get(path).status_code == 401
+            assert client.get(path).status_code == 401
+        assert client.post("/search", json={"query": "a"}).status_code == client.post("/").status_code == 401
         for path in ("/health", "/ready", "/", "/docs", "/routes.js"):
-            assert server.client.get(path).status_code == 200
+            assert client.get(path).status_code == 200
         for headers, status in (
             ({"Authorization": "Bearer open sesam"}, 401),
             ({"Authorization": "Bearer open sesame"}, 200),
             ({"X-API-Key": "open sesame"}, 200),
         ):
-            assert httpx.get(f"{server.url}/documents/d1", headers=headers, trust_env=False).status_code == status
+            assert client.get("/documents/d1", headers=headers).status_code == status
 
 
 def test_foreign_host_names_and_other_sites_are_refused(server):

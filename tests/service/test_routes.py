@@ -1,0 +1,224 @@
+"""A service gives what the command line gives: lists, streams, documents, labels, over HTTP; and refuses in a sentence."""
+
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tour_pyserini import TourConfig, load_reranker
+from tour_pyserini.core.arrays import strictly_decreasing
+from tour_pyserini.pipeline import Opener, SearchRequest, search
+
+METHODS = ("tour", "hard", "rerank", "dense")
+
+
+def events(text):
+    """Name and data of each event of a stream."""
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
+def as_lines(answer):
+    """Docids and scores, as a run file has them."""
+    scores = strictly_decreasing(np.array([hit["score"] for hit in answer["candidates"]]))
+    return [f"{hit['docid']} {score:.6f}" for hit, score in zip(answer["candidates"], scores, strict=True)]
+
+
+def post_json(server, path, body):
+    """Post a body that may have halves of characters, escaped as JSON escapes them."""
+    return server.client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+
+
+@pytest.fixture(scope="module")
+def runs(small):
+    """The lists of the search command, by method and query id; it keeps no label."""
+    lists, opener = {}, Opener()
+    for method in METHODS:
+        output = small.folder / f"{method}.trec"
+        files = {"topics": small.folder / "topics.tsv", "reranker": small.folder / "reranker", "output": output}
+        config = TourConfig(method) if method == "dense" else TourConfig(method, depth=5)
+        options = {"reranker_threads": 1, "hits": 20, "no_cache": True, "config": config}
+        search(SearchRequest(**files, index=small.index[1], corpus=small.index[3], **options), opener=opener)
+        for line in output.read_text().splitlines():
+            qid, _, docid, _, score, _ = line.split()
+            lists.setdefault((method, qid), []).append(f"{docid} {score}")
+    return lists
+
+
+def test_lists_are_those_of_the_command_line_whatever_else_is_searched(small, server, runs):
+    wanted = [(method, qid) for qid in small.queries for method in METHODS]
+
+    def ask(case):
+        method, qid = case
+        return server.search(small.queries[qid], qid=qid, method=method, k=20).json()
+
+    with ThreadPoolExecutor(12) as clients:
+        answers = list(clients.map(ask, wanted))
+    for case, answer in zip(wanted, answers, strict=True):
+        assert answer["query"] == {"qid": case[1], "query_txt": small.queries[case[1]]}
+        assert as_lines(answer) == runs[case], case
+
+
+def test_a_list_of_queries_gives_the_answers_of_each(small, server):
+    queries = list(small.queries.values())[:3]
+    together = server.search(queries, k=4).json()["answers"]
+    assert [as_lines(answer) for answer in together] == [as_lines(server.search(q, k=4).json()) for q in queries]
+
+
+def test_a_stream_has_every_list_and_ends_with_the_answer(small, server):
+    query = small.queries["q1"]
+    answer = server.search(query, k=6).json()
+    stream = events(server.client.get("/search/stream", params={"query": query, "hits": 6}).text)
+    names = [name for name, _ in stream]
+    assert names[0] == "settings" and names[-1] == "answer" and set(names[1:-1]) == {"round"} and len(names) >= 4
+    rounds = [data for name, data in stream if name == "round"]
+    dense = server.search(query, k=6, method="dense").json()
+    assert [hit["docid"] for hit in rounds[0]["candidates"]] == [hit["docid"] for hit in dense["candidates"]]
+    assert rounds[0]["costs"]["labels"] == 0 and rounds[1]["costs"]["labels"] == 5
+    assert as_lines(rounds[-1]) == as_lines(stream[-1][1]) == as_lines(answer)
+    assert rounds[-1]["stop"] == answer["stop"]
+
+
+def test_what_moved_is_told(small, server):
+    rounds = server.search(small.queries["q2"], k=6, rounds=True).json()["rounds"]
+    for before, now in itertools.pairwise(rounds):
+        ranks = {hit["docid"]: hit["rank"] for hit in before["candidates"]}
+        shown = {hit["docid"]: hit for hit in now["candidates"]}
+        assert all(hit["rank_before"] == ranks.get(docid) for docid, hit in shown.items())
+        assert set(now["new"]) == shown.keys() - ranks.keys() and set(now["gone"]) == ranks.keys() - shown.keys()
+        assert len(now["map"]["queries"]) == now["t"] + 1 and shown.keys() <= now["map"]["candidates"].keys()
+        for docid, hit in shown.items():
+            old = next((one for one in before["candidates"] if one["docid"] == docid), None)
+            if old:
+                assert hit["similarity_before"] == pytest.approx(old["similarity"])
+            assert f"{hit['title']} {hit['words']}" == small.texts[docid]
+            assert not hit["bought"] or hit["label"] is not None
+    assert len(rounds) > 1 and rounds[0]["map"]["queries"] == [[0, 0]]
+
+
+def test_documents(small, server):
+    document = server.client.get("/documents/d7").json()
+    assert document["contents"] == small.texts["d7"] == f"{document['title']} {document['text']}"
+    missing = server.client.get("/documents/nothing/here")
+    assert missing.status_code == 404 and "nothing/here" in missing.json()["detail"]
+
+
+def test_pyserinis_clients_find_their_routes(small, server):
+    query = small.queries["q3"]
+    answer = server.client.post("/v1/indexes/letters/search", json={"query": query, "hits": 3, "qid": "q3"}).json()
+    ours = server.search(query, k=3).json()["candidates"]
+    assert answer["query"] == {"qid": "q3", "query_txt": query}
+    shown = [(hit["docid"], hit["score"], hit["document_txt"]) for hit in answer["candidates"]]
+    assert shown == [(hit["docid"], hit["score"], small.texts[hit["docid"]]) for hit in ours]
+    assert server.client.get("/v1/indexes/letters/documents/d7").json() == {"id": "d7", "contents": small.texts["d7"]}
+    assert server.client.get("/v1/indexes/", params={"index_type": "faiss"}).json() == ["letters"]
+    assert server.client.get("/v1/indexes/letters/status").json()["downloaded"] is True
+    assert server.client.post("/v1/indexes/other/search", json={"query": query}).status_code == 404
+
+
+def test_our_own_client_gets_the_models_scores(small, server):
+    pairs = [(small.queries[qid], small.texts[docid]) for qid in ("q0", "q1") for docid in ("d3", "d4", "d5")]
+    local = load_reranker(small.folder / "reranker", threads=1)
+    remote = load_reranker(f"{server.url}/rerank")
+    assert np.array_equal(remote.predict(pairs), local.predict(pairs))
+
+
+def test_a_rerank_request_of_the_common_dialect(small, server):
+    texts = ["a b c", "d e f", "g h"]
+    documents = [texts[0], {"text": texts[1]}, texts[2]]
+    body = {"model": "any", "query": "a b", "documents": documents, "top_n": 2, "return_documents": True}
+    answer = server.client.post("/v2/rerank", json=body).json()["results"]
+    items = server.client.post("/rerank", json={"query": "a b", "texts": texts, "raw_scores": True}).json()
+    raw = {item["index"]: item["score"] for item in items}
+    best = sorted(raw, key=lambda index: -raw[index])
+    assert list(raw) == best and [item["index"] for item in answer] == best[:2]
+    for item in answer:
+        assert item["relevance_score"] == pytest.approx(1 / (1 + np.exp(-raw[item["index"]])))
+        assert item["document"]["text"] == texts[item["index"]]
+    assert server.client.get("/info").json()["max_client_batch_size"] == 200
+
+
+def test_labels_are_kept_for_the_next_search(small, server):
+    first = server.search("a b c d e f", k=5).json()["costs"]
+    again = server.search("a b c d e f", k=5).json()["costs"]
+    assert first["labels"] == first["scored"] == again["labels"] > 0 and again["scored"] == 0
+
+
+SEARCH, PYSERINI, RERANK = "/search", "/v1/indexes/letters/search", "/rerank"
+WRONG = {
+    "an empty query": (SEARCH, {"query": " "}, "empty"),
+    "no query": (SEARCH, {}, "query"),
+    "a long query": (SEARCH, {"query": "a" * 2001}, "2001 characters"),
+    "no queries": (SEARCH, {"query": []}, "1 to 64"),
+    "many queries": (SEARCH, {"query": ["a"] * 65}, "1 to 64"),
+    "too many hits": (SEARCH, {"query": "a", "k": 1001}, "allows 1000"),
+    "no hits": (SEARCH, {"query": "a", "hits": 0}, "hits"),
+    "an endless number": (SEARCH, {"query": "a", "hits": 10**400}, "hits"),
+    "a large budget": (SEARCH, {"query": "a", "budget": 201}, "allows 200"),
+    "a deep search": (SEARCH, {"query": "a", "method": "rerank", "settings": {"depth": 500}}, "allows 200"),
+    "a method that does not exist": (SEARCH, {"query": "a", "method": "magic"}, "magic"),
+    "a setting that does not exist": (SEARCH, {"query": "a", "settings": {"index": "/etc"}}, "index"),
+    "a setting of another method": (SEARCH, {"query": "a", "settings": {"score_weight": 0.5}}, "score_weight"),
+    "a wrong setting": (SEARCH, {"query": "a", "method": "hard", "settings": {"score_weight": 2}}, "score_weight"),
+    "a weight of signals that are not there": (SEARCH, {"query": "a", "settings": {"signal_weight": 0.9}}, "nothing"),
+    "scores without end": (SEARCH, {"query": "a", "method": "hard", "settings": {"similarity_scale": 1e308}}, "finite"),
+    "a step without end": (SEARCH, {"query": "a", "method": "hard", "settings": {"learning_rate": 1e38}}, "diverged"),
+    "an unknown field": (SEARCH, {"query": "a", "reranker": "/models/other"}, "reranker"),
+    "rounds that fill the memory": (SEARCH, {"query": ["a"] * 64, "k": 1000, "rounds": True}, "tells 50000 at most"),
+    "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),
+    "half of a character": (PYSERINI, {"query": {"query_txt": "\ud800"}}, "surrogate"),
+    "a long id": (PYSERINI, {"query": "a", "qid": "x" * 201}, "qid"),
+    "a query that is no text": (PYSERINI, {"query": {"query_txt": 3}}, "query_txt"),
+    "another encoder": (PYSERINI, {"query": "a", "encoder": "/etc/passwd"}, "encoder"),
+    "half of a character in a passage": (RERANK, {"query": "a", "documents": ["a", {"text": "\udfff"}]}, "surrogate"),
+    "a passage that is no text": (RERANK, {"query": "a", "documents": [{"txt": "a"}]}, "field `text`"),
+    "no passages": (RERANK, {"query": "a", "texts": []}, "1 to 200"),
+    "two kinds of passages": (RERANK, {"query": "a", "texts": ["a"], "documents": ["a"]}, "either"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_requests_get_one_sentence(server, name):
+    path, body, word = WRONG[name]
+    answer = post_json(server, path, body)
+    assert answer.status_code == 422 and word in answer.json()["detail"], answer.text
+    assert "\n" not in answer.json()["detail"] and "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"hits": 600, "setting": ["depth=1", "budget=99"]}, "60000 lines"),
+        ({"setting": ["depth"]}, "NAME=VALUE"),
+        ({"setting": ["depth=1", "depth=2"]}, "twice"),
+        ({"deadline_ms": "inf"}, "deadline_ms"),
+    ],
+)
+def test_wrong_streams_get_one_sentence(server, asked, word):
+    answer = server.client.get("/search/stream", params={"query": "a", **asked})
+    assert answer.status_code == 422 and word in answer.json()["detail"]
+
+
+def test_what_is_not_json_is_refused(server):
+    for content in (b"{", b"\xff\xfe", b'{"query": NaN}', b"[" * 100_000):
+        answer = server.client.post("/search", content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (400, 422) and set(answer.json()) == {"detail"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ("query", "hits", "k", "qid", "method", "preset", "settings", "budget", "deadline_ms", "rounds")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON | st.sampled_from(["a b", "hard", 3]), max_size=6))
+def test_no_body_makes_the_service_fail(server, body):
+    answer = server.client.post("/search", json=body)
+    assert answer.status_code in (200, 422), (body, answer.text)
