@@ -26,13 +26,13 @@ import tiny_phrases
 from pages import ROOT, examples
 from running_service import running_service
 
-from tour_pyserini.cli.index_flags import index_request
-from tour_pyserini.cli.search_flags import search_request
-from tour_pyserini.cli.serve_flags import serve_request
 from tour_pyserini.core import method as registry
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import locations
+from tour_pyserini.index import index_request
+from tour_pyserini.search import search_request
+from tour_pyserini.serve import serve_request
 from tour_pyserini.support.plugins import load_plugins, plugin_files
 from tour_pyserini.train import request_of, train_parser
 
