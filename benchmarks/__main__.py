@@ -21,11 +21,10 @@ from benchmarks.search_time import measure_bound, measure_overhead, measure_over
 from benchmarks.service_load import measure_service
 from benchmarks.store_speed import measure_stores
 from benchmarks.timings import describe_machine
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import positive
-from tour_pyserini.cli.parser import Help
+from tour_pyserini.command import Help, run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
+from tour_pyserini.flags import positive
 from tour_pyserini.support.files import cache_home, check_writable
 
 MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {

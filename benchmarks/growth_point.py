@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.synthetic_data import ChecksumReranker, NamedTexts, NumberEncoder
 from benchmarks.timings import peak_memory
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
+from tour_pyserini.batches import search_topics
 from tour_pyserini.data.runs import write_run
-from tour_pyserini.pipeline.batches import search_topics
 
 HITS = 100
 

@@ -80,8 +80,8 @@ def _search(args: argparse.Namespace) -> float:
 def _tour(args: argparse.Namespace) -> float:
     from tour_pyserini.searchers.tour_engine import TourEngine
 
+    from tour_pyserini.batches import search_topics
     from tour_pyserini.core.config import TourConfig
-    from tour_pyserini.pipeline.batches import search_topics
     from tour_pyserini.searchers.opening import open_index
 
     searched = open_index(args.index)

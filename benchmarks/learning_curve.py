@@ -15,13 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import positive
+from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
 from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.flags import positive
 from tour_pyserini.learn import LearnRequest, LearnSummary, NoGain, learn
-from tour_pyserini.pipeline import Opener, SearchRequest, search
+from tour_pyserini.opening import Opener
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.pictures import save_picture
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timings import describe_machine, run_module
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import positive
-from tour_pyserini.cli.parser import Help
+from tour_pyserini.command import Help, run
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.flags import positive
 from tour_pyserini.phrases.encoder import load_phrase_encoder
 from tour_pyserini.phrases.index import read_settings
 

@@ -6,7 +6,9 @@ import numpy as np
 from tiny_models import save_transformer
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.pipeline import IndexRequest, SearchRequest, build_index, search
+from tour_pyserini.index import IndexRequest, build_index
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest
 
 
 class HiddenReranker:

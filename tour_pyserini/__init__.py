@@ -1,8 +1,8 @@
 """TouR for Pyserini: test-time optimisation of query representations for dense retrieval.
 
 Names are loaded when they are first used, so that `import tour_pyserini` is light. `FaissSearcher` is Pyserini's own:
-imported from here, it comes with a Java that is ready for it. What the commands do is in `tour_pyserini.pipeline`,
-what `train` and `learn` do in `tour_pyserini.training`.
+imported from here, it comes with a Java that is ready for it. Each command is a module with a request and a function:
+`tour_pyserini.search` has `search(SearchRequest(...))`, `tour_pyserini.index` has `build_index(IndexRequest(...))`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NoReturn
 
-from tour_pyserini.cli.command import WRONG_INPUT, run
-from tour_pyserini.cli.parser import CommandParser, program_name
+from tour_pyserini.command import WRONG_INPUT, CommandParser, program_name, run
 
 COMMANDS = (
     "search",

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.command import CommandParser, run
 from tour_pyserini.encoders.vector_file import APPLICATION_ID as VECTORS_ID
 from tour_pyserini.encoders.vector_file import VECTORS
 from tour_pyserini.errors import TourError

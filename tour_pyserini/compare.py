@@ -1,12 +1,289 @@
 # PYTHON_ARGCOMPLETE_OK
 """Measure runs side by side with ir-measures."""
 
+import argparse
+import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.compare_flags import compare_parser
-from tour_pyserini.pipeline.comparing import CompareRequest, compare_runs
+import numpy as np
+
+from tour_pyserini.answers import uses_patterns
+from tour_pyserini.command import CommandParser, run
+from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.records import record_path
+from tour_pyserini.data.splits import read_splits
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
+from tour_pyserini.evaluation.comparison import baseline_position, by_split, compare_with_baseline, measured
+from tour_pyserini.evaluation.examples import examples
+from tour_pyserini.evaluation.gains_figure import gains_figure
+from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
+from tour_pyserini.evaluation.paired_tests import TESTS, gains
+from tour_pyserini.evaluation.tables import FORMATS, Table, comparison_table, means_table, split_table
+from tour_pyserini.flags import check_names
+from tour_pyserini.support.files import atomic_write, check_output
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+log = logging.getLogger(__name__)
+
+MEASURES = ("nDCG@10", "R@100")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareRequest:
+    """Measure runs side by side; the fields are the flags of `python -m tour_pyserini.compare`.
+
+    Attributes:
+        qrels: judgements, TREC or BEIR.
+        runs: TREC runs; the record beside a run gives its costs.
+        measures: names of ir-measures, and EM@k or F1@k for predictions.
+        format: how tables are written: text, markdown, latex or csv.
+        output: write the report to this file.
+        baseline: one of the runs, compared with every other by a paired test.
+        test: the paired test: randomisation or t.
+        alpha: level of significance, after Holm's correction.
+        picture: draw gains by query on the first measure to this file.
+        show: show so many of the largest gains and losses; needs topics and corpus.
+        predictions: files of predicted answers, one per run.
+        splits: a file that puts queries into splits.
+        topics: texts of the queries.
+        corpus: texts of the documents.
+    """
+
+    qrels: str
+    runs: Sequence[str]
+    measures: Sequence[str] = MEASURES
+    format: str = "text"
+    output: str | None = None
+    baseline: str | None = None
+    test: str = "randomisation"
+    alpha: float = 0.05
+    picture: str | None = None
+    show: int | None = None
+    predictions: Sequence[str] | None = None
+    splits: str | None = None
+    topics: str | None = None
+    corpus: str | None = None
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        self._check_answers()
+        for name, value, choices in (("format", self.format, FORMATS), ("test", self.test, TESTS)):
+            if value not in choices:
+                raise TourError(f"--{name} must be one of {', '.join(choices)}, not {value!r}.")
+        if not 0 < self.alpha < 1:
+            raise TourError(f"--alpha must be between 0 and 1, not {self.alpha:g}.")
+        if self.baseline is None and (self.picture is not None or self.show is not None):
+            raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
+        if self.picture is not None:
+            check_picture(self.picture)
+        if self.show is None:
+            return
+        if self.show < 1:
+            raise TourError(f"--show must be at least 1, not {self.show}.")
+        if self.topics is None or self.corpus is None:
+            raise TourError("--show needs the texts of queries and documents; give --topics and --corpus.")
+        if self.format in ("latex", "csv"):
+            raise TourError(f"--show writes text, which --format {self.format} cannot hold; choose text or markdown.")
+
+    def _check_answers(self) -> None:
+        of_answers = [name for name in self.measures if is_answer_measure(name)]
+        if bool(of_answers) != bool(self.predictions):
+            raise TourError("EM@k and F1@k measure --predictions; give both, or neither.")
+        if self.predictions and len(self.predictions) != len(self.runs):
+            raise TourError(
+                f"there are {len(self.predictions)} files of predictions for {len(self.runs)} runs; give one each."
+            )
+        if len(of_answers) == len(self.measures):
+            raise TourError("--measures has no measure of runs; add one of ir-measures, such as Success@1.")
+        if self.predictions and self.topics is None:
+            raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
+
+
+class _Measured(NamedTuple):
+    """What the report is made of; `baseline` is the position of the baseline among the rows."""
+
+    rows: list[MeasuredRun]
+    baseline: int | None
+    qrels: list["Qrel"]
+    scorer: Scorer | ScorerWithAnswers
+    splits: Mapping[str, Set[str]] | None
+    topics: TopicIterator | None
+
+    def sides(self) -> tuple[MeasuredRun, list[MeasuredRun]]:
+        """The baseline, and the other runs."""
+        assert self.baseline is not None
+        return self.rows[self.baseline], self.rows[: self.baseline] + self.rows[self.baseline + 1 :]
+
+
+class Gains(NamedTuple):
+    """Gains over a baseline on the first measure: differences by run, float64 [queries], and the two names."""
+
+    gained: Mapping[str, np.ndarray]
+    baseline: str
+    measure: str
+
+
+class Report(str):
+    """A report as text; a notebook shows its tables, and gains over a baseline as a figure.
+
+    Attributes:
+        parts: its tables, and passages as text.
+        gains: of the other runs over the baseline; None without one.
+    """
+
+    parts: tuple[Table | str, ...]
+    gains: Gains | None
+
+    def __new__(cls, text: str, parts: Sequence[Table | str], gains: Gains | None = None) -> Self:
+        """The text, and what it was made from."""
+        report = super().__new__(cls, text)
+        report.parts, report.gains = tuple(parts), gains
+        return report
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return str(self), self.parts, self.gains
+
+    @property
+    def figure(self) -> str:
+        """The gains by query as SVG; empty without a baseline."""
+        return gains_figure(**self.gains._asdict()) if self.gains else ""
+
+    def _repr_html_(self) -> str:
+        parts = [part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts]
+        return "".join([*parts, self.figure])
+
+
+def compare_runs(request: CompareRequest) -> Report:
+    """Measure runs side by side.
+
+    Returns:
+        The report; it is also written to `request.output`, and gains are drawn to `request.picture`, where given.
+    """
+    _check_outputs(request)
+    found = _measured(request)
+    parts = list(_parts(request, found))
+    text = "\n\n".join(_written(part, request.format) for part in parts) + "\n"
+    report = Report(text, parts, None if found.baseline is None else _gains(found))
+    if request.output is not None:
+        with atomic_write(request.output) as file:
+            file.write(report)
+    if request.picture is not None and report.gains:
+        draw_gains(**report.gains._asdict(), output=request.picture)
+    return report
+
+
+def _check_outputs(request: CompareRequest) -> None:
+    """Find out before measuring that everything can be written, and over no input."""
+    inputs = [request.qrels, *request.runs, *(request.predictions or ()), request.splits, request.topics]
+    outputs = [output for output in (request.output, request.picture) if output is not None]
+    for output in outputs:
+        check_output(output, [*inputs, request.corpus, *(record_path(run) for run in request.runs)])
+    if len(outputs) == 2 and os.path.realpath(outputs[0]) == os.path.realpath(outputs[1]):
+        raise TourError(f"--output and --picture are both {request.output}; choose two files.")
+
+
+def _measured(request: CompareRequest) -> _Measured:
+    baseline = None if request.baseline is None else baseline_position(request.baseline, request.runs)
+    qrels = read_qrels(request.qrels)
+    scorer = Scorer([name for name in request.measures if not is_answer_measure(name)], qrels)
+    topics = None
+    # Pyserini takes seconds to start, so topics are read only where they are needed.
+    if request.topics is not None and (request.splits is not None or request.show is not None):
+        topics = read_topics(request.topics)
+    splits = None
+    if request.splits is not None:
+        order = None if topics is None else [str(qid) for qid in topics.topics]
+        splits = read_splits(request.splits, judged=scorer.queries, topics=order)
+    with_answers = None
+    if request.predictions and request.topics is not None:
+        regex = uses_patterns(request.topics)
+        with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
+    rows = measured(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
+    if with_answers is not None and request.predictions:
+        rows = [with_answers.add(row, file) for row, file in zip(rows, request.predictions, strict=True)]
+    return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
+
+
+def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
+    """The parts of the report, one after the other."""
+    yield means_table(found.rows)
+    if found.baseline is not None:
+        baseline, others = found.sides()
+        compared = compare_with_baseline(baseline, others, test=request.test)
+        yield comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha)
+    if found.splits is not None:
+        yield split_table(by_split(found.scorer, found.rows, found.splits))
+    if found.baseline is not None and request.show is not None and found.topics is not None:
+        queries = {str(qid): text for qid, text in found.topics}
+        texts = open_texts(str(request.corpus))
+        yield examples(*found.sides(), found.qrels, shown=request.show, queries=queries, texts=texts)
+
+
+def _written(part: Table | str, form: str) -> str:
+    if isinstance(part, Table):
+        return FORMATS[form](part)
+    return f"```\n{part}\n```" if form == "markdown" else part
+
+
+def _gains(found: _Measured) -> Gains:
+    baseline, others = found.sides()
+    measure = next(iter(baseline.values))
+    gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
+    return Gains(gained, baseline.name, measure)
+
+
+DESCRIPTION = "Measure runs side by side with ir-measures: means, costs, and differences from a baseline."
+
+EXAMPLE = """examples:
+  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --measures nDCG@10 R@100
+  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --baseline runs/demo.dense.trec --picture a.png"""
+
+
+def compare_parser() -> argparse.ArgumentParser:
+    """The parser of `python -m tour_pyserini.compare`."""
+    parser = CommandParser("compare", description=DESCRIPTION, epilog=EXAMPLE)
+    parser.add_argument("qrels", help="judgements: TREC or BEIR")
+    parser.add_argument("runs", nargs="+", help="TREC runs; the record beside a run gives its costs")
+    parser.add_argument("--measures", nargs="+", default=list(MEASURES), help="names of ir-measures")
+    parser.add_argument("--format", choices=list(FORMATS), default="text", help="how tables are written")
+    parser.add_argument("--output", metavar="FILE", help="write the report to this file instead of standard output")
+    paired = parser.add_argument_group("comparison with a baseline")
+    paired.add_argument("--baseline", metavar="RUN", help="one of the runs; every other run is compared with it")
+    paired.add_argument("--test", choices=list(TESTS), default="randomisation", help="paired test")
+    paired.add_argument("--alpha", type=float, default=0.05, help="level of significance, after Holm's correction")
+    paired.add_argument("--picture", metavar="FILE", help="draw gains by query on the first measure: .png, .pdf, .svg")
+    paired.add_argument(
+        "--show", type=int, metavar="N", help="show the N largest gains and losses; needs --topics and --corpus"
+    )
+    answers = parser.add_argument_group("predicted answers")
+    answers.add_argument(
+        "--predictions",
+        nargs="+",
+        metavar="FILE",
+        help="JSON lines (qid, answer, score), one file per run, for EM@k and F1@k",
+    )
+    queries = parser.add_argument_group("queries and documents")
+    queries.add_argument(
+        "--splits",
+        metavar="FILE",
+        help="measure each split too: a file of overlap annotations, or of lines `qid<TAB>split`",
+    )
+    queries.add_argument(
+        "--topics", metavar="FILE", help="texts of the queries; overlap annotations number them in this order"
+    )
+    queries.add_argument("--corpus", metavar="FILE", help="texts of the documents: BEIR corpus or Lucene index")
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:

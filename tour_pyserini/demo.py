@@ -8,8 +8,7 @@ Runs are written to runs/, judgements to qrels/.
 import sys
 from collections.abc import Sequence
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.qrels import read_qrels, write_qrels
@@ -19,9 +18,9 @@ from tour_pyserini.evaluation.comparison import compare
 from tour_pyserini.evaluation.path_picture import draw
 from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
 from tour_pyserini.evaluation.tables import FORMATS, means_table
-from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.pipeline.searching import search
+from tour_pyserini.opening import Opener
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest
 
 METHODS = ("dense", "rerank", "rocchio", "hard", "soft", "anchored")
 QRELS = "qrels/demo.trec"

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tour_pyserini.cli.command import run
 from tour_pyserini.cli.experiment_flags import experiment_parser
+from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
 from tour_pyserini.experiments.archive import pack_setups, unpack_setups

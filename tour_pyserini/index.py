@@ -1,12 +1,525 @@
 # PYTHON_ARGCOMPLETE_OK
 """Encode a corpus into a FAISS index."""
 
+import argparse
+import dataclasses
+import json
+import math
+import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.index_flags import index_request
-from tour_pyserini.pipeline.indexing import build_index
+import numpy as np
+
+from tour_pyserini.command import run
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.documents import Document, Passage
+from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.texts import BeirTexts, corpus_file
+from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS, PRECISIONS
+from tour_pyserini.encoders.model_folder import DEFAULT
+from tour_pyserini.encoders.sentence_model import POOLINGS
+from tour_pyserini.errors import TourError
+from tour_pyserini.flags import Request, flag_name, option, request_parser
+from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
+from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
+from tour_pyserini.stores.bm25_words import ENGLISH, check_language
+from tour_pyserini.stores.docids import Docids
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores.engines.collection_loading import CollectionLoading
+from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
+from tour_pyserini.stores.faiss_building import check_fit, write_index
+from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.support.devices import DTYPES, torch_threads
+from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
+from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.remembered import content_hash
+
+FIELDS = ("title", "text")
+
+# Groups of flags in --help.
+_INPUT, _ENCODER = "input and output", "encoder"
+_KIND = "index: exact (flat inner product) without --hnsw, --pq or --factory"
+_PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encoder's folder"
+
+# Flags of one kind of index only, with their defaults.
+_PASSAGES: dict[str, Any] = {
+    **{"batch_size": None, "truncate_dim": None, "encoder_backend": "auto", "precision": "fp32"},
+    **{"M": 256, "efC": 256, "bm25": False, "language": None},
+}
+_PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
+_PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexRequest(Request):
+    """Encode a corpus into an index; the fields are the flags of `python -m tour_pyserini.index`.
+
+    Example:
+        >>> IndexRequest(corpus="scifact/corpus.jsonl", index="indexes/scifact").faiss_kind()
+        {'kind': 'flat'}
+
+    Attributes:
+        corpus: a BEIR corpus.jsonl, or a folder that holds one.
+        index: the folder of the index, or the address of a collection in a vector database.
+        vectors: an exact index of the same corpus and encoder, whose vectors are used instead of encoding again.
+        phrases: index phrases: one vector per token.
+    """
+
+    corpus: str = option(
+        dataclasses.MISSING, "a BEIR corpus.jsonl (_id, title, text), or a folder that holds one", group=_INPUT
+    )
+    index: str = option(
+        dataclasses.MISSING,
+        "the folder of the index, made when it is complete; or a collection: milvus:FILE.db?collection=C, "
+        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
+        group=_INPUT,
+    )
+    vectors: str | None = option(
+        None,
+        "an exact index of the same corpus and encoder, whose vectors are used instead of encoding again",
+        group=_INPUT,
+        metavar="DIR",
+    )
+    overwrite: bool = option(False, "replace an existing index, once the new one is complete", group=_INPUT)
+
+    encoder: str = option("default", "default (all-MiniLM-L6-v2), a folder, or a name on the model hub", group=_ENCODER)
+    encoder_class: str | None = option(
+        None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...", group=_ENCODER
+    )
+    pooling: str | None = option(
+        None,
+        "how vectors of tokens become one (default: what the model's files say, or cls)",
+        group=_ENCODER,
+        choices=tuple(POOLINGS),
+    )
+    l2_norm: bool | None = option(
+        None, "vectors of unit norm (default: what the model's files say, or not)", group=_ENCODER
+    )
+    truncate_dim: int | None = option(
+        None, "dimensions kept of each vector (default: what the model's files say, or all)", group=_ENCODER, count=True
+    )
+    prefix: str | None = option(
+        None, 'put before every document, e.g. "passage:", instead of the model\'s own prompt', group=_ENCODER
+    )
+    fields: tuple[str, ...] = option(
+        ("title", "text"), "what is encoded of a document (default: title text)", group=_ENCODER, choices=FIELDS
+    )
+    max_length: int | None = option(
+        None,
+        "tokens of a document that are read (default: what the model's files say, or 256)",
+        group=_ENCODER,
+        count=True,
+    )
+    encoder_backend: str | None = option(
+        None,
+        "what runs the encoder (default: auto: onnx where it is faster, else torch)",
+        group=_ENCODER,
+        choices=ENCODER_BACKENDS,
+    )
+    precision: str | None = option(
+        None, "int8 is faster and gives slightly other vectors (default: fp32)", group=_ENCODER, choices=PRECISIONS
+    )
+    batch_size: int | None = option(
+        None,
+        "most documents that torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
+        group=_ENCODER,
+        count=True,
+    )
+    device: str = option("cpu", "cpu, cuda:0, ...", group=_ENCODER)
+    dtype: str | None = option(
+        None,
+        "numbers that the encoder computes with (default: auto: float32 on a CPU, what its files say on a GPU); "
+        "with --phrases, of the vectors that are kept: float16 (the default) or float32",
+        group=_ENCODER,
+        choices=DTYPES,
+    )
+    trust_remote_code: bool = option(
+        False, "run Python code that the encoder's folder or name brings along", group=_ENCODER
+    )
+    threads: int | None = option(None, "most threads (default: all processors)", group=_ENCODER, count=True)
+
+    hnsw: bool = option(False, "a graph: fast, approximate search", group=_KIND)
+    pq: bool = option(False, "product quantisation: small, with approximate vectors", group=_KIND)
+    factory: str | None = option(
+        None,
+        "an index that FAISS makes from its factory string: IVF4096,PQ48, SQ8, IVF1024,SQfp16, ...",
+        group=_KIND,
+        metavar="STRING",
+    )
+    M: int | None = option(None, "HNSW: neighbours of a node (default: 256)", group=_KIND, count=True)
+    efC: int | None = option(None, "HNSW: candidates considered for them (default: 256)", group=_KIND, count=True)
+    pq_m: int = option(192, "PQ: parts of a vector", group=_KIND, count=True)
+    pq_nbits: int = option(8, "PQ: bits of a part", group=_KIND, count=True)
+
+    bm25: bool | None = option(
+        None, "a BM25 index of the same fields beside the vectors, for search --sparse", group=_KIND
+    )
+    language: str | None = option(
+        None,
+        "stemmer and stop words of --bm25: those of en, de, fr, ..., or none (default: en)",
+        group=_KIND,
+        metavar="CODE",
+    )
+
+    phrases: bool = option(False, "index phrases", group=_PHRASE_FLAGS)
+    kind: str | None = option(
+        None,
+        "flat is exact; ivf searches some lists only; ivfpq keeps codes (--pq-m, --pq-nbits) (default: flat)",
+        group=_PHRASE_FLAGS,
+        choices=("flat", "ivf", "ivfpq"),
+    )
+    nlist: int | None = option(None, "lists of an inverted file (default: 256)", group=_PHRASE_FLAGS, count=True)
+    nprobe: int | None = option(
+        None, "lists that are searched, also of --factory IVF... (default: 16)", group=_PHRASE_FLAGS, count=True
+    )
+    filter_threshold: float | None = option(
+        None,
+        "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)",
+        group=_PHRASE_FLAGS,
+        metavar="X",
+    )
+
+    def __post_init__(self) -> None:
+        fields = self.fields.split() if isinstance(self.fields, str) else self.fields
+        object.__setattr__(self, "fields", tuple(fields))
+        super().__post_init__()
+        if self.dtype is None:
+            object.__setattr__(self, "dtype", "float16" if self.phrases else "auto")
+        if self.phrases:
+            self._check_phrases()
+        else:
+            others = {name: value for name, value in _PHRASES.items() if name != "nprobe" or self.factory is None}
+            self._settle(_PASSAGES, others, "is for phrases only: add --phrases, or leave it out.")
+        if self.language is not None:
+            if not self.bm25:
+                raise TourError("--language is that of --bm25; add --bm25, or leave it out.")
+            check_language(self.language)
+        if address := store_address(self.index):
+            self._check_collection(address)
+        kinds = [flag_name(name) for name in ("hnsw", "pq", "factory") if getattr(self, name)]
+        if len(kinds) > 1:
+            raise TourError(f"{kinds[0]} and {kinds[1]} are two kinds of index; give one of them.")
+        if self.nprobe is not None and self.factory is not None and "IVF" not in self.factory:
+            raise TourError(f"--nprobe is for inverted files and {self.factory} is none; leave it out.")
+
+    def faiss_kind(self) -> dict[str, Any]:
+        """The kind of FAISS index with its settings, as the functions that build it take them."""
+        if self.phrases:
+            names = {"flat": _PHRASE_KIND[:1], "ivf": _PHRASE_KIND[:3], "ivfpq": _PHRASE_KIND}[str(self.kind)]
+            return {name: getattr(self, name) for name in names}
+        if self.hnsw:
+            return {"kind": "hnsw", "hnsw_m": self.M, "ef_construction": self.efC}
+        if self.pq:
+            return {"kind": "pq", "pq_m": self.pq_m, "pq_nbits": self.pq_nbits}
+        if self.factory is not None:
+            lists = {"nprobe": self.nprobe or _PHRASES["nprobe"]} if "IVF" in self.factory else {}
+            return {"kind": "factory", "factory": self.factory, **lists}
+        return {"kind": "flat"}
+
+    def encoder_location(self) -> str:
+        """A folder by its absolute path, which is valid wherever the index is searched from; a name as it is."""
+        folder = Path(self.encoder)
+        return str(folder.resolve()) if self.encoder != DEFAULT and folder.is_dir() else self.encoder
+
+    def open_corpus(self) -> BeirTexts:
+        """The corpus, whose ids are checked to fit a run file."""
+        file = corpus_file(Path(self.corpus))
+        if file is None:
+            raise TourError(f"there is no corpus {self.corpus}; give a corpus.jsonl, or a folder that holds one.")
+        corpus = BeirTexts(file)
+        for docid in corpus:
+            if docid.split() != [docid]:
+                raise TourError(f"{file} has white space in the document id {docid!r}, which no run file can hold.")
+        return corpus
+
+    def _check_collection(self, address: StoreAddress) -> None:
+        """Refuse flags that a collection of a vector database does not have."""
+        for name in ("phrases", "hnsw", "pq", "factory", "overwrite", "language"):
+            if getattr(self, name):
+                hint = "; say kind=hnsw in its address" if name == "hnsw" else ""
+                raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")
+        if self.bm25 and set(self.fields) != set(FIELDS):
+            raise TourError("--bm25 of a collection reads title and text; leave out --fields, or --bm25.")
+
+    def _check_phrases(self) -> None:
+        self._settle(_PHRASES, _PASSAGES, "is not for --phrases: leave it out.")
+        if "text" not in self.fields:
+            raise TourError("--fields title leaves no text that could hold phrases; add text.")
+        if self.hnsw or self.pq or self.factory is not None:
+            kinds = "--hnsw, --pq and --factory"
+            raise TourError(f"{kinds} are kinds of passage indexes; choose one of phrases with --kind.")
+        if self.dtype not in ("float16", "float32"):
+            raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
+        for name in ("encoder_class", "pooling", "l2_norm", "prefix"):
+            if getattr(self, name) is not None:
+                raise TourError(f"{flag_name(name)} is not for --phrases: a phrase encoder's folder decides it.")
+        threshold = self.filter_threshold
+        if threshold is not None and not math.isfinite(threshold) and threshold != -math.inf:
+            raise TourError(f"--filter-threshold must be a number, or -inf to keep all, not {threshold}.")
+
+    def _settle(self, own: dict[str, Any], others: dict[str, Any], refusal: str) -> None:
+        """Give own fields their defaults, and refuse those of the other kind of index."""
+        for name in others:
+            if getattr(self, name) is not None:
+                raise TourError(f"{flag_name(name)} {refusal}")
+        for name, default in own.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+
+
+@dataclass(frozen=True)
+class IndexSummary:
+    """What indexing did.
+
+    Attributes:
+        index: the folder, or the address of a collection.
+        documents: documents in the index.
+        vectors: vectors in the index: one per document, or one per token that phrases begin or end with.
+        encoded_before: documents that an interrupted run had encoded.
+        seconds: how long it took.
+    """
+
+    index: Path | str
+    documents: int
+    vectors: int
+    encoded_before: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """Documents encoded per second."""
+        return (self.documents - self.encoded_before) / self.seconds
+
+
+CHUNK = 1024  # documents that are encoded and saved together
+COPIED = 64 * CHUNK  # documents whose vectors are copied together
+ASKED = ("pooling", "l2_norm", "truncate_dim")
+"""Options of a request that change what the encoder's files say; a search uses them again."""
+LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "onnxruntime", "numpy")
+
+
+def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummary:
+    """Encode a corpus and build its index; an interrupted run goes on where it was.
+
+    Args:
+        request: the corpus, the encoder, and the kind of index.
+        progress: whether a bar is shown on a terminal.
+    """
+    # torch and Pyserini take seconds to start; a mistake in the request is reported before.
+    from tour_pyserini.phrases.index_writing import build_phrase_index
+
+    address = store_address(request.index)
+    if address is None:
+        check_folder(Path(request.index), overwrite=request.overwrite)
+    corpus = request.open_corpus()
+    if address is not None:
+        return _load_collection(request, corpus, address, progress=progress)
+    if not request.phrases:
+        return _build_passage_index(request, corpus, progress=progress)
+    started = time.perf_counter()
+    with torch_threads(request.threads):
+        vectors, before = build_phrase_index(request, corpus, progress=progress)
+    return IndexSummary(Path(request.index), len(corpus), vectors, before, time.perf_counter() - started)
+
+
+def demo_index() -> Path:
+    """The folder of the embedded collection's index with the default encoder, built on first use and kept."""
+    folder = cache_home() / f"demo-index-{sha256(demo_collection.CORPUS)[:12]}"
+    if not (folder / "index").exists():
+        build_index(IndexRequest(corpus=str(demo_collection.CORPUS), index=str(folder)), progress=True)
+    return folder
+
+
+def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
+    """Everything that the vectors depend on."""
+    from tour_pyserini.encoders.document_vectors import encode_documents, fitting_length
+    from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+
+    max_length = fitting_length(encoder, request.max_length)
+    probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=max_length)
+    return {
+        "corpus_sha256": content_hash(corpus.plain),
+        "documents": len(corpus),
+        "fields": sorted(set(request.fields)),
+        "encoder": request.encoder_location(),
+        "encoder_fingerprint": encoder_fingerprint(
+            request.encoder, request.encoder_class, trust_remote_code=request.trust_remote_code
+        ),
+        "encoder_class": request.encoder_class,
+        "pooling": getattr(encoder, "pooling", None),
+        "l2_norm": getattr(encoder, "l2_norm", None),
+        **getattr(encoder, "settings", {}),
+        "asked": {name: value for name in ASKED if (value := getattr(request, name)) is not None},
+        "prefix": request.prefix,
+        "max_length": max_length,
+        "dimension": probe.shape[1],
+        "chunk": CHUNK,
+    }
+
+
+def _document_encoder(request: IndexRequest) -> Any:
+    from tour_pyserini.encoders.encoder_loading import load_document_encoder
+
+    return load_document_encoder(
+        request.encoder,
+        encoder_class=request.encoder_class,
+        pooling=request.pooling,
+        l2_norm=request.l2_norm,
+        truncate_dim=request.truncate_dim,
+        prefix=request.prefix,
+        device=request.device,
+        dtype=request.dtype or "auto",
+        backend=request.encoder_backend or "auto",
+        precision=request.precision or "fp32",
+        batch_size=request.batch_size,
+        threads=request.threads,
+        trust_remote_code=request.trust_remote_code,
+    )
+
+
+def _load_collection(
+    request: IndexRequest, corpus: BeirTexts, address: StoreAddress, *, progress: bool
+) -> IndexSummary:
+    """Load the encoded corpus into a collection of a vector database."""
+    started = time.perf_counter()
+    encoder = _document_encoder(request)
+    settings = passage_settings(request, corpus, encoder)
+    loading = CollectionLoading(address, settings, corpus, bm25=bool(request.bm25))
+    before = loading.done
+    if request.vectors is None:
+        _encode(request, corpus, encoder, loading, max_length=settings["max_length"], progress=progress)
+    else:
+        _copy(Path(request.vectors), corpus, settings, loading)
+    loading.finish()
+    return IndexSummary(str(address), len(corpus), len(corpus), before, time.perf_counter() - started)
+
+
+def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: bool) -> IndexSummary:
+    started = time.perf_counter()
+    folder, kind = Path(request.index), request.faiss_kind()
+    encoder = _document_encoder(request)
+    if request.bm25:
+        check_bm25()
+    settings = passage_settings(request, corpus, encoder)
+    check_fit(len(corpus), settings["dimension"], **kind)
+    with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
+        # Another process that worked here may have finished the index since the first check.
+        check_folder(folder, overwrite=request.overwrite)
+        before = partial.done
+        if request.vectors is None:
+            _encode(request, corpus, encoder, partial, max_length=settings["max_length"], progress=progress)
+        else:
+            _copy(Path(request.vectors), corpus, settings, partial)
+        with atomic_folder(folder, overwrite=request.overwrite) as new:
+            _write(new, partial, settings, kind, threads=request.threads)
+            if request.bm25:
+                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER, language=request.language or ENGLISH)
+        partial.discard()
+    return IndexSummary(folder, len(corpus), len(corpus), before, time.perf_counter() - started)
+
+
+def _encode(
+    request: IndexRequest,
+    corpus: BeirTexts,
+    encoder: Any,
+    partial: PartialVectors | CollectionLoading,
+    *,
+    max_length: int | None,
+    progress: bool,
+) -> None:
+    from tqdm import tqdm
+
+    from tour_pyserini.encoders.document_vectors import encode_documents, only_fields
+    from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
+
+    documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
+    hidden = None if progress else True  # None: a bar on a terminal only
+    # An encoder of this package knows its threads itself, and need not import torch.
+    threads = nullcontext() if isinstance(encoder, TextDocumentEncoder) else torch_threads(request.threads)
+    with (
+        threads,
+        tqdm(
+            total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=hidden, dynamic_ncols=True
+        ) as bar,
+    ):
+        for chunk in _chunks(documents):
+            vectors = encode_documents(encoder, chunk, batch_size=request.batch_size, max_length=max_length)
+            partial.append([document.docid for document in chunk], vectors)
+            bar.update(len(chunk))
+
+
+def _copy(
+    folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialVectors | CollectionLoading
+) -> None:
+    """Use the vectors of an index that was made with the same settings."""
+    path = folder / PASSAGE_INDEX
+    try:
+        stored = dict(json.loads(path.read_text(encoding="utf-8"))["settings"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise TourError(f"{folder} is not an index that this command made; choose other --vectors.") from None
+    if other := [name for name, value in settings.items() if stored.get(name) != value]:
+        raise TourError(
+            f"the vectors in {folder} were made with another {other[0]}; leave out --vectors, or change it."
+        )
+    docids = Docids.of(corpus)
+    vectors = EncodedCorpus.open(folder, docids=docids, dimension=settings["dimension"])
+    for start in range(partial.done, len(docids), COPIED):
+        part = docids[start : start + COPIED]
+        partial.append(part, vectors(np.arange(start, start + len(part))))
+
+
+def _passages(corpus: BeirTexts, fields: Sequence[str]) -> Iterator[str]:
+    """The passages of the documents, of the fields that are indexed."""
+    from tour_pyserini.encoders.document_vectors import only_fields
+
+    return (Passage(document.title, document.text) for document in (only_fields(fields, d) for d in corpus.records()))
+
+
+def _chunks(documents: Iterator[Document]) -> Iterator[list[Document]]:
+    while chunk := list(islice(documents, CHUNK)):
+        yield chunk
+
+
+def _write(
+    folder: Path, partial: PartialVectors, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
+) -> None:
+    """Write the two files that Pyserini reads, and the record of how they were made."""
+    write_index(partial.vectors(), folder / "index", **kind, threads=threads)
+    shutil.copyfile(partial.folder / "docid", folder / "docid")
+    record = {
+        "settings": settings,
+        "index": kind,
+        "versions": {name: version_of(name) for name in LIBRARIES},
+        "sha256": {name: sha256(folder / name) for name in ("index", "docid")},
+    }
+    (folder / PASSAGE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+EXAMPLE = """\
+example:
+  python -m tour_pyserini.index --corpus collections/scifact --encoder default --index indexes/scifact
+
+An interrupted run leaves INDEX.partial, and the same command continues it. INDEX is made when it is complete.
+Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
+"""
+
+
+def index_parser() -> argparse.ArgumentParser:
+    """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults of flags."""
+    description = "Encode a corpus into a FAISS index that this package and Pyserini search."
+    return request_parser("index", IndexRequest, description=description, epilog=EXAMPLE)
+
+
+def index_request(argv: Sequence[str] | None) -> IndexRequest:
+    """The request that the command line describes; the command line of this process if `argv` is None."""
+    return IndexRequest.from_flags(vars(index_parser().parse_args(argv)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

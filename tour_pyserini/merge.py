@@ -2,12 +2,202 @@
 """Join the shards of a search into one run."""
 
 import argparse
+import contextlib
+import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.parser import CommandParser
-from tour_pyserini.pipeline.merging import MergeRequest, merge
+import numpy as np
+
+from tour_pyserini.command import CommandParser, run
+from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.records import record_path, rewrite_record
+from tour_pyserini.encoders.encoded_queries import read_query_table, write_encoded_queries
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.flags import Request, option, words
+from tour_pyserini.search_request import OUTPUTS, Shard, output_digest
+from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.files import atomic_write, check_output, sha256
+
+# Flags that may differ between shards: where things are, which the record identifies by their content, and how many
+# processes work.
+_PLACES = {
+    *("topics", "qrels", "index", "corpus", "adapter", "sparse", "index2", "reranker", "cache", "shard"),
+    *("threads", "reranker-threads", "ray", "ray-workers", *(name.replace("_", "-") for name in OUTPUTS)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeRequest(Request):
+    """Join shards; the fields are the arguments of `python -m tour_pyserini.merge`.
+
+    Attributes:
+        shards: the run files of all shards, in any order.
+        output: the run file; None: what the shards' command calls it.
+    """
+
+    shards: tuple[str, ...]
+    output: str | None = option(None)
+
+
+class MergeSummary(NamedTuple):
+    """What a merge wrote: the run file, all files, and the sum of the shards' costs."""
+
+    output: Path
+    written: Sequence[Path]
+    costs: Costs
+
+
+class _ShardRun(NamedTuple):
+    """A shard's run file and its record."""
+
+    run: str
+    shard: Shard
+    flags: Mapping[str, Any]
+    record: Mapping[str, Any]
+
+    def file(self, flag: str) -> Path:
+        """What the shard wrote for a flag: where its record says, or beside its run if it was moved there.
+
+        Another file may have the same name: an older one, or the run itself.
+
+        Raises:
+            TourError: if neither is what the shard wrote.
+        """
+        named = Path(self.shard.name(self.flags[flag]))
+        beside = Path(self.run).parent / named.name
+        there = [path for path in (named, beside) if path.exists()]
+        for path in there:
+            with contextlib.suppress(OSError):
+                if output_digest(path) == self.record["shard"]["sha256"][flag]:
+                    return path
+        if not there:
+            raise TourError(f"{named} of the shard {self.run} does not exist; put it beside its run.")
+        raise TourError(
+            f"{there[-1]} is not the --{flag} that the shard {self.run} wrote; put {named.name} of that search where "
+            f"{named} was, or search again with --shard {self.shard}."
+        )
+
+
+def merge(request: MergeRequest) -> MergeSummary:
+    """Write the run that one process would have written, and its record, trace, predictions and query vectors.
+
+    Raises:
+        TourError: if a shard is missing, is given twice, was changed, or is one of another search.
+    """
+    parts = _complete([_read(run) for run in request.shards])
+    first = parts[0]
+    flags = {name: value for name, value in first.flags.items() if name != "shard"}
+    if request.output:
+        flags["output"] = request.output
+    output = Path(flags["output"])
+    lines = [name for name in ("trace", "predictions") if name in flags]
+    queries = flags.get("output-queries")
+    for name in lines:
+        if output.resolve() == Path(flags[name]).resolve():
+            raise TourError(f"{output} is the --{name} of this search; give another --output.")
+    for path in (output, *(flags[name] for name in lines)):
+        check_output(path, [part.run for part in parts])
+    joined = {
+        output: [Path(part.run) for part in parts],
+        **{Path(flags[name]): [part.file(name) for part in parts] for name in lines},
+    }
+    tables = [read_query_table(part.file("output-queries")) for part in parts] if queries else []
+    with contextlib.ExitStack() as stack:  # none of them appears if one cannot be written
+        for target, sources in joined.items():
+            _join(sources, stack.enter_context(atomic_write(target, "wb")))
+    if queries:
+        ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
+        write_encoded_queries(queries, ids, texts, np.stack(vectors))
+    costs = Costs.total(Costs.from_record(part.record["costs"]) for part in parts)
+    rewrite_record(first.record, output, command=["search", *words(flags)], costs=costs)
+    return MergeSummary(
+        output, [output, *(Path(flags[name]) for name in lines), *map(Path, filter(None, [queries]))], costs
+    )
+
+
+def _read(run: str) -> _ShardRun:
+    """A shard and its record, which must be that of this file."""
+    path = record_path(run)
+    if not os.path.isfile(run):
+        raise TourError(f"the shard {run} does not exist; give the run files of all shards.")
+    if not path.is_file():
+        raise TourError(f"the shard {run} has no record {path.name} beside it; copy it there, or search again.")
+    try:
+        record = read_json_object(path)
+        shard = record["shard"]
+        found = _ShardRun(run, Shard.parse(f"{shard['number']}/{shard['count']}"), dict(shard["flags"]), record)
+        Costs.from_record(record["costs"])
+        same = record["run"]["sha256"] == sha256(run)
+        checksums = dict(shard["sha256"])
+        if not all(isinstance(found.flags.get(_flag(name), ""), str) for name in OUTPUTS) or not found.flags["output"]:
+            raise ValueError("its outputs have no names")
+        if any(_flag(name) in found.flags and _flag(name) not in checksums for name in OUTPUTS if name != "output"):
+            raise ValueError("its outputs have no checksums")
+    except (OSError, ValueError, TypeError, KeyError, TourError) as error:
+        raise TourError(f"{path} is not the record of a shard ({first_line(error)}); search with --shard.") from error
+    if not same:
+        raise TourError(f"the shard {run} was changed after it was written; search again with --shard {found.shard}.")
+    return found
+
+
+def _complete(parts: Sequence[_ShardRun]) -> list[_ShardRun]:
+    """The shards in their order, checked to be all shards of one search."""
+    first = parts[0]
+    by_number: dict[int, _ShardRun] = {}
+    for part in parts:
+        if part.shard.count != first.shard.count:
+            raise TourError(f"{part.run} is shard {part.shard} and {first.run} is shard {first.shard}: choose one set.")
+        if part.shard.number in by_number:
+            raise TourError(f"{by_number[part.shard.number].run} and {part.run} are both shard {part.shard}: give one.")
+        mine, others = _identity(part), _identity(first)
+        difference = next((name for name in {**others, **mine} if mine.get(name) != others.get(name)), None)
+        if difference:
+            raise TourError(
+                f"{part.run} and {first.run} are shards of different searches: they differ in {difference}."
+            )
+        by_number[part.shard.number] = part
+    missing = [str(number) for number in range(1, first.shard.count + 1) if number not in by_number]
+    if missing:
+        raise TourError(
+            f"shard {', '.join(missing)} of {first.shard.count} is missing; search it, and give its run too."
+        )
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def _identity(part: _ShardRun) -> dict[str, Any]:
+    """What must be the same in all shards of a search."""
+    record = part.record
+    flags = {f"--{name}": value for name, value in part.flags.items() if name not in _PLACES}
+    outputs = {f"--{_flag(name)}": True for name in OUTPUTS if _flag(name) in part.flags}
+    versions = {f"the version of {name}": value for name, value in dict(record.get("versions") or {}).items()}
+    files = {f"the {role}": _content(value) for role, value in dict(record.get("files") or {}).items()}
+    return {
+        **{"settings": record.get("config"), "algorithm": record.get("algorithm"), "models": record.get("models")},
+        **{"what was found": record.get("found"), **flags, **outputs, **versions, **files},
+    }
+
+
+def _content(identity: Any) -> Any:
+    """What identifies an input, without its place."""
+    if not isinstance(identity, dict):
+        return identity
+    return {name: _content(value) for name, value in identity.items() if name != "path"}
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _join(sources: Sequence[Path], target: Any) -> None:
+    for path in sources:
+        with open(path, "rb") as source:
+            shutil.copyfileobj(source, target)
+
 
 DESCRIPTION = """\
 Join the shards that `search --shard i/n` wrote into the run that one search of all topics would have written, with its

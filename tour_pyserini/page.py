@@ -8,12 +8,121 @@ the query moved.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import positive
-from tour_pyserini.cli.parser import CommandParser
-from tour_pyserini.pipeline.path_showing import PageRequest, write_page
+import numpy as np
+
+from tour_pyserini.command import CommandParser, run
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.path_events import as_events
+from tour_pyserini.evaluation.path_page import as_page
+from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
+from tour_pyserini.flags import check_names, positive
+from tour_pyserini.index import demo_index
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.support.files import atomic_write, check_output
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRequest:
+    """Show a query path; the fields are the flags of `python -m tour_pyserini.page`.
+
+    Attributes:
+        trace: the file that `search --trace` wrote.
+        topics: the topics that were searched, or `demo`.
+        output: the page.
+        corpus: the passages.
+        qrels: judgements, to mark relevant passages.
+        index: an index with exact vectors, for the map of the query's movement.
+        run: the run of the same search, for the final list.
+        topic: the query's id; if not given, the query whose relevant passage rose most.
+        shown: candidates shown per round.
+    """
+
+    trace: str
+    topics: str
+    output: str
+    corpus: str | None = None
+    qrels: str | None = None
+    index: str | None = None
+    run: str | None = None
+    topic: str | None = None
+    shown: int = 10
+
+    def __post_init__(self) -> None:
+        check_names(self)
+
+
+class PageSummary(NamedTuple):
+    """What was written: the page, the query's id, its rounds, and whether the page has a map."""
+
+    output: Path
+    qid: str
+    rounds: int
+    has_map: bool
+
+
+def write_page(request: PageRequest) -> PageSummary:
+    """Write one query path as a self-contained HTML page."""
+    if request.topics == "demo":
+        request = replace(
+            request,
+            topics=str(demo_collection.QUERIES),
+            corpus=request.corpus or str(demo_collection.CORPUS),
+            qrels=request.qrels or str(demo_collection.QRELS),
+            index=request.index or str(demo_index()),
+        )
+    if not request.corpus:
+        raise TourError("--corpus is missing: the page shows the passages.")
+    check_output(request.output, [request.trace, request.topics, request.corpus, request.qrels, request.run])
+    relevant: dict[str, set[str]] = {}
+    for judgement in read_qrels(request.qrels) if request.qrels else ():
+        if judgement.relevance > 0:
+            relevant.setdefault(judgement.query_id, set()).add(judgement.doc_id)
+    paths = read_paths(request.trace)
+    if not paths:
+        raise TourError(f"{request.trace} is empty; make it with python -m tour_pyserini.search --trace.")
+    qid = request.topic or most_improved_query(paths, relevant)
+    if qid not in paths:
+        raise TourError(f"{request.trace} has no query {qid!r}; choose another --topic.")
+    queries = {str(id_): text for id_, text in read_topics(request.topics, only={qid})}
+    if qid not in queries:
+        raise TourError(
+            f"{request.topics} has no query {qid!r}, which the trace has; give the topics that were searched."
+        )
+    path, texts = paths[qid], open_texts(request.corpus)
+    final = read_final_list(request.run, qid, path) if request.run else ()
+    docids = list(dict.fromkeys(docid for one in path for docid in one.docids))
+    vectors = _vectors(path, docids, request.index)
+    events = as_events(path, texts, final=final, shown=request.shown, vectors=vectors)
+    shown = dict.fromkeys([*docids, *(hit.docid for hit in final[: request.shown])])
+    recorded = {
+        "query": queries[qid],
+        "events": list(events),
+        "relevant": sorted(relevant.get(qid, ())),
+        "texts": {docid: texts[docid] for docid in shown},
+    }
+    with atomic_write(request.output) as file:
+        file.write(as_page(recorded))
+    return PageSummary(Path(request.output), qid, len(path), vectors is not None)
+
+
+def _vectors(path: Sequence[PathRound], docids: Sequence[str], index: str | None) -> Mapping[str, Floats] | None:
+    """The vectors of the candidates by docid, if the index has them and the trace has those of the query."""
+    vectors = [one.query for one in path if one.query is not None]
+    if index is None or len(vectors) != len(path):
+        return None
+    stored = EncodedCorpus.open(Path(index), docids=docids, dimension=len(vectors[0]))
+    return dict(zip(docids, stored(np.arange(len(docids))), strict=True))
+
 
 EXAMPLE = """example:
   python -m tour_pyserini.search --topics demo --output demo.trec --trace trace.jsonl --trace-vectors

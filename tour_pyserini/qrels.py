@@ -4,16 +4,33 @@
 ir_measures and trec_eval read TREC qrels.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.parser import CommandParser
-from tour_pyserini.pipeline.converting import convert_qrels
+from tour_pyserini.command import CommandParser, run
+from tour_pyserini.data.qrels import read_qrels, write_qrels
 
 EXAMPLE = """example:
   python -m tour_pyserini.qrels --input scifact/qrels/test.tsv --output qrels/scifact.trec
   ir_measures qrels/scifact.trec runs/scifact.hard.trec nDCG@10 R@100"""
+
+
+class QrelsSummary(NamedTuple):
+    """What was written: the file, its judgements, and the queries that have judgements."""
+
+    output: Path
+    judgements: int
+    queries: int
+
+
+def convert_qrels(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> QrelsSummary:
+    """Write judgements, in BEIR's or TREC's format, as TREC qrels."""
+    qrels = read_qrels(input)
+    write_qrels(qrels, output)
+    return QrelsSummary(Path(output), len(qrels), len({qrel.query_id for qrel in qrels}))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

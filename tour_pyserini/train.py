@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.flags import add_request_flags
-from tour_pyserini.cli.parser import CommandParser, Help
+from tour_pyserini.command import CommandParser, Help, run
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder
 from tour_pyserini.errors import TourError
+from tour_pyserini.flags import add_request_flags, flag_name, option
 from tour_pyserini.phrases.index import check_corpus, is_built_with, open_phrase_index, read_settings
 from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.pipeline.request import flag_name, option
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.training.request import TrainRequest
 

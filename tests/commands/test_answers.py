@@ -8,7 +8,7 @@ import pytest
 
 import tour_pyserini
 from tour_pyserini.answers import main as answers
-from tour_pyserini.cli.command import run
+from tour_pyserini.command import run
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.dpr_json import main as dpr_json
 from tour_pyserini.errors import TourError

@@ -13,7 +13,7 @@ from tour_pyserini.rerankers import ScoreStore
 ROOT = Path(__file__).resolve().parents[2]
 WAITS = """
 import os, sys, time
-from tour_pyserini.cli.command import run
+from tour_pyserini.command import run
 from tour_pyserini.support.files import atomic_write
 
 def main(_):

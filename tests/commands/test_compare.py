@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from tour_pyserini.cli.command import run
+from tour_pyserini.command import run
 from tour_pyserini.compare import main as compare
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import convert_qrels
+from tour_pyserini.qrels import convert_qrels
 from tour_pyserini.qrels import main as convert
 
 
@@ -315,7 +315,7 @@ def test_inputs_are_never_overwritten(files, flag, name):
 def test_the_report_is_written_before_the_picture(files, monkeypatch):
     report = files / "report.txt"
     seen = []
-    monkeypatch.setattr("tour_pyserini.pipeline.comparing.draw_gains", lambda *_, **__: seen.append(report.exists()))
+    monkeypatch.setattr("tour_pyserini.compare.draw_gains", lambda *_, **__: seen.append(report.exists()))
     picture = ["--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png")]
     call(files, *picture, "--output", str(report))
     assert seen == [True]

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tour_pyserini.pipeline import installation
 
-from tour_pyserini.doctor import main
+from tour_pyserini.doctor import CHECKS, Check, Finding, main, run_check
 from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import installation
-from tour_pyserini.pipeline.installation import CHECKS, Check, Finding, run_check
 from tour_pyserini.rerankers import default_reranker
 from tour_pyserini.support import java
 

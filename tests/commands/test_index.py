@@ -6,18 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from index_commands import ROOT, flags, started, write_corpus
+from tour_pyserini.pipeline import indexing
 
 from tour_pyserini import index
-from tour_pyserini.cli.command import run
-from tour_pyserini.cli.index_flags import index_request
+from tour_pyserini.command import run
 from tour_pyserini.data.documents import Document
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.encoders import document_vectors
 from tour_pyserini.encoders.document_vectors import fitting_length, only_fields
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import indexing
-from tour_pyserini.pipeline.encoder_options import encoder_options
-from tour_pyserini.pipeline.index_request import IndexRequest
+from tour_pyserini.index import IndexRequest, index_request
+from tour_pyserini.opening import encoder_options
 from tour_pyserini.stores.faiss_building import build_index
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from tour_pyserini.data.splits import read_splits
 from tour_pyserini.errors import TourError
-from tour_pyserini.overlap import main
-from tour_pyserini.pipeline import split_by_overlap
+from tour_pyserini.overlap import main, split_by_overlap
 
 
 def write(path, *questions):

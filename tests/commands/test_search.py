@@ -329,7 +329,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_sentence_and_exit_code_2(case, name, capsys):
-    from tour_pyserini.cli.command import run
+    from tour_pyserini.command import run
 
     case.output.parent.mkdir()
     case.output.write_text("an earlier run\n")
@@ -368,8 +368,7 @@ def test_counts_are_whole_numbers_above_0(case, flag, value, capsys):
      ("dpr-nq-test", "dpr-nq-test")],
 )  # fmt: skip
 def test_runs_are_named_after_their_topics(topics, name):
-    from tour_pyserini.pipeline.request_completion import completed
-    from tour_pyserini.pipeline.search_request import SearchRequest
+    from tour_pyserini.search_request import SearchRequest, completed
 
     dense = TourConfig("dense")
     assert completed(SearchRequest(topics=topics, index="an-index", config=dense)).output == f"runs/{name}.dense.trec"

@@ -11,8 +11,8 @@ from tour_pyserini import index
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import SearchRequest, search
-from tour_pyserini.search import main
+from tour_pyserini.search import main, search
+from tour_pyserini.search_request import SearchRequest
 
 ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C"}
 

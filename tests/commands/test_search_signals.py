@@ -8,10 +8,10 @@ from tiny_encoder import save_encoder
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError, index
-from tour_pyserini.cli.command import run
+from tour_pyserini.command import run
 from tour_pyserini.data.records import record_path
-from tour_pyserini.pipeline import SearchRequest, search
-from tour_pyserini.search import main
+from tour_pyserini.search import main, search
+from tour_pyserini.search_request import SearchRequest
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import pytest
 from index_commands import flags, write_corpus
 
 from tour_pyserini import index
-from tour_pyserini.cli.command import run
+from tour_pyserini.command import run
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.request_completion import completed
-from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.search import main
+from tour_pyserini.search_request import SearchRequest, completed
 
 
 @pytest.fixture(scope="module")

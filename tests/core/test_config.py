@@ -10,10 +10,10 @@ from halfway_method import halfway
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.errors import TourError
+from tour_pyserini.search import search_request
 
 
 def from_command_line(*flags):

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 from ir_measures import ScoredDoc
 
-from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.data import runs
 from tour_pyserini.data.runs import (
     RUN_FORMATS,
@@ -18,7 +17,8 @@ from tour_pyserini.data.runs import (
     write_run,
 )
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.search import search_request
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.java import ensure_java
 
 RUN = "# made by hand\nq1 Q0 a 1 2.5 tag\n\nq1 Q0 b 2 2.5 tag and more\nq2 Q0 a 1 -1e3 t\n"

@@ -11,7 +11,7 @@ import pytest
 from tour_pyserini import search
 from tour_pyserini.data import demo_collection
 from tour_pyserini.experiment import main
-from tour_pyserini.pipeline.indexing import demo_index
+from tour_pyserini.index import demo_index
 
 
 @pytest.mark.slow

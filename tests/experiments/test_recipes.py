@@ -5,11 +5,11 @@ import shlex
 import ir_measures
 import pytest
 
-from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.experiments.definition import COLLECTION, conditions_of, setups
 from tour_pyserini.experiments.locations import Locations, variables
 from tour_pyserini.experiments.planning import plan_search
 from tour_pyserini.experiments.reading import find_experiment, read_experiment
+from tour_pyserini.search import search_request
 from tour_pyserini.support.java import ensure_java
 
 RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]

@@ -9,7 +9,7 @@ from tiny_encoder import save_encoder
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
-from tour_pyserini.pipeline import IndexRequest, build_index
+from tour_pyserini.index import IndexRequest, build_index
 
 
 @pytest.fixture(autouse=True)

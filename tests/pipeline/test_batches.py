@@ -9,8 +9,8 @@ import pytest
 from toy_collection import TableEncoder, ToyCollection, unit
 
 from tour_pyserini import TourConfig, TourSearcher
+from tour_pyserini.batches import search_topics
 from tour_pyserini.data.runs import write_run
-from tour_pyserini.pipeline.batches import search_topics
 from tour_pyserini.searchers.trace import Trace
 
 

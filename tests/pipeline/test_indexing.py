@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tour_pyserini import FaissSearcher, TourError
+from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.index import main as index_command
-from tour_pyserini.pipeline import IndexRequest, build_index
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import JudgeRequest, judge
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from toy_collection import HashReranker
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini.data.records import record_path
 from tour_pyserini.data.topics import LocalTopics
-from tour_pyserini.pipeline import MergeRequest, SearchRequest, merge, search
-from tour_pyserini.pipeline.shards import Shard
+from tour_pyserini.merge import MergeRequest, merge
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest, Shard
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tour_pyserini.pipeline.opener import CachedQueryEncoder, Opener
+from tour_pyserini.opening import CachedQueryEncoder, Opener
 
 
 def test_things_are_opened_once_for_the_same_arguments():

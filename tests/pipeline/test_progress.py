@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from tour_pyserini.pipeline.progress import search_bar
+from tour_pyserini.search import search_bar
 
 
 class Scorer:

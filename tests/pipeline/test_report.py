@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tour_pyserini.compare import CompareRequest, compare_runs
 from tour_pyserini.evaluation.gains_figure import gains_figure
 from tour_pyserini.evaluation.tables import Table
-from tour_pyserini.pipeline import CompareRequest, compare_runs
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.cli.index_flags import index_request
-from tour_pyserini.cli.search_flags import search_request
+from tour_pyserini.answers import JudgeRequest
+from tour_pyserini.compare import CompareRequest
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.runs import RUN_FORMATS
+from tour_pyserini.dpr_json import JsonRequest
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import IndexRequest, SearchRequest
-from tour_pyserini.pipeline.comparing import CompareRequest
-from tour_pyserini.pipeline.converting import JsonRequest
-from tour_pyserini.pipeline.judging import JudgeRequest
-from tour_pyserini.pipeline.path_showing import PageRequest
-from tour_pyserini.pipeline.request import words
+from tour_pyserini.flags import words
+from tour_pyserini.index import IndexRequest, index_request
+from tour_pyserini.page import PageRequest
+from tour_pyserini.search import search_request
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.train import PhraseEncoderRequest
 
 SEARCHES = [

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tour_pyserini.pipeline import engine_opening as module
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
-from tour_pyserini.cli.search_flags import search_request
 from tour_pyserini.data.records import record_path
-from tour_pyserini.pipeline import Opener, SearchRequest, search
-from tour_pyserini.pipeline import engine_opening as module
-from tour_pyserini.pipeline.request_completion import completed
+from tour_pyserini.opening import Opener
+from tour_pyserini.search import search, search_request
+from tour_pyserini.search_request import SearchRequest, completed
 
 
 @pytest.fixture

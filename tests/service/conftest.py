@@ -9,7 +9,7 @@ from running_server import running_server
 from running_service import running_service
 from tiny_encoder import WORDS, save_encoder
 
-from tour_pyserini.pipeline import IndexRequest, build_index
+from tour_pyserini.index import IndexRequest, build_index
 
 
 def save_cross_encoder(folder):

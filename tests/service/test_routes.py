@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tour_pyserini import TourConfig, load_reranker
 from tour_pyserini.core.arrays import strictly_decreasing
-from tour_pyserini.pipeline import Opener, SearchRequest, search
+from tour_pyserini.opening import Opener
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest
 
 METHODS = ("tour", "hard", "rerank", "dense")
 

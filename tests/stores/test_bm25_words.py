@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import IndexRequest
+from tour_pyserini.index import IndexRequest
 from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, write_bm25
 from tour_pyserini.stores.bm25_words import LANGUAGES, OTHERS, Words
 

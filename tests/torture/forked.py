@@ -108,7 +108,7 @@ def command(name: str, arguments: list[str]) -> Callable[[], object]:
         return importlib.import_module(f"tour_pyserini.{name}").main(arguments)
 
     def work() -> None:
-        from tour_pyserini.cli.command import run
+        from tour_pyserini.command import run
 
         run(begin)
 

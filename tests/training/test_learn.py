@@ -11,8 +11,9 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.learn import LearnRequest, NoGain, learn, main
-from tour_pyserini.pipeline import SearchRequest, search
 from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest
 
 
 @pytest.fixture(scope="module")

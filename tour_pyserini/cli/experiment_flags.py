@@ -2,7 +2,7 @@
 
 import argparse
 
-from tour_pyserini.cli.parser import CommandParser
+from tour_pyserini.command import CommandParser
 
 DESCRIPTION = """\
 Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that exist and

@@ -7,9 +7,8 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.experiments.archive import digests
+from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.phrases.index import read_settings
-from tour_pyserini.pipeline.index_request import IndexRequest
-from tour_pyserini.pipeline.indexing import build_index
 
 
 def make_index(request: IndexRequest) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.data.qrels import read_qrels, write_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import Experiment, conditions_of, setups
 from tour_pyserini.experiments.locations import Locations
-from tour_pyserini.pipeline.judging import JudgeRequest, judge
 
 
 def searched_qrels(experiment: Experiment, name: str, locations: Locations, *, write: bool = True) -> Path | None:

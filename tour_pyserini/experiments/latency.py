@@ -16,14 +16,12 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
 from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.experiments.planning import plan_search
+from tour_pyserini.opening import Opener, phrase_input, phrase_searcher, reranker_options
 from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
-from tour_pyserini.pipeline.engine_opening import reranker_options
-from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.phrase_searching import phrase_input, phrase_searcher
-from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import COLLECTION, Condition, Experiment, Flags, Setup, of_collection
 from tour_pyserini.experiments.locations import Locations
-from tour_pyserini.pipeline.index_request import IndexRequest
-from tour_pyserini.pipeline.request import Request, flag_name, words
-from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.flags import Request, flag_name, words
+from tour_pyserini.index import IndexRequest
+from tour_pyserini.search_request import SearchRequest
 
 _MODELS = ("encoder", "reranker")
 # Flags of the search command that name files it writes.

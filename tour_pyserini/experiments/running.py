@@ -12,8 +12,8 @@ from tour_pyserini.experiments.indexes import make_index
 from tour_pyserini.experiments.judgements import searched_qrels
 from tour_pyserini.experiments.locations import Locations
 from tour_pyserini.experiments.planning import PlannedIndex, PlannedSearch, plan_index, plan_search
-from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.searching import search
+from tour_pyserini.opening import Opener
+from tour_pyserini.search import search
 
 
 class Step(NamedTuple):

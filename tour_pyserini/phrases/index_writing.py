@@ -28,7 +28,7 @@ from tour_pyserini.support.remembered import content_hash
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
 if TYPE_CHECKING:
-    from tour_pyserini.pipeline.index_request import IndexRequest
+    from tour_pyserini.index import IndexRequest
 
 CHUNK = 64  # passages that are encoded and saved together
 ROWS_PER_ADD = 65_536  # vectors read from the memory-mapped file at a time

@@ -10,11 +10,10 @@ from pathlib import Path
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher
 from tour_pyserini.phrases.index import is_phrase_index
-from tour_pyserini.pipeline.engine_opening import open_reranker, open_tour_searcher
-from tour_pyserini.pipeline.opener import Opener
-from tour_pyserini.pipeline.request_completion import completed, sparse_signals
 from tour_pyserini.rerankers.reranker import checked_scores, display_name
+from tour_pyserini.search_request import completed, sparse_signals
 from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.searchers.searcher import TourSearcher

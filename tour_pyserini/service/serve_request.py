@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.request import option
-from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.flags import option
+from tour_pyserini.search_request import SearchRequest
 
 KEY_VARIABLE = "TOUR_PYSERINI_SERVICE_KEY"
 _SERVING, _LIMITS = "how it is served", "what a request may ask for"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline.request import Request, flag_name, option
+from tour_pyserini.flags import Request, flag_name, option
 
 Source = Sequence[str]
 """The files of one source of data: questions, and where they need them, a corpus and qrels."""

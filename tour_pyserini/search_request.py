@@ -2,22 +2,93 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
-from tour_pyserini.core.config import TourConfig, settings_by_name
+from tour_pyserini.core.config import DEFAULT_METHOD, TourConfig, settings_by_name
+from tour_pyserini.data import demo_collection
+from tour_pyserini.data.records import predictions_path
 from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
+from tour_pyserini.data.texts import check_texts
+from tour_pyserini.data.topics import TopicIterator, topics_of
+from tour_pyserini.encoders.encoded_queries import FILE
 from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
+from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
+from tour_pyserini.flags import Request, config_from_flags, flag_name, option
+from tour_pyserini.index import demo_index
+from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
-from tour_pyserini.pipeline.config_flags import config_from_flags
-from tour_pyserini.pipeline.request import Request, flag_name, option
-from tour_pyserini.pipeline.shards import Shard
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
+from tour_pyserini.searchers.opening import check_index
+from tour_pyserini.stores.bm25_index import has_bm25
+from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.refined_index import ORDERS
+from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.support.files import sha256
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `number` (from 1) of `count` parts.
+
+    Example:
+        >>> Shard.parse("2/3").name("runs/a.trec")
+        'runs/a.trec.shard-2-of-3'
+    """
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `2/3`.
+
+        Raises:
+            TourError: if it is not a number from 1 to n, a slash and n.
+        """
+        match = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", text, re.ASCII)
+        if not match or int(match[1]) > int(match[2]):
+            raise TourError(f"--shard must be i/n with i from 1 to n, for example 2/3, not {text!r}.")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def name(self, path: str | os.PathLike[str]) -> str:
+        """The name of this shard of a file or folder."""
+        return f"{os.fspath(path)}.shard-{self.number}-of-{self.count}"
+
+    def part_of(self, topics: TopicIterator, batch_size: int) -> TopicIterator:
+        """The topics of this shard.
+
+        Raises:
+            TourError: if there are fewer batches than shards.
+        """
+        batches = -(-len(topics) // batch_size)
+        if batches < self.count:
+            raise TourError(
+                f"--shard {self} needs at least {self.count} batches, and {len(topics)} topics are {batches} of "
+                f"{batch_size}; give fewer shards, or a smaller --batch-size."
+            )
+        first, end = (batches * number // self.count for number in (self.number - 1, self.number))
+        return topics_of(topics, topics.order[first * batch_size : end * batch_size])
+
+
+def whole_or_shard(shard: Shard | None, path: Any) -> Any:
+    """The name of a file or folder: its own, or that of its shard; None if there is none."""
+    return path if shard is None or path is None else shard.name(path)
+
+
+def output_digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of what a search wrote: a file, or a folder of query vectors."""
+    return sha256(Path(path) / FILE if os.path.isdir(path) else path)
+
 
 QUERY_LENGTH = 256
 
@@ -331,3 +402,69 @@ def _listed(value: Any) -> tuple[Any, ...]:
     """One value, several or None as a tuple; paths become text."""
     values = () if value is None else value if isinstance(value, list | tuple) else (value,)
     return tuple(os.fspath(each) if isinstance(each, os.PathLike) else each for each in values)
+
+
+def completed(request: SearchRequest) -> SearchRequest:
+    """The request with what was not given filled in, and checked against its index.
+
+    Topics `demo` bring the embedded collection; the output has a name from topics and method.
+    """
+    name = _run_name(request.topics)
+    if request.topics == "demo":
+        request = replace(
+            request,
+            topics=str(demo_collection.QUERIES),
+            corpus=request.corpus or str(demo_collection.CORPUS),
+            index=request.index or str(demo_index()),
+        )
+    if not request.index:
+        raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index.")
+    phrases = is_phrase_index(request.index)
+    request.check_index_kind(phrases=phrases)
+    method = request.config.method
+    if request.config.most_labels and not request.corpus and not store_address(request.index):
+        raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
+    if not phrases:
+        request = replace(request, sparse=sparse_signals(request))
+        if "signal_weight" in request.config.changed() and not request.has_signals:
+            raise TourError("--signal-weight changes nothing without --sparse or --index2; leave it out.")
+    output = request.output or f"runs/{name}.{method}.trec"
+    predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
+    return replace(request, output=output, predictions=predictions)
+
+
+def sparse_signals(request: SearchRequest) -> tuple[Any, ...]:
+    """What `--sparse` stands for: the index itself, nothing, or what is named.
+
+    Where it says nothing and there is no other signal, the default method uses the BM25 index that is beside the
+    vectors; the others are what their papers say.
+    """
+    index = str(request.index)
+    if request.sparse == (NO_SIGNAL,):
+        return ()
+    if request.sparse or request.index2:
+        return tuple(index if spec == OWN_BM25 else spec for spec in request.sparse)
+    return (index,) if request.config.method == DEFAULT_METHOD and has_bm25(Path(index)) else ()
+
+
+def check_inputs(request: SearchRequest) -> None:
+    """Report an input that does not exist before anything is read or loaded."""
+    assert request.index is not None
+    if not is_phrase_index(request.index):
+        check_index(request.index)
+    if request.corpus:
+        check_texts(request.corpus)
+    for spec in request.sparse:
+        if isinstance(spec, str):
+            check_signal(spec)
+    for index in request.index2:
+        check_index(index)
+    if request.adapter:
+        read_adapter(request.adapter)
+
+
+def _run_name(topics: str) -> str:
+    """A run's name from its topics: `scifact` for scifact/queries.jsonl, `nq` for nq.tsv."""
+    path = Path(topics)
+    first, *others = path.name.split(".")[: -1 if path.suffix else None]
+    return ".".join([path.resolve().parent.name if first in ("queries", "topics") else first, *others])

@@ -10,25 +10,77 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from tour_pyserini.batches import Batch, searched, told_by_index, topic_batches
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.pipeline.batches import Batch, searched, told_by_index, topic_batches
-from tour_pyserini.pipeline.ray_scores import RayScores, start_ray_scores
-from tour_pyserini.pipeline.search_request import SearchRequest
+from tour_pyserini.rerankers import ScoreStore
 from tour_pyserini.rerankers.postgres_connection import is_server
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import display_name
+from tour_pyserini.rerankers.score_store import StoreStats
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import score_cache
 from tour_pyserini.support.hardware import cores
 from tour_pyserini.support.kept_file import Model
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.plugins import load_plugins
+
+
+class RayScores:
+    """Scores by key, read and written by an actor of Ray's that has the file open.
+
+    A worker's labels are in the file as soon as `put` returns: if the worker or its machine dies, they are not lost.
+
+    Args:
+        actor: a handle of a `ScoreStore` that runs as an actor.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
+        """The scores of those keys that are stored."""
+        return self._answer("get", list(keys))
+
+    def put(self, scores: Mapping[bytes, float]) -> None:
+        """Store all of the scores or none; a key that is already stored keeps its score."""
+        self._answer("put", dict(scores))
+
+    def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
+        """All of the keys: workers search different topics, so they do not wait for each other."""
+        return set(keys)
+
+    def release(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: nothing was claimed."""
+
+    def stats(self) -> StoreStats:
+        """Count the scores and the bytes of the file."""
+        return self._answer("stats")
+
+    def close(self) -> None:
+        """Nothing to do: the actor ends with the search."""
+
+    def _answer(self, method: str, *arguments: Any) -> Any:
+        import ray
+
+        return ray.get(getattr(self._actor, method).remote(*arguments))
+
+
+def start_ray_scores(path: str, model: Model) -> RayScores:
+    """Start the actor on this machine, where the file is; Ray starts it again if it dies."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    actor = ray.remote(ScoreStore).options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
+    return RayScores(actor.remote(path, model))
+
 
 DEATHS = 3
 """How often a batch is given to another worker because its worker died."""
