@@ -6,7 +6,7 @@ import pytest
 
 from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.locations import Locations, variables
+from tour_pyserini.experiments.planning import Locations, variables
 
 
 def expanded(text, values):

@@ -5,10 +5,8 @@ import yaml
 from small_experiment import definition
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import conditions_of, setups
-from tour_pyserini.experiments.locations import Locations, variables
-from tour_pyserini.experiments.planning import plan_index, plan_search
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import conditions_of, find_experiment, packaged, read_experiment, setups
+from tour_pyserini.experiments.planning import Locations, plan_index, plan_search, variables
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import yaml
 from small_experiment import definition
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import conditions_of, setups
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import conditions_of, find_experiment, packaged, read_experiment, setups
 
 
 def read(tmp_path, values):

@@ -6,10 +6,8 @@ import ir_measures
 import pytest
 
 from tour_pyserini.cli.search_flags import search_request
-from tour_pyserini.experiments.definition import COLLECTION, conditions_of, setups
-from tour_pyserini.experiments.locations import Locations, variables
-from tour_pyserini.experiments.planning import plan_search
-from tour_pyserini.experiments.reading import find_experiment, read_experiment
+from tour_pyserini.experiments.definition import COLLECTION, conditions_of, find_experiment, read_experiment, setups
+from tour_pyserini.experiments.planning import Locations, plan_search, variables
 from tour_pyserini.support.java import ensure_java
 
 RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]

@@ -7,12 +7,11 @@ import yaml
 from rows import row
 from small_experiment import definition
 
-from tour_pyserini.experiments.definition import setups
-from tour_pyserini.experiments.expected import verdicts
+from tour_pyserini.experiments.definition import read_experiment, setups
 from tour_pyserini.experiments.figures import Curve, curves_by_setup, labels_per_query
 from tour_pyserini.experiments.latency import encoding_seconds, seconds_per_query
-from tour_pyserini.experiments.reading import read_experiment
-from tour_pyserini.experiments.result_tables import tables
+from tour_pyserini.experiments.measuring import verdicts
+from tour_pyserini.experiments.tables import tables
 from tour_pyserini.support.costs import Costs
 
 

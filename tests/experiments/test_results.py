@@ -6,11 +6,9 @@ import pytest
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.experiments.archive import read_records
-from tour_pyserini.experiments.definition import setups
-from tour_pyserini.experiments.expected import verdicts
-from tour_pyserini.experiments.locations import Locations, variables
-from tour_pyserini.experiments.measuring import measure
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment, setups
+from tour_pyserini.experiments.measuring import measure, verdicts
+from tour_pyserini.experiments.planning import Locations, variables
 from tour_pyserini.experiments.running import run_exists, steps
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"

@@ -14,7 +14,7 @@ from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import running
 from tour_pyserini.experiments.archive import read_records, write_packed
-from tour_pyserini.experiments.reading import read_experiment
+from tour_pyserini.experiments.definition import read_experiment
 
 RUNS = [f"letters.tiny.{run}" for run in ("flat.dense", "flat.rerank-3", "flat.rerank-6", "flat.hard")] + [
     f"letters.tiny.pq.{run}" for run in ("dense", "rerank-3", "rerank-6")
