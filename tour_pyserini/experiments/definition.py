@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Algorithm
@@ -19,8 +19,14 @@ FILES = Path(__file__).parent / "files"
 COLLECTION = "${COLLECTION}"
 """Stands for the name of a collection, in its own texts, in the name of a prebuilt index and in flags."""
 
-PARTS = ("collections", "encoders", "indexes", "rerankers")
+Part = Literal["collections", "encoders", "indexes", "rerankers"]
+PARTS: tuple[Part, ...] = get_args(Part)
 """A setup has one of each."""
+
+# What a section is called like if it does not say: the field of each part.
+_NAMED_BY_KEY = {"collections": "index", "tables": "title", "figures": "title"} | dict.fromkeys(
+    ("encoders", "indexes", "rerankers", "conditions"), "name"
+)
 
 Value = str | int | float | bool
 Flags = Mapping[str, Value]
@@ -101,7 +107,7 @@ class ConditionEntry(Section):
     title: Text = Field(alias="name")
     flags: Flags = {}
     sweep: dict[str, Annotated[list[int | float], Field(min_length=1)]] = Field({}, max_length=1)
-    only: dict[Literal["collections", "encoders", "indexes", "rerankers"], tuple[str, ...]] = {}
+    only: Mapping[Part, tuple[str, ...]] = {}
     everywhere: tuple[int | float, ...] = ()
 
     @property
@@ -131,7 +137,7 @@ class Condition(NamedTuple):
     flags: Flags
     sweep: str | None
     value: float | None
-    only: Mapping[str, Sequence[str]]
+    only: Mapping[Part, Sequence[str]]
 
 
 class TableDefinition(Section):
@@ -213,37 +219,27 @@ class Experiment(Section):
     expected: dict[str, dict[str, Expected]] = {}
     paper: dict[str, dict[str, dict[str, float]]] = {}
 
-    @field_validator("encoders", "indexes", "rerankers", "entries", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
-        """What has no name is called like its key."""
-        return _with_defaults(value, lambda key: {"name": key})
-
-    @field_validator("tables", "figures", mode="before")
-    @classmethod
-    def _titled(cls, value: Any) -> Any:
-        return _with_defaults(value, lambda key: {"title": key})
-
-    @field_validator("collections", mode="before")
-    @classmethod
-    def _own_texts(cls, value: Any) -> Any:
-        """Each collection with its own name in place of ${COLLECTION}; flags are replaced when they are used."""
-        entries = _with_defaults(value, lambda key: {"index": key})
-        return {
-            key: {
-                name: text.replace(COLLECTION, key) if isinstance(text, str) else text for name, text in entry.items()
-            }
-            if isinstance(entry, dict)
-            else entry
-            for key, entry in entries.items()
-        }
+    def _complete(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Sections without a name or title are called like their keys, which also replace ${COLLECTION}."""
+        for part, field in _NAMED_BY_KEY.items():
+            entries = values.get(part)
+            for key, entry in entries.items() if isinstance(entries, dict) else ():
+                if not isinstance(entry, dict | None):
+                    continue
+                entry = {field: key, **(entry or {})}  # several keys may share one entry, by an alias of YAML
+                if part == "collections":
+                    texts = {name: text for name, text in entry.items() if isinstance(text, str)}
+                    entry |= {name: text.replace(COLLECTION, str(key)) for name, text in texts.items()}
+                entries[key] = entry
+        return values
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         """Refuse a name that the file does not define, and a condition that it defines twice."""
-        count = sum(len(next(iter(entry.sweep.values()), [None])) for entry in self.entries.values())
-        if count > len(self.conditions):
-            names = [name for key, entry in self.entries.items() for name in _conditions(key, entry)]
+        names = [name for key, entry in self.entries.items() for name in _conditions(key, entry)]
+        if len(names) > len(self.conditions):
             raise ValueError(f"defines the condition {max(names, key=names.count)} a second time")
         for part, name in self._used_names():
             if name not in getattr(self, part):
@@ -277,19 +273,9 @@ class Experiment(Section):
         return {key: entry for key, entry in self.entries.items() if entry.sweep}
 
 
-def _with_defaults(value: Any, defaults: Any) -> Any:
-    """The sections of a part, each with defaults made from its key; an empty one may be left out."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: {**defaults(key), **(entry or {})} if isinstance(entry, dict | None) else entry
-        for key, entry in value.items()
-    }
-
-
 def _conditions(key: str, entry: ConditionEntry) -> dict[str, Condition]:
     if not entry.sweep:
-        return {key: Condition(entry.title, entry.flags, None, None, dict(entry.only))}
+        return {key: Condition(entry.title, entry.flags, None, None, entry.only)}
     flag = entry.flag
     return {
         f"{key}-{value}": Condition(
@@ -297,7 +283,7 @@ def _conditions(key: str, entry: ConditionEntry) -> dict[str, Condition]:
             flags={**entry.flags, flag: value},
             sweep=key,
             value=float(value),
-            only={} if value in entry.everywhere else dict(entry.only),
+            only={} if value in entry.everywhere else entry.only,
         )
         for value in entry.sweep[flag]
     }

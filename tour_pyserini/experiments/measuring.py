@@ -23,6 +23,8 @@ from tour_pyserini.support.files import atomic_write
 EXACT = 0.0001
 """Up to this difference from the expected score a score is "ok", and "okish" up to the tolerance of the experiment."""
 
+NOTHING = Expected.model_validate({})
+
 Results = Mapping[Setup, Mapping[str, MeasuredRun]]
 """Measures and costs of the existing runs, by setup and condition."""
 
@@ -65,8 +67,8 @@ def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locat
     scorers: dict[str, CollectionScorer | None] = {}
     for name in dict.fromkeys(setup.collection for setup in chosen):
         qrels = measured_qrels(experiment, name, locations)
-        topics = experiment.collections[name].topics
-        scorers[name] = qrels and CollectionScorer(experiment.measures, qrels, locations.expanded(topics))
+        topics = locations.expanded(experiment.collections[name].topics) if qrels else ""
+        scorers[name] = CollectionScorer(experiment.measures, qrels, topics) if qrels else None
     return scorers
 
 
@@ -162,7 +164,7 @@ def verdicts(experiment: Experiment, results: Results) -> Iterator[Verdict]:
     """Compare every measured score with the expected one."""
     for setup, measured in results.items():
         for condition, run in measured.items():
-            expected = experiment.expected.get(setup.name, {}).get(condition, Expected())
+            expected = experiment.expected.get(setup.name, {}).get(condition, NOTHING)
             stale = _is_stale(run.algorithm, expected.algorithm)
             for measure, score in run.means.items():
                 wanted = expected.scores.get(measure)
@@ -195,7 +197,7 @@ def write_expected(
     for setup, measured in results.items():
         for condition, run in measured.items():
             made = run.algorithm._asdict() if run.algorithm else {}
-            merged.setdefault(setup.name, {})[condition] = Expected(**made, **run.means)
+            merged.setdefault(setup.name, {})[condition] = Expected.model_validate({**made, **run.means})
     kept = Path(path).read_text(encoding="utf-8").split("\nexpected:")[0].rstrip("\n")
     with atomic_write(path) as file:
         file.write(f"{kept}\n\nexpected:  # written by --write-expected; nothing may follow\n")
