@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.flags import request_parser
@@ -44,9 +45,19 @@ EXAMPLES = """examples:
   python -m tour_pyserini.experiment results --data collections --collection cacm --condition dense mix
   python -m tour_pyserini.experiment results --data collections --report --output report"""
 
-_ACTION = "action (default: make the missing runs, then measure all)"
-_ONLY = "parts of the experiment (default: all)"
 ACTIONS = ("list", "dry_run", "report", "write_expected", "pack", "time_labels")
+
+
+def _action(help: str) -> Any:
+    return option(False, help, group="action (default: make the missing runs, then measure all)")
+
+
+def _only(what: str) -> Any:
+    return option((), f"only these {what}", group="parts of the experiment (default: all)", metavar="NAME")
+
+
+def _path(default: str | None, help: str, *, metavar: str = "DIR") -> Any:
+    return option(default, help, group="paths", metavar=metavar)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,38 +65,22 @@ class ExperimentRequest(Request):
     """What to do with an experiment; the fields are the flags of the command."""
 
     experiment: str | None = None
-    list: bool = option(
-        False,
-        "list the parts of the file; without a file, the experiments that come with the package",
-        group=_ACTION,
-    )
-    dry_run: bool = option(False, "print the equivalent commands, and do nothing", group=_ACTION)
-    report: bool = option(False, "measure existing runs and write tables and figures; search nothing", group=_ACTION)
-    write_expected: bool = option(
-        False, "measure existing runs and write their scores into the file, as expected scores", group=_ACTION
-    )
-    pack: bool = option(
-        False, "write the runs of each setup into one small file, to store in a repository", group=_ACTION
-    )
-    time_labels: bool = option(False, "measure the time of a label, for seconds per query in the report", group=_ACTION)
-    condition: tuple[str, ...] = option(
-        (), "only these conditions; the name of a sweep chooses all its values", group=_ONLY, metavar="NAME"
-    )
-    collection: tuple[str, ...] = option((), "only these collections", group=_ONLY, metavar="NAME")
-    encoder: tuple[str, ...] = option((), "only these encoders", group=_ONLY, metavar="NAME")
-    index: tuple[str, ...] = option((), "only these kinds of index", group=_ONLY, metavar="NAME")
-    reranker: tuple[str, ...] = option((), "only these re-rankers", group=_ONLY, metavar="NAME")
-    data: str | None = option(
-        None, "the folder of collections and models: the value of ${DATA} in the file", group="paths", metavar="DIR"
-    )
-    runs: str = option("runs", "runs are written to DIR/EXPERIMENT", group="paths", metavar="DIR")
-    indexes: str = option("indexes", "the folder of indexes; missing ones are built", group="paths", metavar="DIR")
-    cache: str | None = option(
-        None, "the score cache (default: scores.sqlite in the cache folder)", group="paths", metavar="FILE"
-    )
-    output: str | None = option(
-        None, "the folder of tables and figures (default: RUNS/EXPERIMENT/report)", group="paths", metavar="DIR"
-    )
+    list: bool = _action("list the parts of the file; without a file, the experiments that come with the package")
+    dry_run: bool = _action("print the equivalent commands, and do nothing")
+    report: bool = _action("measure existing runs and write tables and figures; search nothing")
+    write_expected: bool = _action("measure existing runs and write their scores into the file, as expected scores")
+    pack: bool = _action("write the runs of each setup into one small file, to store in a repository")
+    time_labels: bool = _action("measure the time of a label, for seconds per query in the report")
+    condition: tuple[str, ...] = _only("conditions; the name of a sweep chooses all its values")
+    collection: tuple[str, ...] = _only("collections")
+    encoder: tuple[str, ...] = _only("encoders")
+    index: tuple[str, ...] = _only("kinds of index")
+    reranker: tuple[str, ...] = _only("re-rankers")
+    data: str | None = _path(None, "the folder of collections and models: the value of ${DATA} in the file")
+    runs: str = _path("runs", "runs are written to DIR/EXPERIMENT")
+    indexes: str = _path("indexes", "the folder of indexes; missing ones are built")
+    cache: str | None = _path(None, "the score cache (default: scores.sqlite in the cache folder)", metavar="FILE")
+    output: str | None = _path(None, "the folder of tables and figures (default: RUNS/EXPERIMENT/report)")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ import pytest
 from small_experiment import definition
 
 from tour_pyserini import search
+from tour_pyserini.core import methods
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
@@ -146,10 +147,12 @@ def test_wrong_files_are_refused_before_the_first_search(small, monkeypatch):
         small.command("--report", "--pack")
 
 
-def test_a_plugin_of_the_file_registers_a_method(small, capsys):
+def test_a_plugin_of_the_file_registers_a_method(small, capsys, monkeypatch):
+    monkeypatch.setitem(methods._METHODS, "mine", None)  # what is registered is gone after the test
+    monkeypatch.delitem(methods._METHODS, "mine")
     (small.folder / "mine.py").write_text(
         "from tour_pyserini.core.methods import METHODS, register_method\n"
-        "if 'mine' not in METHODS:\n    register_method('mine', type('Mine', (METHODS['dense'],), {'version': 3}))\n"
+        "register_method('mine', type('Mine', (METHODS['dense'],), {'version': 3}))\n"
     )
     mine = {"plugins": ["mine.py"], "conditions": {"mine": {"flags": {"method": "mine"}}}, "tables": {}, "figures": {}}
     small.write(definition() | mine)

@@ -224,7 +224,7 @@ class Experiment(Section):
     def _complete(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Sections without a name or title are called like their keys, which also replace ${COLLECTION}."""
         for part, field in _NAMED_BY_KEY.items():
-            entries = values.get(part)
+            entries: Any = values.get(part)
             for key, entry in entries.items() if isinstance(entries, dict) else ():
                 if not isinstance(entry, dict | None):
                     continue

@@ -26,6 +26,14 @@ WIDTH = 100  # characters of a line of text
 LABELS = "labels/query: passages that the re-ranker scored for a query."
 SECONDS = "seconds/query: what a query takes without a score cache."
 PAPER = "(paper): published."
+COMPARISON = (
+    "A cell: difference, queries won/lost, and p of the paired randomisation test after Holm's correction over all "
+    f"comparisons with the baseline; * if it is at most {ALPHA:g}."
+)
+POOLED = (
+    "A cell: mean difference, its 95 % confidence interval by the bootstrap, and p of the paired randomisation test; "
+    "each collection counts the same."
+)
 
 
 class ReportTable(NamedTuple):
@@ -44,8 +52,13 @@ def report_tables(
 
 
 def printed_tables(tables: Sequence[ReportTable]) -> str:
-    """The tables that are printed, in lines of at most 100 characters."""
-    return "\n\n".join(as_text(table, width=WIDTH) for table, printed in tables if printed) + "\n"
+    """The tables that are printed, in lines of at most 100 characters; a legend stands below its first table."""
+    seen, parts = {""}, []
+    for table, printed in tables:
+        if printed:
+            parts.append(as_text(table._replace(legend="") if table.legend in seen else table, width=WIDTH))
+            seen.add(table.legend)
+    return "\n\n".join(parts) + "\n"
 
 
 def write_tables(tables: Sequence[ReportTable], folder: Path) -> Iterator[Path]:
@@ -186,12 +199,8 @@ def _comparison_tables(
             for name, line in lines.items()
             if name != baseline
         ]
-        legend = (
-            "A cell: difference, queries won/lost, and p of the paired randomisation test after Holm's correction "
-            f"over {len(found)} comparisons; * if it is at most {ALPHA:g}."
-        )
-        against = f"{title}, against {lines[baseline].title}"
-        table = Table([[first_column, *experiment.measures], *body], title=against, legend=legend)
+        against = f"{title}, against {lines[baseline].title} ({len(found)} comparisons)"
+        table = Table([[first_column, *experiment.measures], *body], title=against, legend=COMPARISON)
         yield ReportTable(table, printed=baseline == present[0])
 
 
@@ -217,12 +226,8 @@ def _mean_tables(experiment: Experiment, definition: TableDefinition, shown: Res
                 for name, runs in rows.items()
                 if name != baseline
             ]
-            legend = (
-                "A cell: mean difference, its 95 % confidence interval by the bootstrap, and p of the paired "
-                "randomisation test; each collection counts the same."
-            )
             against = f"{title}, against {experiment.conditions[baseline].title}"
-            table = Table([head, *body], title=against, legend=legend)
+            table = Table([head, *body], title=against, legend=POOLED)
             yield ReportTable(table, printed=baseline == present[0])
 
 
