@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.benchmark_report import Lines, Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.served import Load, check_answered, closed_loop, running, tour_flags
-from tour_pyserini.evaluation.comparison import compare
+from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.support.files import atomic_write
 

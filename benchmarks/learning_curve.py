@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
+from tour_pyserini.evaluation.measures import compare
+from tour_pyserini.evaluation.paired_tests import compare_with_baseline
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.flags import positive
 from tour_pyserini.learn import LearnRequest, LearnSummary, NoGain, learn

@@ -10,7 +10,8 @@ from benchmarks.benchmark_report import Bars, Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup, TopicFiles, timed_search, tour_search
 from benchmarks.timings import run_module
 from tour_pyserini import index, search
-from tour_pyserini.evaluation.comparison import compare, compare_with_baseline
+from tour_pyserini.evaluation.measures import compare
+from tour_pyserini.evaluation.paired_tests import compare_with_baseline
 from tour_pyserini.evaluation.tables import Table
 
 MEASURE = "nDCG@10"

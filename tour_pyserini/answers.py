@@ -26,8 +26,14 @@ from tour_pyserini.data.runs import read_retrieved
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import answers_are_patterns
-from tour_pyserini.evaluation.answer_qrels import Candidate, Watch, corpus_qrels, passages_with_answers, retrieved_qrels
+from tour_pyserini.evaluation.answer_matching import (
+    Candidate,
+    Watch,
+    answers_are_patterns,
+    corpus_qrels,
+    passages_with_answers,
+    retrieved_qrels,
+)
 from tour_pyserini.flags import check_names
 from tour_pyserini.support.files import atomic_write, check_output
 

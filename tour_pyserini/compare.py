@@ -21,12 +21,10 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.comparison import baseline_position, by_split, compare_with_baseline, measured
 from tour_pyserini.evaluation.examples import examples
-from tour_pyserini.evaluation.gains_figure import gains_figure
-from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains
-from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck
-from tour_pyserini.evaluation.paired_tests import TESTS, gains
+from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains, gains_svg
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck, measure_runs
+from tour_pyserini.evaluation.paired_tests import TESTS, baseline_position, compare_with_baseline, gains
 from tour_pyserini.evaluation.tables import FORMATS, Table, comparison_table, means_table, split_table
 from tour_pyserini.flags import check_names
 from tour_pyserini.support.files import atomic_write, check_output
@@ -157,7 +155,7 @@ class Report(str):
     @property
     def figure(self) -> str:
         """The gains by query as SVG; empty without a baseline."""
-        return gains_figure(**self.gains._asdict()) if self.gains else ""
+        return gains_svg(**self.gains._asdict()) if self.gains else ""
 
     def _repr_html_(self) -> str:
         parts = [part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts]
@@ -209,7 +207,7 @@ def _measured(request: CompareRequest) -> _Measured:
     if request.predictions and request.topics is not None:
         regex = uses_patterns(request.topics)
         with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
-    rows = measured(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
+    rows = measure_runs(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
     if with_answers is not None and request.predictions:
         rows = [with_answers.add(row, file) for row, file in zip(rows, request.predictions, strict=True)]
     return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
@@ -223,7 +221,7 @@ def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
         compared = compare_with_baseline(baseline, others, test=request.test)
         yield comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha)
     if found.splits is not None:
-        yield split_table(by_split(found.scorer, found.rows, found.splits))
+        yield split_table(found.scorer, found.rows, found.splits)
     if found.baseline is not None and request.show is not None and found.topics is not None:
         queries = {str(qid): text for qid, text in found.topics}
         texts = open_texts(str(request.corpus))

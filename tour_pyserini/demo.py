@@ -14,7 +14,7 @@ from tour_pyserini.data import demo_collection
 from tour_pyserini.data.qrels import read_qrels, write_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
-from tour_pyserini.evaluation.comparison import compare
+from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.evaluation.path_picture import draw
 from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
 from tour_pyserini.evaluation.tables import FORMATS, means_table

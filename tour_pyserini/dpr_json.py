@@ -26,7 +26,7 @@ from tour_pyserini.data.runs import is_strictly_decreasing, read_retrieved, scor
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_qrels import passages_with_answers
+from tour_pyserini.evaluation.answer_matching import passages_with_answers
 from tour_pyserini.flags import check_names
 from tour_pyserini.support.files import atomic_write, check_output
 

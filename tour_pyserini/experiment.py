@@ -4,78 +4,158 @@
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tour_pyserini.cli.experiment_flags import experiment_parser
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.tables import FORMATS
-from tour_pyserini.experiments.archive import pack_setups, unpack_setups
-from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, conditions_of, setups
-from tour_pyserini.experiments.expected import Verdict, verdicts, write_expected
-from tour_pyserini.experiments.locations import Locations, variables
-from tour_pyserini.experiments.measuring import measure, scorers_of
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
-from tour_pyserini.experiments.report import report_tables, write_figures, write_tables
+from tour_pyserini.experiments.archive import pack_setups
+from tour_pyserini.experiments.definition import (
+    PARTS,
+    Experiment,
+    Setup,
+    conditions_of,
+    find_experiment,
+    packaged,
+    read_experiment,
+    setups,
+)
+from tour_pyserini.experiments.figures import write_figures
+from tour_pyserini.experiments.latency import time_labels
+from tour_pyserini.experiments.measuring import Verdict, measure, scorers_of, verdicts, write_expected
+from tour_pyserini.experiments.planning import Locations, variables
 from tour_pyserini.experiments.running import commands, make_runs, steps
+from tour_pyserini.experiments.tables import printed_tables, report_tables, write_tables
+from tour_pyserini.flags import Request, flag_name, option, request_parser
+from tour_pyserini.support.plugins import load_plugins
 
 FAILED = 1
+
+DESCRIPTION = """\
+Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that exist and
+were made with the same settings from the same files are not made again, so the same command continues an interrupted
+experiment. The exit code is 1 if a score differs from the expected one."""
+
+EXAMPLES = """examples:
+  python -m tour_pyserini.experiment demo
+  python -m tour_pyserini.experiment --list
+  python -m tour_pyserini.experiment results --data collections --dry-run
+  python -m tour_pyserini.experiment results --data collections --collection cacm --condition dense mix
+  python -m tour_pyserini.experiment results --data collections --report --output report"""
+
+ACTIONS = ("list", "dry_run", "report", "write_expected", "pack", "time_labels")
+
+
+def _action(help: str) -> Any:
+    return option(False, help, group="action (default: make the missing runs, then measure all)")
+
+
+def _only(what: str) -> Any:
+    return option((), f"only these {what}", group="parts of the experiment (default: all)", metavar="NAME")
+
+
+def _path(default: str | None, help: str, *, metavar: str = "DIR") -> Any:
+    return option(default, help, group="paths", metavar=metavar)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentRequest(Request):
+    """What to do with an experiment; the fields are the flags of the command."""
+
+    experiment: str | None = None
+    list: bool = _action("list the parts of the file; without a file, the experiments that come with the package")
+    dry_run: bool = _action("print the equivalent commands, and do nothing")
+    report: bool = _action("measure existing runs and write tables and figures; search nothing")
+    write_expected: bool = _action("measure existing runs and write their scores into the file, as expected scores")
+    pack: bool = _action("write the runs of each setup into one small file, to store in a repository")
+    time_labels: bool = _action("measure the time of a label, for seconds per query in the report")
+    condition: tuple[str, ...] = _only("conditions; the name of a sweep chooses all its values")
+    collection: tuple[str, ...] = _only("collections")
+    encoder: tuple[str, ...] = _only("encoders")
+    index: tuple[str, ...] = _only("kinds of index")
+    reranker: tuple[str, ...] = _only("re-rankers")
+    data: str | None = _path(None, "the folder of collections and models: the value of ${DATA} in the file")
+    runs: str = _path("runs", "runs are written to DIR/EXPERIMENT")
+    indexes: str = _path("indexes", "the folder of indexes; missing ones are built")
+    cache: str | None = _path(None, "the score cache (default: scores.sqlite in the cache folder)", metavar="FILE")
+    output: str | None = _path(None, "the folder of tables and figures (default: RUNS/EXPERIMENT/report)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [flag_name(name) for name in ACTIONS if getattr(self, name)]
+        if len(given) > 1:
+            raise TourError(f"{given[0]} and {given[1]} cannot be given together; choose one action.")
+        if self.experiment is None and not self.list:
+            raise TourError(f"no experiment is given: name a YAML file, or one of {', '.join(packaged())}.")
+
+
+def experiment_parser() -> argparse.ArgumentParser:
+    """The parser of `python -m tour_pyserini.experiment`."""
+    parser = request_parser("experiment", ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
+    parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 1 if a score differs from the expected one."""
-    args = experiment_parser().parse_args(argv)
-    if args.experiment is None:
-        if not args.list:
-            raise TourError(f"no experiment is given: name a YAML file, or one of {', '.join(packaged())}.")
+    return run_experiment(ExperimentRequest.from_flags(vars(experiment_parser().parse_args(argv))))
+
+
+def run_experiment(request: ExperimentRequest) -> int:
+    """Do what is asked for with an experiment; returns the exit code."""
+    if request.experiment is None:
         _print(packaged())
         return 0
-    path = find_experiment(args.experiment)
+    path = find_experiment(request.experiment)
     experiment = read_experiment(path)
-    if args.list:
-        _print(_listed(experiment))
+    if request.list:
+        _print(_parts(experiment))
         return 0
-    names = {"collections": args.collection, "encoders": args.encoder}
-    chosen = list(setups(experiment, {**names, "indexes": args.index, "rerankers": args.reranker}))
-    locations = Locations(Path(args.runs) / experiment.name, Path(args.indexes), args.cache, variables(args.data))
-    if args.dry_run:
-        planned = list(steps(experiment, chosen, locations, args.condition, write=False))
+    for plugin in experiment.plugins:
+        load_plugins([str(path.parent / plugin if (path.parent / plugin).exists() else plugin)])
+    names = {"collections": request.collection, "encoders": request.encoder}
+    chosen = list(setups(experiment, {**names, "indexes": request.index, "rerankers": request.reranker}))
+    folders = Path(request.runs) / experiment.name, Path(request.indexes)
+    locations = Locations(*folders, request.cache, variables(request.data))
+    if request.dry_run:
+        planned = list(steps(experiment, chosen, locations, request.condition, write=False))
         _print(commands(experiment, planned, locations))
-    elif args.time_labels:
+    elif request.time_labels:
         _time_labels(experiment, chosen, locations)
-    elif args.pack:
+    elif request.pack:
         _log(pack_setups(experiment, chosen, locations))
-    elif args.unpack:
-        _log(unpack_setups(experiment, chosen, locations))
     else:
-        return _run_and_measure(args, path, experiment, chosen, locations)
+        return _run_and_measure(request, path, experiment, chosen, locations)
     return 0
 
 
 def _run_and_measure(
-    args: argparse.Namespace, path: Path, experiment: Experiment, chosen: list[Setup], locations: Locations
+    request: ExperimentRequest, path: Path, experiment: Experiment, chosen: Sequence[Setup], locations: Locations
 ) -> int:
-    if not (args.report or args.write_expected):
-        planned = list(steps(experiment, chosen, locations, args.condition))
+    if not (request.report or request.write_expected):
+        planned = list(steps(experiment, chosen, locations, request.condition))
         made = make_runs(experiment, planned, locations, report=lambda line: _log([line]))
         _log([f"{made} runs made, {len(planned) - made} existed"])
     scorers = scorers_of(experiment, chosen, locations)
-    results = measure(experiment, chosen, locations, args.condition, scorers=scorers)
+    results = measure(experiment, chosen, locations, request.condition, scorers=scorers)
     if not results:
         raise TourError(f"{locations.runs} has no runs that can be measured; make some, or give --data DIR.")
-    if args.write_expected:
+    if request.write_expected:
         write_expected(path, results, experiment.expected)
         return 0
     tables = report_tables(experiment, results, locations, scorers)
-    sys.stdout.write("\n\n".join(FORMATS["text"](table) for table in tables) + "\n")
-    if args.report:
-        folder = Path(args.output) if args.output else locations.runs / "report"
-        _log(write_tables(tables, folder))
+    sys.stdout.write(printed_tables(tables))
+    folder = Path(request.output) if request.output else locations.runs / "report"
+    _log(write_tables(tables, folder))
+    if request.report:
         _log(write_figures(experiment, results, locations, folder))
-    return _compare_with_expected(list(verdicts(results, experiment.expected, tolerance=experiment.tolerance)))
+    if hidden := sum(not printed for _, printed in tables):
+        _print(["", f"{hidden} tables against other baselines: {folder / 'tables.txt'}"])
+    return _compare_with_expected(list(verdicts(experiment, results)))
 
 
-def _listed(experiment: Experiment) -> Iterator[str]:
+def _parts(experiment: Experiment) -> Iterator[str]:
     yield f"{experiment.name}: {experiment.title}"
     for part in PARTS:
         yield f"{part}: {', '.join(getattr(experiment, part))}"
@@ -86,8 +166,6 @@ def _listed(experiment: Experiment) -> Iterator[str]:
 
 
 def _time_labels(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> None:
-    from tour_pyserini.experiments.latency import time_labels
-
     for setup in {(setup.collection, setup.reranker): setup for setup in reversed(chosen)}.values():
         label = time_labels(experiment, setup, locations)
         seconds = f"{label.seconds / label.pairs:.4f} s per label ({label.pairs} pairs)"
@@ -100,8 +178,12 @@ def _compare_with_expected(found: Sequence[Verdict]) -> int:
         if verdict.result in ("okish", "FAIL"):
             measured = f"{verdict.setup} {verdict.condition} {verdict.measure}: {verdict.score:.4f}"
             _print([f"{measured} [{verdict.result}] expected {verdict.expected:.4f}"])
-    counts = {result: sum(verdict.result == result for verdict in found) for result in ("ok", "okish", "FAIL", "new")}
+    results = ("ok", "okish", "FAIL", "new", "stale")
+    counts = {result: sum(verdict.result == result for verdict in found) for result in results}
     _print(["", f"scores as expected: {', '.join(f'{count} {result}' for result, count in counts.items())}"])
+    if counts["stale"]:
+        why = "the run, or what is expected, was made by another version of its method"
+        _print([f"{counts['stale']} scores are stale: {why}; make the runs anew, then --write-expected"])
     return FAILED if counts["FAIL"] else 0
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.data.topics import read_questions
-from tour_pyserini.evaluation.overlap_splits import overlap_splits
+from tour_pyserini.evaluation.answer_measures import overlap_splits
 from tour_pyserini.support.files import atomic_write, check_output
 
 

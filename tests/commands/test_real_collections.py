@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tour_pyserini.data import demo_collection
-from tour_pyserini.evaluation.comparison import compare
+from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.index import demo_index
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search

@@ -1,14 +1,9 @@
 import json
-import math
-from pathlib import Path
 
 import pytest
-from ir_measures import Qrel
 
 from tour_pyserini.data.splits import read_splits
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.comparison import by_split, measured
-from tour_pyserini.evaluation.measures import Scorer
 
 TOPICS = ["q7", "q3", "q5"]
 
@@ -84,33 +79,3 @@ def test_positions_and_unjudged_queries_need_topics(tmp_path):
 def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(TourError, match="puts no query into a split"):
         read(tmp_path)
-
-
-@pytest.fixture
-def scorer_with_runs(tmp_path):
-    scorer = Scorer(["Success@1"], [Qrel(query, "a", 1) for query in ("q1", "q2", "q3", "q4")])
-    hits = {"one": ("q1", "q2"), "two": ("q1", "q2", "q3", "q4")}
-    for run, queries in hits.items():
-        (tmp_path / run).write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in queries))
-    return scorer, measured(scorer, [Path(tmp_path / run) for run in hits])
-
-
-def test_means_of_splits_equal_values_computed_by_hand(scorer_with_runs):
-    splits = {"first": {"q1", "q2", "q3"}, "third": {"q3", "unjudged"}, "nobody": {"unjudged"}}
-    found = [(row.split, row.run, row.queries, row.means["Success@1"]) for row in by_split(*scorer_with_runs, splits)]
-    assert found[:4] == [
-        ("first", "one", 3, pytest.approx(2 / 3)),
-        ("first", "two", 3, 1),
-        ("third", "one", 1, 0),
-        ("third", "two", 1, 1),
-    ]
-    assert [(*row[:3], math.isnan(row[3])) for row in found[4:6]] == [
-        ("nobody", "one", 0, True),
-        ("nobody", "two", 0, True),
-    ]
-    assert found[6:] == [("(no split)", "one", 1, 0), ("(no split)", "two", 1, 1)]  # q4
-
-
-def test_splits_without_judged_queries_are_refused(scorer_with_runs):
-    with pytest.raises(TourError, match="none of the queries in the splits is judged"):
-        by_split(*scorer_with_runs, {"first": {"unjudged"}})

@@ -29,7 +29,7 @@ from running_service import running_service
 from tour_pyserini.core import method as registry
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments import locations
+from tour_pyserini.experiments import planning
 from tour_pyserini.index import index_request
 from tour_pyserini.search import search_request
 from tour_pyserini.serve import serve_request
@@ -136,7 +136,7 @@ def folder(tmp_path, monkeypatch, cache):
         tiny_encoder.save_encoder(tmp_path / name)  # found before a model of that name on the hub
     for name, file in {"CORPUS": "corpus.jsonl", "QUERIES": "queries.jsonl", "QRELS": "qrels.tsv"}.items():
         monkeypatch.setattr(demo_collection, name, tmp_path / "demo" / file)
-    monkeypatch.setattr(locations, "CORPUS", demo_collection.CORPUS)
+    monkeypatch.setattr(planning, "CORPUS", demo_collection.CORPUS)
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(cache))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -1,16 +1,17 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ir_measures import Qrel
 
 from tour_pyserini.data.predictions import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import AnswerScorer, exact_match, f1, normalise
-from tour_pyserini.evaluation.measures import MeasuredRun
-from tour_pyserini.evaluation.tables import as_text, means_table
+from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, answer_values, exact_match, f1, normalise
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 
 
 @pytest.mark.parametrize(
@@ -42,61 +43,57 @@ def test_f1_is_between_exact_match_and_1(predicted, gold):
     assert normalise(normalise(predicted)) == normalise(predicted)
 
 
-def test_a_question_without_predictions_has_value_0():
-    scorer = AnswerScorer(["EM@1", "F1@1"], [Question("q1", "w", ["y"]), Question("q2", "w", ["z"])])
-    values = scorer.values({"q1": ["x", "y"]})
-    assert {name: list(each) for name, each in values.items()} == {"EM@1": [0, 0], "F1@1": [0, 0]}
-
-
-def test_regular_expressions_match_at_the_beginning_of_predictions():
-    questions = [Question("q1", "w", ["19[0-9]1"]), Question("q2", "w", ["(", "Ann( Lee)?"])]
-    scorer = AnswerScorer(["EM@1", "EM@2"], questions, regex=True)
-    values = scorer.values({"q1": ["in 1901", "1901"], "q2": ["ANN LEE"]})
-    assert {name: list(each) for name, each in values.items()} == {"EM@1": [0, 1], "EM@2": [1, 1]}
-    with pytest.raises(TourError, match="F1@1 compares words"):
-        AnswerScorer(["EM@1", "F1@1"], questions, regex=True)
-
-
 QUESTIONS = [Question("q1", "w", ["red green"]), Question("q2", "w", ["x"]), Question("q3", "w", ["y"])]
 PREDICTIONS = {"q1": ["blue green", "Red, green"], "q2": ["The X"]}
 
 
-def test_cutoffs_and_means():
-    scorer = AnswerScorer(["EM@1", "F1@1", "EM@2"], QUESTIONS)
-    values = scorer.values(PREDICTIONS)
-    assert {name: list(each) for name, each in values.items()} == {
-        "EM@1": [0, 1, 0],
-        "F1@1": [0.5, 1, 0],
-        "EM@2": [1, 1, 0],
-    }
-    assert scorer.aggregate("F1@1", values["F1@1"]) == 0.5
-    assert math.isnan(scorer.aggregate("F1@1", np.array([])))
+def values_of(*arguments, **options):
+    return {name: list(each) for name, each in answer_values(*arguments, **options).items()}
 
 
-def test_metrics_have_the_form_of_ir_measures():
-    metrics = list(AnswerScorer(["EM@1"], QUESTIONS).iter_calc(PREDICTIONS))
-    assert [(one.query_id, str(one.measure), one.value) for one in metrics] == [
-        ("q1", "EM@1", 0.0),
-        ("q2", "EM@1", 1.0),
-        ("q3", "EM@1", 0.0),
-    ]
+def test_cutoffs_by_hand():
+    expected = {"EM@1": [0, 1, 0], "F1@1": [0.5, 1, 0], "EM@2": [1, 1, 0]}
+    assert values_of(expected, QUESTIONS, PREDICTIONS) == expected
 
 
-def test_measures_of_answers_are_shown_in_the_table_of_runs(tmp_path):
-    scorer = AnswerScorer(["EM@1", "F1@1"], QUESTIONS)
-    values = scorer.values(PREDICTIONS)
-    means = {name: scorer.aggregate(name, each) for name, each in values.items()}
-    table = as_text(means_table([MeasuredRun("reader", tmp_path, values, means, values["EM@1"] >= 0, None)]))
-    assert table.splitlines()[0].split()[:3] == ["run", "EM@1", "F1@1"]
-    assert table.splitlines()[1].split()[:3] == ["reader", "0.3333", "0.5000"]
+def test_regular_expressions_match_at_the_beginning_of_predictions():
+    questions = [Question("q1", "w", ["19[0-9]1"]), Question("q2", "w", ["(", "Ann( Lee)?"])]
+    predictions = {"q1": ["in 1901", "1901"], "q2": ["ANN LEE"]}
+    assert values_of(["EM@1", "EM@2"], questions, predictions, regex=True) == {"EM@1": [0, 1], "EM@2": [1, 1]}
 
 
-def test_unknown_questions_and_measures_are_refused():
-    with pytest.raises(TourError, match="a prediction for 'q9'"):
-        AnswerScorer(["EM@1"], QUESTIONS).values({"q9": ["x"]})
-    for name in ("EM", "EM@0", "nDCG@10"):
-        with pytest.raises(TourError, match=f"no measure '{name}'"):
-            AnswerScorer([name], QUESTIONS)
+@pytest.mark.parametrize(
+    ("name", "regex", "says"),
+    [("EM", False, "no measure"), ("EM@0", False, "no measure"), ("RR", False, "no measure"), ("F1@1", True, "words")],
+)
+def test_measures_that_answers_do_not_have_are_refused(name, regex, says):
+    with pytest.raises(TourError, match=f"{name}.*{says}|{says}.*{name}"):
+        answer_values([name], QUESTIONS, PREDICTIONS, regex=regex)
+
+
+@pytest.fixture
+def scorer():
+    qrels = [Qrel("q1", "a", 1), Qrel("q2", "a", 1)]
+    return ScorerWithAnswers(Scorer(["RR"], qrels), ["EM@1", "RR", "F1@1"], QUESTIONS)
+
+
+RUN = MeasuredRun("a", Path("a"), {"RR": np.array([1, 0.5])}, {"RR": 0.75}, np.ones(2, dtype=bool), None)
+
+
+def test_answers_are_measured_beside_runs_in_the_order_given(scorer, caplog):
+    run = scorer.add_answers(RUN, {**PREDICTIONS, "q3": ["y"]}, source="p")
+    assert run.means == {"EM@1": 0.5, "RR": 0.75, "F1@1": 0.75}
+    assert math.isnan(scorer.aggregate("F1@1", np.array([]))) and not caplog.messages
+    assert scorer.add_answers(RUN, {"q2": ["x"]}, source="p").means["EM@1"] == 0.5
+    assert "1 of the 2 judged" in caplog.text
+
+
+@pytest.mark.parametrize(("predicted", "says"), [({"q9": ["x"]}, "'q9'"), ({"q3": ["y"]}, "no prediction")])
+def test_predictions_of_other_questions_are_refused(scorer, predicted, says):
+    with pytest.raises(TourError, match=says):
+        scorer.add_answers(RUN, predicted, source="p")
+    with pytest.raises(TourError, match="'q1'"):
+        ScorerWithAnswers(Scorer(["RR"], [Qrel("q1", "a", 1)]), ["RR", "EM@1"], QUESTIONS[1:])
 
 
 def write(tmp_path, *lines):

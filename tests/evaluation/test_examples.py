@@ -6,9 +6,8 @@ from ir_measures import Qrel
 from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.runs import read_rankings, read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.comparison import measured
 from tour_pyserini.evaluation.examples import examples
-from tour_pyserini.evaluation.measures import Scorer
+from tour_pyserini.evaluation.measures import Scorer, measure_runs
 
 QUERIES = {f"q{at}": f"question {at}" for at in range(1, 5)}
 TEXTS = {"a": "an  apple\nfalls " + "far " * 50, "b": "a ball", "c": "a cat"}
@@ -25,7 +24,7 @@ def runs_and_qrels(tmp_path):
         "q1 Q0 a 1 3.0 t\nq1 Q0 b 2 2.0 t\nq3 Q0 a 1 3.0 t\nq3 Q0 c 2 2.0 t\nq4 Q0 a 3 1.0 t\n"
     )
     qrels = read_qrels(tmp_path / "qrels")
-    return *measured(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"]), qrels
+    return *measure_runs(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"]), qrels
 
 
 def show(runs_and_qrels, shown=1, queries=QUERIES):
@@ -75,7 +74,7 @@ def test_relevant_documents_beyond_the_eighth_are_counted(tmp_path):
     (tmp_path / "base").write_text("q1 Q0 b 1 1.0 t\n")
     (tmp_path / "run").write_text("q1 Q0 d17 1 1.0 t\n")
     qrels = read_qrels(tmp_path / "qrels")
-    base, run = measured(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"])
+    base, run = measure_runs(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"])
     shown = examples(base, [run], qrels, shown=1, queries=QUERIES, texts={"b": "b", "d17": "d"})
     assert "by rank: d17 - -> 1, d0 - -> -, " in shown
     assert "and 12 more\n" in shown
@@ -85,7 +84,7 @@ def test_equal_scores_are_ranked_as_they_are_evaluated(tmp_path):
     (tmp_path / "run").write_text("q1 Q0 a 1 1.0 t\nq1 Q0 b 2 1.0 t\nq1 Q0 c 3 2.0 t\nq2 Q0 a 1 1.0 t\n")
     assert read_rankings(tmp_path / "run", {"q1", "q3"}) == {"q1": ["c", "b", "a"], "q3": []}
     (tmp_path / "qrels").write_text("q1 0 b 1\n")
-    (row,) = measured(Scorer(["RR"], read_qrels(tmp_path / "qrels")), [tmp_path / "run"])
+    (row,) = measure_runs(Scorer(["RR"], read_qrels(tmp_path / "qrels")), [tmp_path / "run"])
     assert row.means["RR"] == 1 / 2
 
 
@@ -108,5 +107,5 @@ def test_what_is_shown_is_what_was_measured(tmp_path):
     (tmp_path / "base").write_text("q1 Q0 a 1 1.0 t\n")
     (tmp_path / "run").write_text("q1 Q0 a 1 1.000000001 t\nq1 Q0 b 2 1.0 t\n")
     qrels = read_qrels(tmp_path / "qrels")
-    base, run = measured(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"])
+    base, run = measure_runs(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"])
     assert "-0.5000  q1  question 1\n    relevant, by rank: a 1 -> 2\n" in show((base, run, qrels))

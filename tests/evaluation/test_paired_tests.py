@@ -1,6 +1,7 @@
 import itertools
-import sys
+import math
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import (
+    baseline_position,
+    compare_with_baseline,
     enumerated_p,
     gains,
     holm,
@@ -100,12 +104,6 @@ def test_t_p_is_1_without_evidence(gained):
     assert t_p(np.array(gained)) == 1.0
 
 
-def test_t_p_needs_scipy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)  # which makes its import fail
-    with pytest.raises(TourError, match=r"^the t test needs scipy; run: pip install scipy$"):
-        t_p(np.array([0.1, 0.3]))
-
-
 @given(st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=20))
 def test_t_p_is_a_probability_that_ignores_the_sign(gained):
     gained = np.array(gained)
@@ -159,3 +157,36 @@ def test_one_collection_has_the_p_value_of_its_own_test():
     gained = np.array([0.3, -0.1, 0.2, 0.05, 0.0])
     assert pooled_gain([gained]).p == randomisation_p(gained)
     assert pooled_gain([np.zeros(4), np.zeros(3)]) == (0, 0, 0, 1)
+    gain = pooled_gain([np.array([0.5]), np.array([0.1, 0.2])])
+    assert math.isnan(gain.low) and gain.mean == pytest.approx(0.325), "one query has no interval"
+
+
+def run(name, **values):
+    arrays = {measure: np.array(each, dtype=float) for measure, each in values.items()}
+    means = {measure: each.mean() for measure, each in arrays.items()}
+    return MeasuredRun(name, Path(name), arrays, means, np.ones(4, dtype=bool), None)
+
+
+def test_comparisons_with_a_baseline_by_hand():
+    base = run("base", RR=[0, 0, 0, 1], P=[0.5, 0.5, 0.5, 0.5])
+    one = run("one", RR=[1, 1, 1, 1], P=[0.5, 0.5, 0.5, 0.5])
+    two = run("two", RR=[0, 0, 0, 0], P=[1, 1, 1, 0])
+    found = compare_with_baseline(base, [one, two])
+    assert [(each.run, each.measure) for each in found] == [("one", "RR"), ("one", "P"), ("two", "RR"), ("two", "P")]
+    assert [each.difference for each in found] == [0.75, 0, -0.25, 0.25]
+    assert [tuple(each.outcomes) for each in found] == [(3, 1, 0), (0, 4, 0), (0, 3, 1), (3, 0, 1)]
+    assert [each.p for each in found] == [0.25, 1, 1, 10 / 16]
+    assert [each.adjusted for each in found] == [1, 1, 1, 1]  # 4 x 0.25, and never above 1
+
+
+def test_the_baseline_is_found_by_any_path_to_it(tmp_path):
+    assert baseline_position(tmp_path / "x" / ".." / "b", [tmp_path / "a", tmp_path / "b"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("baseline", "runs", "says"),
+    [("c", ["a", "b"], "not among"), ("a", ["a", "./a"], "twice"), ("a", ["a"], "only run")],
+)
+def test_a_baseline_that_cannot_be_compared_with_is_refused(baseline, runs, says):
+    with pytest.raises(TourError, match=says):
+        baseline_position(baseline, runs)

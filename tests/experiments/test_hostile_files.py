@@ -1,35 +1,15 @@
-"""Experiment files, settings and records that come from somebody else."""
+"""Settings and records that come from somebody else."""
 
 import json
 import logging
 
 import pytest
-from small_experiment import definition
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.yaml_file import read_yaml
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.pyserini_names import open_prebuilt
-
-BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(BOMB, "a: &a [*a]", "[" * 5000, "{a: " * 5000, "a: !!float x", "a: !!int x", "a: !!timestamp x"),
-        *("a: !!bool x", "a: !!int ''", "a: 2026-02-30", "a: " + "9" * 8000, "a: !!python/name:os.system", "a: \0"),
-        *("? {a: b}\n: 1", "a: !!binary x", "<<: 1", 'a: {b: ["\\0x"]}'),
-    ],
-)
-def test_yaml_that_is_too_much_or_wrong_is_refused_in_one_short_sentence(tmp_path, text):
-    path = tmp_path / "a.yaml"
-    path.write_text(text)
-    with pytest.raises(TourError) as refusal:
-        read_yaml(path)
-    assert str(refusal.value).startswith(str(path)) and len(str(refusal.value)) < 500 and "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -40,35 +20,6 @@ def test_toml_that_is_too_much_is_refused(tmp_path, text):
     with pytest.raises(TourError, match=r"a\.toml") as refusal:
         TourConfig.load(tmp_path / "a.toml")
     assert len(str(refusal.value)) <= 600
-
-
-def changed(*keys, value):
-    values = definition()
-    part = values
-    for key in keys[:-1]:
-        part = part.setdefault(key, {})
-    part[keys[-1]] = value
-    return values
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            changed("collections", "letters", "index", value="../../x"),
-            "index: '../../x', which cannot be part of a file",
-        ),
-        (changed("collections", "letters", "index", value="/x"), "index: '/x', which cannot be part of a file"),
-        (changed("conditions", "dense", "flags", "trace", value="/x"), "may not give --trace"),
-        (changed("conditions", "dense", "flags", "output_queries", value="/x"), "may not give --output-queries"),
-        (changed("collections", "letters", "search", "cache", value="/x"), "may not give --cache"),
-        (changed("encoders", "tiny", "index", "overwrite", value=True), "may not give --overwrite"),
-    ],
-)
-def test_an_experiment_file_writes_to_its_own_folders_only(small, values, message):
-    small.write(values)
-    with pytest.raises(TourError, match=message):
-        small.command("--dry-run")
 
 
 def test_the_record_of_another_run_is_not_believed(tmp_path, caplog):

@@ -130,28 +130,19 @@ def test_an_index_of_other_phrases_is_refused(case):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"kind": "ivf", "nlist": 2, "nprobe": 1}}})
 
 
-def test_a_run_without_answers_is_named_in_the_error(case):
-    assert case.command(measures=["Success@2"]) == 0
-    with pytest.raises(TourError, match=r"dense.trec.gz has no predicted answers in its record; make the run again"):
-        case.command("--report")
-
-
 def test_runs_are_made_again_after_a_model_was_trained_again(case, capsys):
     assert case.command() == 0
     PhraseInput(context="3").save(case.folder / "reranker")
-    capsys.readouterr()
-    assert case.command() == 0
-    assert "2 runs made, 0 existed" in capsys.readouterr().err
-
-
-def test_a_report_is_made_without_splits_if_their_file_is_missing(case, capsys):
-    assert case.command() == 0
     (case.folder / "splits.tsv").unlink()
     capsys.readouterr()
-    assert case.command("--report") == 0
-    assert "By split" not in capsys.readouterr().out
+    assert case.command() == 0
+    assert "2 runs made, 0 existed" in (said := capsys.readouterr()).err
+    assert "By split" not in said.out, "without their file, splits are left out"
 
 
-def test_an_experiment_with_only_measures_of_answers_is_refused(case):
-    with pytest.raises(TourError, match="the experiment has no measure of runs; add one"):
+def test_measures_that_runs_cannot_have_are_refused(case):
+    assert case.command(measures=["Success@2"]) == 0
+    with pytest.raises(TourError, match=r"dense\.trec\.gz has no predicted answers"):
+        case.command("--report")
+    with pytest.raises(TourError, match="no measure of runs"):
         case.command(measures=["EM@1"])

@@ -1,14 +1,27 @@
-"""The requests of an experiment: all packaged files, command lines, and settings in records."""
+"""The requests of an experiment: all packaged files, command lines, paths, and settings in records."""
 
+import shlex
+
+import ir_measures
 import pytest
 import yaml
 from small_experiment import definition
 
+from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import conditions_of, setups
-from tour_pyserini.experiments.locations import Locations, variables
-from tour_pyserini.experiments.planning import plan_index, plan_search
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import (
+    COLLECTION,
+    conditions_of,
+    find_experiment,
+    packaged,
+    read_experiment,
+    setups,
+)
+from tour_pyserini.experiments.planning import Locations, plan_index, plan_search, variables
+from tour_pyserini.search import search_request
+from tour_pyserini.support.java import ensure_java
+
+RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]
 
 
 @pytest.fixture
@@ -17,35 +30,37 @@ def locations(tmp_path, monkeypatch):
     return Locations(tmp_path / "runs", tmp_path / "indexes", None, variables("data"))
 
 
+def searches(experiment, locations):
+    """Every search of an experiment: setup, condition and plan."""
+    for setup in setups(experiment):
+        for key, condition in conditions_of(experiment, setup).items():
+            output = locations.run(setup, key)
+            yield setup, key, plan_search(experiment, setup, condition, locations, output=output, qrels=None)
+
+
 @pytest.mark.parametrize("name", packaged())
 def test_every_condition_of_every_packaged_file_builds_its_requests(name, locations):
     experiment = read_experiment(find_experiment(name))
-    searches = indexes = 0
     for setup in setups(experiment):
-        kinds = [setup.index_kind, experiment.indexes[setup.index_kind].vectors]
-        for kind in filter(None, kinds):
+        for kind in filter(None, [setup.index_kind, experiment.indexes[setup.index_kind].vectors]):
             planned = plan_index(experiment, setup, locations, kind)
             assert (planned is None) == (experiment.indexes[kind].prebuilt is not None)
             if planned is not None:
                 request = planned.request()
                 assert request.index == str(planned.folder)
                 assert request.corpus == locations.expanded(experiment.collections[setup.collection].corpus)
-                indexes += 1
-        for condition_name, condition in conditions_of(experiment, setup).items():
-            output = locations.run(setup, condition_name)
-            search = plan_search(experiment, setup, condition, locations, output=output, qrels=None)
-            request = search.request(condition_name)
-            assert (request.output, request.hits) == (str(output), experiment.hits)
-            settings = {"method": request.config.method, **request.config.settings()}
-            for flag, value in condition.flags.items():
-                if (setting := flag.replace("-", "_")) in settings:
-                    assert settings[setting] == value
-            searches += 1
-    assert searches and (indexes or all(index.prebuilt for index in experiment.indexes.values()))
+    planned = list(searches(experiment, locations))
+    assert planned
+    for setup, condition, search in planned:
+        request = search.request(condition)
+        assert (request.output, request.hits) == (str(locations.run(setup, condition)), experiment.hits)
+        settings = {"method": request.config.method, **request.config.settings()}
+        for flag, value in experiment.conditions[condition].flags.items():
+            assert settings.get(flag.replace("-", "_"), value) == value
 
 
-def planned(tmp_path, locations, **flags):
-    values = definition()
+def planned(tmp_path, locations, values=None, **flags):
+    values = values or definition()
     values["conditions"] = {"only": {"flags": flags}}
     values |= {"tables": {}, "figures": {}}
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
@@ -57,10 +72,10 @@ def planned(tmp_path, locations, **flags):
 
 def test_a_search_as_a_command_line_and_as_settings_for_its_record(tmp_path, locations):
     flags = {"method": "rerank", "depth": 30, "early-stopping": False, "score-weight": 0.5}
-    search = planned(tmp_path, locations, **flags)
+    search = planned(tmp_path, locations, {**definition(), "plugins": ["peers/gar.py"]}, **flags)
     shared = "--reranker-threads 1 --method rerank --depth 30 --no-early-stopping --score-weight 0.5 --hits 20"
     assert search.command() == (
-        "python -m tour_pyserini.search --topics data/topics.tsv --corpus data/corpus.jsonl "
+        "python -m tour_pyserini.search --plugin peers/gar.py --topics data/topics.tsv --corpus data/corpus.jsonl "
         f"--reranker models/reranker {shared} --index {tmp_path}/indexes/letters.tiny.pq "
         f"--vectors {tmp_path}/indexes/letters.tiny.flat --output {tmp_path}/a.trec"
     )
@@ -69,6 +84,8 @@ def test_a_search_as_a_command_line_and_as_settings_for_its_record(tmp_path, loc
         "--topics '${DATA}/topics.tsv' --corpus '${DATA}/corpus.jsonl' "
         f"--reranker '${{MODELS}}/reranker' {shared}"
     )
+    assert '--topics "${DATA}/topics.tsv"' in search.portable_command()
+    assert '--index "${INDEXES}/letters.tiny.pq"' in search.portable_command()
 
 
 def test_numbers_may_be_text_with_variables(tmp_path, locations, monkeypatch):
@@ -76,5 +93,101 @@ def test_numbers_may_be_text_with_variables(tmp_path, locations, monkeypatch):
     numbers = Locations(*locations[:3], variables("data"))
     request = planned(tmp_path, numbers, method="hard", threads="${THREADS}", tau="0.25").request("only")
     assert (request.threads, request.config.tau) == (3, 0.25)
-    with pytest.raises(TourError, match="the condition only: --threads must be a whole number above 0, not 'many'"):
-        planned(tmp_path, numbers, threads="many").request("only")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"threads": "many"}, "the condition only: --threads"),
+        ({"methd": "x"}, "the condition only: .*--methd"),
+        ({"method": "hard", "tau": -1}, "the condition only: tau"),
+        ({"method": "dense", "tau": 1}, "the condition only: .*'tau'"),
+        ({"trace": "/x"}, "may not give --trace"),
+        ({"output_queries": "/x"}, "may not give --output-queries"),
+        ({"cache": "/x"}, "may not give --cache"),
+        ({"depth": "${NOWHERE}"}, "variable NOWHERE"),
+        ({"prefix": "a$"}, "without a {VARIABLE}"),
+    ],
+)
+def test_wrong_flags_are_refused(tmp_path, locations, monkeypatch, flags, says):
+    monkeypatch.delenv("NOWHERE", raising=False)
+    with pytest.raises(TourError, match=says):
+        planned(tmp_path, locations, **flags).request("only")
+
+
+def test_variables_of_paths(locations):
+    bare = locations._replace(variables={"DATA": "here"})
+    assert bare.expanded("${DATA}/a/$$5") == "here/a/$5"
+    with pytest.raises(TourError, match="give --data"):
+        locations._replace(variables={}).expanded("${DATA}/a")
+    assert locations.is_file("${DEMO}/" + CORPUS.name)
+    assert not locations.is_file("${DEMO}/missing.jsonl") and not bare.is_file("${DEMO}/a")
+
+
+@pytest.fixture(scope="module")
+def pyserini():
+    """Pyserini's tables of prebuilt indexes, topics and judgements."""
+    ensure_java()
+    from pyserini import prebuilt_index_info
+    from pyserini.search import _base
+
+    return {
+        "faiss": set(prebuilt_index_info.FAISS_INDEX_INFO),
+        "lucene": set(prebuilt_index_info.TF_INDEX_INFO),
+        "topics": set(_base.topics_mapping),
+        "qrels": set(_base.qrels_mapping),
+    }
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_have_pyserinis_names_and_flags_of_the_real_parser(name, locations, pyserini):
+    experiment = read_experiment(find_experiment(name))
+    built_here = name == "dl-passages-v2"
+    for collection in experiment.collections.values():
+        assert collection.topics in pyserini["topics"]
+        folder, _, judged = collection.qrels.rpartition("/")
+        assert folder == "${DATA}" and judged.removesuffix(".txt") in pyserini["qrels"]
+        assert built_here == (collection.corpus not in pyserini["lucene"])
+    seen = set()
+    for setup, condition, search in searches(experiment, locations):
+        assert built_here or search.flags["index"] in pyserini["faiss"]
+        assert search.flags.get("sparse", "msmarco-v1-passage") in pyserini["lucene"]
+        assert not any(COLLECTION in str(value) for value in search.flags.values())
+        if (setup.index_kind, condition) not in seen:  # the collections differ in names alone
+            seen.add((setup.index_kind, condition))
+            command = shlex.split(search.command())
+            assert command[:3] == ["python", "-m", "tour_pyserini.search"]
+            assert search_request(command[3:]) == search.request(condition)
+    assert len(seen) >= 20
+
+
+def test_all_sets_with_prebuilt_vectors_are_there(pyserini):
+    for name, prefix, encoder in (
+        ("beir", "beir-v1.0.0-", "bge-base-en-v1.5"),
+        ("bright", "bright-", "bge-large-en-v1.5"),
+    ):
+        known = {
+            index.removeprefix(prefix).removesuffix(f".{encoder}")
+            for index in pyserini["faiss"]
+            if index.startswith(prefix) and index.endswith(encoder)
+        }
+        assert set(read_experiment(find_experiment(name)).collections) == known
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_budgets_and_measures_are_what_the_tables_say(name, locations):
+    experiment = read_experiment(find_experiment(name))
+    judged = [ir_measures.Qrel("q", "a", 2), ir_measures.Qrel("q", "b", 1)]
+    run = [ir_measures.ScoredDoc("q", "a", 2.0), ir_measures.ScoredDoc("q", "b", 1.0)]
+    for measure in experiment.measures:
+        assert ir_measures.calc_aggregate([ir_measures.parse_measure(measure)], judged, run)
+    first = {}
+    for _, condition, search in searches(experiment, locations):
+        first.setdefault(condition, search)
+    for table, chosen in experiment.tables.items():
+        most = int(table.rpartition("-")[2])
+        for condition in chosen.conditions:
+            config = first[condition].request(condition).config
+            labels = config.most_labels if config.method_class.needs_labels else 0
+            assert labels == (0 if condition in ("dense", "hybrid") else most), condition
+            assert ("sparse" in first[condition].flags) == table.startswith("hybrid")

@@ -10,7 +10,7 @@ from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher, search_path
 from tour_pyserini.searchers.path_figure import RankLine, path_figure
-from tour_pyserini.support.svg_figures import GAIN, LOSS
+from tour_pyserini.support.pictures import GAIN, LOSS
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.evaluation.answer_qrels import CHUNK
+from tour_pyserini.evaluation.answer_matching import CHUNK
 
 PARENT = """
 import os, sys, time

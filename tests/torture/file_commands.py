@@ -89,10 +89,9 @@ def plan_experiment(folder: Path) -> None:
 
 
 def report_experiment(folder: Path) -> None:
-    """Report from an archive, and unpack it."""
+    """Report from an archive."""
     flags = {"data": folder, "runs": folder / "runs", "indexes": folder / "indexes"}
     run_command("experiment", folder / "small.yaml", "--report", **flags, output=folder / "report")
-    run_command("experiment", folder / "small.yaml", "--unpack", **flags)
 
 
 def read_index_record(folder: Path) -> None:

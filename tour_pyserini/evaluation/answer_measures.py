@@ -1,4 +1,4 @@
-"""Exact match (EM) and F1 of predicted answers, and their values beside the measures of a run."""
+"""Exact match (EM) and F1 of predicted answers beside the measures of a run, and test questions seen in training."""
 
 import logging
 import os
@@ -7,7 +7,6 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import pattern_match, warn_about_unusable_answers
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
-
-if TYPE_CHECKING:
-    from ir_measures import Metric
 
 log = logging.getLogger(__name__)
 
@@ -75,65 +71,47 @@ def is_answer_measure(name: str) -> bool:
 
 def answers_needed(measures: Iterable[str]) -> int:
     """How many predicted answers per question the measures need: their largest cutoff; 0 if none measures answers."""
-    return max((_name_and_cutoff(name)[1] for name in measures if is_answer_measure(name)), default=0)
+    return max((int(match[2]) for name in measures if (match := _NAME.fullmatch(name))), default=0)
 
 
-class AnswerScorer:
-    """Measures predicted answers question by question; has the interface of `Scorer`.
+def answer_values(
+    measures: Iterable[str],
+    questions: Sequence[Question],
+    predictions: Mapping[str, Sequence[str]],
+    *,
+    regex: bool = False,
+) -> dict[str, np.ndarray]:
+    """Each measure's value for every question, float64 [questions]; 0 for a question without predictions.
 
-    `EM@k` and `F1@k` are the best exact match and the best F1 among the first k predictions. Where answers
-    are regular expressions, EM is 1 for a prediction at whose beginning one of them matches, and F1 is not available.
+    `EM@k` and `F1@k` are the best exact match and the best F1 among the first k predictions. Where answers are regular
+    expressions, EM is 1 for a prediction at whose beginning one of them matches, and F1 is not available.
 
-    Attributes:
-        measures: the measures' names.
-        queries: the ids of all questions, in their order.
+    Args:
+        measures: their names.
+        questions: the questions with their answers.
+        predictions: answer strings by question id, best first.
+        regex: whether answers are regular expressions.
 
     Example:
-        scorer = AnswerScorer(["EM@1", "F1@1"], read_questions("topics.dpr.nq.test.txt"))
-        values = scorer.values(read_predictions("answers.jsonl"))["EM@1"]
-        mean = scorer.aggregate("EM@1", values)
+        >>> answer_values(["EM@1", "EM@2"], [Question("q1", "who", ["Adele"])], {"q1": ["Cher", "Adele"]})
+        {'EM@1': array([0.]), 'EM@2': array([1.])}
     """
-
-    def __init__(self, measures: Sequence[str], questions: Sequence[Question], *, regex: bool = False) -> None:
-        self._parsed = {name: _name_and_cutoff(name) for name in measures}
-        self._functions = {"EM": pattern_match} if regex else MEASURES
-        for name, (measure, _) in self._parsed.items():
-            if measure not in self._functions:
-                raise TourError(f"{name} compares words, but these answers are regular expressions; use EM@k.")
-        if regex:
-            warn_about_unusable_answers(questions, regex=True)
-        self._gold = {question.qid: question.answers for question in questions}
-        self.measures = list(self._parsed)
-        self.queries = list(self._gold)
-
-    def iter_calc(self, predictions: Mapping[str, Sequence[str]]) -> Iterator["Metric"]:
-        """(query_id, measure, value) for every question and measure, as ir-measures gives them.
-
-        Args:
-            predictions: answer strings by question id, best first; a question without any scores 0.
-        """
-        from ir_measures import Metric
-
-        objects = {name: _ir_measure(measure) @ cutoff for name, (measure, cutoff) in self._parsed.items()}
-        for qid in predictions:
-            if qid not in self._gold:
-                raise TourError(f"there is a prediction for {qid!r}, which is not among the questions.")
-        for qid, gold in self._gold.items():
-            for name, (measure, cutoff) in self._parsed.items():
-                first = predictions.get(qid, ())[:cutoff]
-                value = max((self._functions[measure](answer, gold) for answer in first), default=0.0)
-                yield Metric(query_id=qid, measure=objects[name], value=value)
-
-    def values(self, predictions: Mapping[str, Sequence[str]]) -> Mapping[str, np.ndarray]:
-        """Each measure's value for every question, float64 [questions]; 0 for a question without predictions."""
-        values: dict[str, list[float]] = {name: [] for name in self.measures}
-        for metric in self.iter_calc(predictions):
-            values[str(metric.measure)].append(metric.value)
-        return {name: np.array(by_question) for name, by_question in values.items()}
-
-    def aggregate(self, measure: str, values: np.ndarray) -> float:
-        """The mean; NaN if there are no values."""
-        return float(values.mean()) if len(values) else float("nan")
+    values = {}
+    for name in measures:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise TourError(f"there is no measure {name!r} of answers; use EM@1, F1@1 or another cutoff.")
+        if regex and match[1] != "EM":
+            raise TourError(f"{name} compares words, but these answers are regular expressions; use EM@k.")
+        function, cutoff = pattern_match if regex else MEASURES[match[1]], int(match[2])
+        best = [
+            max(
+                (function(answer, question.answers) for answer in predictions.get(question.qid, ())[:cutoff]), default=0
+            )
+            for question in questions
+        ]
+        values[name] = np.array(best, dtype=np.float64)
+    return values
 
 
 class ScorerWithAnswers:
@@ -159,10 +137,12 @@ class ScorerWithAnswers:
         for query in scorer.queries:
             if query not in by_id:
                 raise TourError(f"the judged query {query!r} is not among the questions; give their topics file.")
-        self._runs = scorer
-        self._questions = by_id.keys()
-        of_answers = [name for name in measures if is_answer_measure(name)]
-        self._answers = AnswerScorer(of_answers, [by_id[query] for query in scorer.queries], regex=regex)
+        self._runs, self._known, self._regex = scorer, by_id.keys(), regex
+        self._questions = [by_id[query] for query in scorer.queries]
+        self._of_answers = [name for name in measures if is_answer_measure(name)]
+        answer_values(self._of_answers, [], {}, regex=regex)  # refuses F1 of regular expressions before runs are read
+        if regex:
+            warn_about_unusable_answers(self._questions, regex=True)
         self.measures = list(dict.fromkeys(_canonical(name) for name in measures))
         self.queries = scorer.queries
 
@@ -180,46 +160,33 @@ class ScorerWithAnswers:
             predicted: answers by question id, best first.
             source: the file that the answers came from, for messages.
         """
-        values = {**run.values, **self._answers.values(self._judged(predicted, source))}
+        self._check(predicted, source)
+        values = {**run.values, **answer_values(self._of_answers, self._questions, predicted, regex=self._regex)}
         ordered = {measure: values[measure] for measure in self.measures}
         means = {measure: self.aggregate(measure, by_query) for measure, by_query in ordered.items()}
         return run._replace(values=ordered, means=means)
 
     def aggregate(self, measure: str, values: np.ndarray) -> float:
-        """The mean over queries, as the measure's own scorer computes it."""
-        return (self._answers if measure in self._answers.measures else self._runs).aggregate(measure, values)
+        """The mean over queries, as the scorer of runs computes it for its measures; NaN if there are no values."""
+        if measure not in self._of_answers:
+            return self._runs.aggregate(measure, values)
+        return float(values.mean()) if len(values) else float("nan")
 
-    def _judged(
-        self, predicted: Mapping[str, Sequence[str]], source: str | os.PathLike[str]
-    ) -> dict[str, Sequence[str]]:
-        """The predictions for judged queries."""
+    def _check(self, predicted: Mapping[str, Sequence[str]], source: str | os.PathLike[str]) -> None:
+        """Refuse predictions of other questions, and warn of judged questions without any."""
         for qid in predicted:
-            if qid not in self._questions:
+            if qid not in self._known:
                 raise TourError(
                     f"{source} has a prediction for {qid!r}, which is not in the topics; give the topics of this file."
                 )
-        judged = {qid: predicted[qid] for qid in self.queries if qid in predicted}
-        if not judged:
+        count = sum(query in predicted for query in self.queries)
+        if not count:
             raise TourError(f"{source} has no prediction for a judged question; give the run's predictions.")
-        if len(judged) < len(self.queries):
-            count = f"{len(judged)} of the {len(self.queries)} judged questions"
-            log.warning("%s has predictions for %s; the others count as 0", source, count)
-        return judged
-
-
-def _name_and_cutoff(name: str) -> tuple[str, int]:
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise TourError(f"there is no measure {name!r} of answers; use EM@1, F1@1 or another cutoff.")
-    return match[1], int(match[2])
-
-
-def _ir_measure(name: str) -> Any:
-    """A `Measure` of ir-measures, so that it is printed, compared and averaged like its other measures."""
-    from ir_measures import Measure, ParamInfo
-
-    cutoff = {"cutoff": ParamInfo(dtype=int, required=True, desc="how many predictions count")}
-    return type(name, (Measure,), {"__name__": name, "NAME": name, "SUPPORTED_PARAMS": cutoff})()
+        if count < len(self.queries):
+            log.warning(
+                "%s has predictions for %d of the %d judged questions; the others count as 0",
+                *(source, count, len(self.queries)),
+            )
 
 
 def _canonical(name: str) -> str:
@@ -227,3 +194,29 @@ def _canonical(name: str) -> str:
     import ir_measures
 
     return name if is_answer_measure(name) else str(ir_measures.parse_measure(name))
+
+
+def overlap_splits(questions: Sequence[Question], train: Sequence[Question]) -> Iterator[tuple[str, str]]:
+    """Each question's id and its split; texts are equal if they are the same after SQuAD's normalisation.
+
+    `question_overlap`: the question is a training question. `answer_overlap_only`: it is not, but one of its answers
+    answers a training question. `no_overlap`: neither. The published annotations, made by people, also count
+    paraphrases as the same question; this function does not.
+
+    Example:
+        >>> seen = [Question("1", "who sang hello", ["Adele"])]
+        >>> asked = [Question("a", "Who sang Hello?", ["Adele"]), Question("b", "who is this", ["adele"])]
+        >>> list(overlap_splits(asked, seen))
+        [('a', 'question_overlap'), ('b', 'answer_overlap_only')]
+    """
+    texts = {normalise(question.text) for question in train}
+    answers = {normalise(answer) for question in train for answer in question.answers}
+    for known in (texts, answers):
+        known.discard("")  # "The" and "A" both become empty, but have nothing in common
+    for question in questions:
+        if normalise(question.text) in texts:
+            yield question.qid, "question_overlap"
+        elif answers.isdisjoint(map(normalise, question.answers)):
+            yield question.qid, "no_overlap"
+        else:
+            yield question.qid, "answer_overlap_only"

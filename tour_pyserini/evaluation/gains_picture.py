@@ -1,5 +1,6 @@
 """A picture of the gains of runs over a baseline, query by query."""
 
+import io
 import math
 import os
 from collections.abc import Mapping
@@ -10,8 +11,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.paired_tests import outcomes
-from tour_pyserini.support.pictures import save_picture
-from tour_pyserini.support.svg_figures import GAIN, LOSS
+from tour_pyserini.support.pictures import GAIN, LOSS, save_picture
 
 SUFFIXES = (".png", ".pdf", ".svg")
 _CROWDED = 80  # from this many queries on, bars have no gaps between them
@@ -35,10 +35,23 @@ def draw_gains(
         output: a file that ends with .png, .pdf or .svg.
     """
     check_picture(output)
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise TourError("pictures need matplotlib; run: pip install matplotlib") from error
+    save_picture(_figure(gained, baseline, measure), output)
+
+
+def gains_svg(gained: Mapping[str, np.ndarray], *, baseline: str, measure: str) -> str:
+    """The same picture as an SVG element, for notebooks; "" if there is no run or no query."""
+    if not any(values.size for values in gained.values()):
+        return ""
+    import matplotlib
+
+    drawn = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gains"}):  # words stay words; the same bytes
+        _figure(gained, baseline, measure).savefig(drawn, format="svg", metadata={"Date": None})
+    return drawn.getvalue()[drawn.getvalue().index("<svg") :]
+
+
+def _figure(gained: Mapping[str, np.ndarray], baseline: str, measure: str) -> Any:
+    from matplotlib.figure import Figure
 
     columns = min(3, len(gained)) if len(gained) != 4 else 2
     rows = math.ceil(len(gained) / columns)
@@ -51,7 +64,7 @@ def draw_gains(
     figure.supxlabel("queries, from the largest gain to the largest loss", fontsize=10)
     figure.supylabel(f"gain in {measure}", fontsize=10)
     figure.suptitle(f"Gain over {_short(baseline)} by query", fontsize=10, parse_math=False)
-    save_picture(figure, output)
+    return figure
 
 
 def _draw_panel(panel: Any, name: str, values: np.ndarray) -> None:

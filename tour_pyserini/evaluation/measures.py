@@ -1,4 +1,4 @@
-"""Measures of a run, query by query, with ir-measures; and a check for hits that were not judged."""
+"""Measures of runs, query by query, with ir-measures; and a check for hits that were not judged."""
 
 import logging
 import os
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.data.runs import ranking_key
+from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.records import read_costs
+from tour_pyserini.data.runs import ranking_key, read_run
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.evaluation.answer_qrels import NO_PASSAGE
+from tour_pyserini.evaluation.answer_matching import NO_PASSAGE
 from tour_pyserini.support.costs import Costs
 
 if TYPE_CHECKING:
@@ -22,6 +24,13 @@ log = logging.getLogger(__name__)
 
 # `UnjudgedCheck` looks at this many hits of each query, and warns above this share of unjudged hits.
 DEPTH, SHARE = 20, 0.1
+
+
+class Algorithm(NamedTuple):
+    """A method by its name, and its version: it is raised when the method begins to compute something else."""
+
+    method: str
+    version: int
 
 
 class MeasuredRun(NamedTuple):
@@ -34,6 +43,7 @@ class MeasuredRun(NamedTuple):
         means: the measures' means over the judged queries.
         answered: for every judged query, whether the run has hits for it, bool [queries].
         costs: what the run cost, if it was recorded.
+        algorithm: the method that made the run and its version, if they were recorded and somebody asks.
     """
 
     name: str
@@ -42,6 +52,7 @@ class MeasuredRun(NamedTuple):
     means: Mapping[str, float]
     answered: np.ndarray
     costs: Costs | None
+    algorithm: Algorithm | None = None
 
 
 class Scorer:
@@ -136,3 +147,76 @@ class UnjudgedCheck:
                 by_query.setdefault(hit.query_id, []).append(hit)
         first = [hit for hits in by_query.values() for hit in nlargest(DEPTH, hits, key=ranking_key)]
         return sum(hit.doc_id not in self._judged[hit.query_id] for hit in first) / max(len(first), 1)
+
+
+def compare(
+    qrels: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]], measures: Sequence[str]
+) -> list[MeasuredRun]:
+    """Measure runs with ir-measures.
+
+    Args:
+        qrels: TREC or BEIR judgements.
+        runs: TREC runs; the record beside a run gives its costs.
+        measures: names that ir-measures understands, such as nDCG@10, R@100, Success@1.
+
+    Returns:
+        The measured runs, in the order given. A judged query without hits counts as 0, and a warning
+        gives their number. A run without hits for any judged query is refused.
+    """
+    judgements = read_qrels(qrels)
+    return measure_runs(Scorer(measures, judgements), runs, qrels=qrels, unjudged=UnjudgedCheck(judgements))
+
+
+def measure_runs(
+    scorer: Scorer,
+    runs: Sequence[str | os.PathLike[str]],
+    *,
+    qrels: str | os.PathLike[str] = "the judgements",
+    unjudged: UnjudgedCheck | None = None,
+) -> list[MeasuredRun]:
+    """Measure run files, in the order given.
+
+    Args:
+        scorer: computes the measures.
+        runs: TREC runs; the record beside a run gives its costs.
+        qrels: what messages call the scorer's judgements.
+        unjudged: checks every run for unjudged hits, if given.
+    """
+    result = []
+    for path, name in zip(map(Path, runs), _names(runs), strict=True):
+        run = read_run(path)
+        result.append(measure_run(scorer, run, name=name, path=path, costs=read_costs(path), qrels=qrels))
+        if unjudged is not None:
+            unjudged.check(run, path)
+    return result
+
+
+def measure_run(
+    scorer: Scorer,
+    run: Sequence["ScoredDoc"],
+    *,
+    name: str,
+    path: Path,
+    costs: Costs | None,
+    qrels: str | os.PathLike[str] = "the judgements",
+) -> MeasuredRun:
+    """Measure a run that was read from `path`; messages call the scorer's judgements `qrels`."""
+    with_hits = {hit.query_id for hit in run}
+    answered = np.array([query in with_hits for query in scorer.queries])
+    _check_answered(answered, path, qrels)
+    values = scorer.values(run)
+    means = {measure: scorer.aggregate(measure, by_query) for measure, by_query in values.items()}
+    return MeasuredRun(name, path, values, means, answered, costs)
+
+
+def _names(runs: Sequence[str | os.PathLike[str]]) -> list[str]:
+    names = [Path(run).name for run in runs]
+    return [name if names.count(name) == 1 else str(run) for name, run in zip(names, runs, strict=True)]
+
+
+def _check_answered(answered: np.ndarray, path: Path, qrels: str | os.PathLike[str]) -> None:
+    if not answered.any():
+        raise TourError(f"{path} and {qrels} have no query in common; give the judgements of the run's collection.")
+    if not answered.all():
+        count = f"{answered.sum()} of the {answered.size} judged queries"
+        log.warning("%s has hits for %s; the others count as 0", path, count)

@@ -1,14 +1,15 @@
-"""Paired tests of two runs: randomisation test, t test, Holm's correction, and wins, ties and losses."""
+"""Paired tests of runs against a baseline: randomisation test, t test, Holm's correction, wins, ties and losses."""
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.measures import MeasuredRun
 
 TIE = 1e-9  # a smaller difference comes from rounding, not from the ranking
 ENUMERATED_UP_TO = 12
@@ -107,7 +108,8 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
     """The mean over collections of their mean gains.
 
     The interval is that of the bootstrap, which draws queries anew within each collection (percentiles 2.5 and 97.5 of
-    2,000 draws). The p value is that of the paired randomisation test, with the same weights.
+    2,000 draws); NaN if a collection has fewer than two queries. The p value is that of the paired randomisation test,
+    with the same weights.
 
     Args:
         collections: the gains of each collection, float64 [queries].
@@ -116,21 +118,20 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
         >>> pooled_gain([np.array([0.2, 0.2, 0.2]), np.array([0.4, 0.4])])
         PooledGain(mean=0.3, low=0.3, high=0.3, p=0.0625)
     """
-    draws = np.zeros(RESAMPLED)
-    for gained, counts in zip(collections, _resampled(tuple(gained.size for gained in collections)), strict=True):
-        draws += counts @ gained / (gained.size * len(collections))
-    low, high = np.percentile(draws, [2.5, 97.5])
+    from scipy import stats
+
+    def mean_of_means(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.mean([gained.mean(axis) for gained in drawn], axis=0)
+
+    low = high = math.nan
+    if min(gained.size for gained in collections) > 1:
+        drawn = stats.bootstrap(
+            collections, mean_of_means, n_resamples=RESAMPLED, batch=100, method="percentile", rng=SEED
+        )
+        low, high = drawn.confidence_interval
     weighted = np.concatenate([gained / (gained.size * len(collections)) for gained in collections])
-    mean = float(sum(gained.mean() for gained in collections) / len(collections))
-    rounded = [round(float(value), 12) for value in (mean, low, high)]
-    return PooledGain(rounded[0], rounded[1], rounded[2], randomisation_p(weighted))
-
-
-@lru_cache(maxsize=1)  # a table compares many conditions on the same collections
-def _resampled(sizes: tuple[int, ...]) -> list[np.ndarray]:
-    """How often each query of collections of these sizes is drawn by the bootstrap, [draws, queries] each."""
-    random = np.random.default_rng(SEED)
-    return [random.multinomial(size, np.full(size, 1 / size), size=RESAMPLED) for size in sizes]
+    mean, low, high = (round(float(value), 12) for value in (mean_of_means(*collections), low, high))
+    return PooledGain(mean, low, high, randomisation_p(weighted))
 
 
 def _as_extreme(flips: np.ndarray, gained: np.ndarray) -> int:
@@ -149,10 +150,7 @@ def t_p(gained: np.ndarray) -> float:
     """
     if gained.size < 2 or not gained.any():
         return 1.0
-    try:
-        from scipy import stats
-    except ImportError as missing:
-        raise TourError("the t test needs scipy; run: pip install scipy") from missing
+    from scipy import stats
 
     # If all differences are equal, t is infinite (a division by 0) and p is the smallest number above 0.
     with np.errstate(all="ignore"):
@@ -163,3 +161,61 @@ def t_p(gained: np.ndarray) -> float:
 
 TESTS: Mapping[str, Callable[[np.ndarray], float]] = MappingProxyType({"randomisation": randomisation_p, "t": t_p})
 TITLES: Mapping[str, str] = MappingProxyType({"randomisation": "paired randomisation test", "t": "paired t test"})
+
+
+def baseline_position(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:
+    """The baseline's position among the runs; paths that lead to the same file are equal."""
+    paths = [os.path.realpath(run) for run in runs]  # unlike Path.resolve, it accepts a loop of links
+    for run, path in zip(runs, paths, strict=True):
+        if paths.count(path) > 1:
+            raise TourError(f"the run {run} is given twice; give each run once to compare with a baseline.")
+    wanted = os.path.realpath(baseline)
+    if wanted not in paths:
+        raise TourError(f"the baseline {baseline} is not among the runs; name one of {', '.join(map(str, runs))}.")
+    if len(runs) == 1:
+        raise TourError(f"the baseline {baseline} is the only run; give another run to compare with it.")
+    return paths.index(wanted)
+
+
+class BaselineComparison(NamedTuple):
+    """One run compared with the baseline on one measure.
+
+    Attributes:
+        run: the run's name.
+        measure: the measure's name.
+        difference: the run's mean minus the baseline's.
+        outcomes: queries won, tied and lost.
+        p: the p value of the paired test.
+        adjusted: Holm's p value over all comparisons made together.
+    """
+
+    run: str
+    measure: str
+    difference: float
+    outcomes: Outcomes
+    p: float
+    adjusted: float
+
+
+def compare_with_baseline(
+    baseline: MeasuredRun, others: Sequence[MeasuredRun], *, test: str = "randomisation"
+) -> list[BaselineComparison]:
+    """Compare runs with a baseline on every measure.
+
+    Args:
+        baseline: the run to compare with.
+        others: the other runs, measured on the same queries.
+        test: `randomisation` or `t`.
+
+    Returns:
+        A comparison per run and measure, ordered by run, then by measure.
+    """
+    pairs = [(run, measure) for run in others for measure in baseline.values]
+    differences = [gains(run.values[measure], baseline.values[measure]) for run, measure in pairs]
+    p_values = [TESTS[test](gained) for gained in differences]
+    return [
+        BaselineComparison(
+            run.name, measure, run.means[measure] - baseline.means[measure], outcomes(gained), p, adjusted
+        )
+        for (run, measure), gained, p, adjusted in zip(pairs, differences, p_values, holm(p_values), strict=True)
+    ]

@@ -1,9 +1,8 @@
 """Experiments: every condition on every collection, encoder, index and re-ranker of a YAML file.
 
-from tour_pyserini.experiments.definition import setups
-from tour_pyserini.experiments.locations import Locations, variables
+from tour_pyserini.experiments.definition import find_experiment, read_experiment, setups
 from tour_pyserini.experiments.measuring import measure
-from tour_pyserini.experiments.reading import find_experiment, read_experiment
+from tour_pyserini.experiments.planning import Locations, variables
 from tour_pyserini.experiments.running import make_runs, steps
 
 experiment = read_experiment(find_experiment("demo"))

@@ -1,39 +1,48 @@
-"""An experiment as values: collections, encoders, indexes, re-rankers, conditions, and the setups they form."""
+"""An experiment: the YAML file as values, and the setups and conditions that it defines."""
 
+import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.measures import Algorithm
 
-Value = str | int | float | bool
-Flags = Mapping[str, Value]
-
-
-Scores = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""The value of each measure, by the names of setup and condition."""
-
-PARTS = ("collections", "encoders", "indexes", "rerankers")
-"""A setup has one of each."""
+FILES = Path(__file__).parent / "files"
+"""The experiments that come with the package."""
 
 COLLECTION = "${COLLECTION}"
 """Stands for the name of a collection, in its own texts, in the name of a prebuilt index and in flags."""
 
-FIGURE_KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "labels": "quality against labels per query",
-        "seconds": "quality against seconds per query",
-        "sweep": "quality against the swept flag, for example iterations",
-        "efficiency": "labels and seconds per query against the swept flag, with and without reused labels",
-    }
+Part = Literal["collections", "encoders", "indexes", "rerankers"]
+PARTS: tuple[Part, ...] = get_args(Part)
+"""A setup has one of each."""
+
+# What a section is called like if it does not say: the field of each part.
+_NAMED_BY_KEY = {"collections": "index", "tables": "title", "figures": "title"} | dict.fromkeys(
+    ("encoders", "indexes", "rerankers", "conditions"), "name"
 )
 
+Value = str | int | float | bool
+Flags = Mapping[str, Value]
+Text = Annotated[str, StringConstraints(min_length=1)]
+# Names become parts of file names, joined by dots; with a folder in it, a file would lie elsewhere.
+Name = Annotated[str, StringConstraints(pattern=r"^[^./\\\s\x00]+$")]
+Stem = Annotated[str, StringConstraints(pattern=r"^[^./\\\x00][^/\\\x00]*$")]
 
-CLOSE = 0.0005
-"""Up to this difference from the expected score, a score is "okish", as in Pyserini's reproductions."""
+
+class Section(BaseModel):
+    """A mapping in the file; a key that is not a field of it is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Collection(NamedTuple):
+class Collection(Section):
     """Passages, topics and judgements; paths may contain ${VARIABLES}.
 
     Attributes:
@@ -44,24 +53,24 @@ class Collection(NamedTuple):
         search_flags: further flags of the search command.
     """
 
-    corpus: str
-    topics: str
-    qrels: str | None
-    splits: str | None
-    stem: str
-    limit: int | None
-    search_flags: Flags
+    corpus: Text
+    topics: Text
+    qrels: Text | None = None
+    splits: Text | None = None
+    stem: Stem = Field(alias="index")
+    limit: int | None = Field(None, ge=1)
+    search_flags: Flags = Field({}, alias="search")
 
 
-class Encoder(NamedTuple):
+class Encoder(Section):
     """An encoder: the flags of the index command and of the search command that choose it."""
 
-    title: str
-    index_flags: Flags
-    search_flags: Flags
+    title: Text = Field(alias="name")
+    index_flags: Flags = Field({}, alias="index")
+    search_flags: Flags = Field({}, alias="search")
 
 
-class Index(NamedTuple):
+class Index(Section):
     """A kind of index.
 
     Attributes:
@@ -71,18 +80,47 @@ class Index(NamedTuple):
             it is built here.
     """
 
-    title: str
-    flags: Flags
-    vectors: str | None
-    prebuilt: str | None
+    title: Text = Field(alias="name")
+    flags: Flags = {}
+    vectors: Text | None = None
+    prebuilt: Text | None = None
 
 
-class Reranker(NamedTuple):
+class Reranker(Section):
     """A re-ranker: the flags of the search command that choose it, and its collections (all, if none is named)."""
 
-    title: str
-    flags: Flags
-    collections: Sequence[str]
+    title: Text = Field(alias="name")
+    flags: Flags = {}
+    collections: tuple[str, ...] = ()
+
+
+class ConditionEntry(Section):
+    """One way to search, or several that differ in the value of one flag: a sweep.
+
+    Attributes:
+        flags: flags of the search command.
+        sweep: one flag and its values; a condition such as `mix-30` is made for each of them.
+        only: the names that it is restricted to, by `collections`, `encoders`, `indexes` or `rerankers`.
+        everywhere: values of the sweep that are run in all setups nevertheless.
+    """
+
+    title: Text = Field(alias="name")
+    flags: Flags = {}
+    sweep: dict[str, Annotated[list[int | float], Field(min_length=1)]] = Field({}, max_length=1)
+    only: Mapping[Part, tuple[str, ...]] = {}
+    everywhere: tuple[int | float, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """The flag that is swept."""
+        return next(iter(self.sweep))
+
+    @model_validator(mode="after")
+    def _check_everywhere(self) -> Self:
+        values = next(iter(self.sweep.values()), [])
+        if other := [value for value in self.everywhere if value not in values]:
+            raise ValueError(f"everywhere has {other[0]!r}, which is not a value of the sweep")
+        return self
 
 
 class Condition(NamedTuple):
@@ -99,17 +137,10 @@ class Condition(NamedTuple):
     flags: Flags
     sweep: str | None
     value: float | None
-    only: Mapping[str, Sequence[str]]
+    only: Mapping[Part, Sequence[str]]
 
 
-class Sweep(NamedTuple):
-    """Conditions that differ in the value of one flag."""
-
-    title: str
-    flag: str
-
-
-class TableDefinition(NamedTuple):
+class TableDefinition(Section):
     """A table of conditions, and the baselines that the others are tested against.
 
     Attributes:
@@ -117,54 +148,184 @@ class TableDefinition(NamedTuple):
             first re-ranker is the baseline.
     """
 
-    title: str
-    conditions: Sequence[str]
-    baselines: Sequence[str]
-    rerankers: Sequence[str] = ()
+    title: Text
+    conditions: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
+    rerankers: tuple[str, ...] = ()
 
 
-class FigureDefinition(NamedTuple):
+class FigureDefinition(Section):
     """A figure of several curves.
 
     Attributes:
-        kind: one of `FIGURE_KINDS`.
+        kind: what quality is drawn against: labels per query, seconds per query, or the swept flag (`sweep`).
         curves: names of sweeps.
         lines: names of conditions that are drawn as one point or one horizontal line.
     """
 
-    kind: str
-    title: str
-    measure: str
-    curves: Sequence[str]
-    lines: Sequence[str]
+    kind: Literal["labels", "seconds", "sweep"]
+    title: Text
+    measure: Text = "nDCG@10"
+    curves: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
-class Experiment(NamedTuple):
-    """The content of an experiment file.
+class Expected(BaseModel):
+    """The scores that a condition is expected to have, by measure, and the method and version that gave them."""
 
-    Runs have `hits` hits per topic. A score that differs from the expected one by at most `tolerance` is close enough.
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, float]
+
+    method: str | None = None
+    version: int = 1
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """The value of each measure."""
+        return self.__pydantic_extra__
+
+    @property
+    def algorithm(self) -> Algorithm | None:
+        """What gave the scores; None if the file does not say."""
+        return Algorithm(self.method, self.version) if self.method else None
+
+
+class Experiment(Section):
+    """The content of an experiment file; the first four parts, and the conditions, by their names.
+
+    Attributes:
+        name: the name of the file.
+        plugins: Python files that register methods, relative to the experiment file or to the current folder.
+        measures: names of ir-measures, and EM@k or F1@k.
+        hits: hits per topic of each run.
+        tolerance: a score that differs from the expected one by at most this is close enough.
+        expected: the scores that this code gave, by setup and condition.
+        paper: published scores, by setup, condition and measure.
     """
 
     name: str
-    title: str
-    measures: Sequence[str]
-    hits: int
-    collections: Mapping[str, Collection]
-    encoders: Mapping[str, Encoder]
-    indexes: Mapping[str, Index]
-    rerankers: Mapping[str, Reranker]
-    conditions: Mapping[str, Condition]
-    sweeps: Mapping[str, Sweep]
-    tables: Mapping[str, TableDefinition]
-    figures: Mapping[str, FigureDefinition]
-    expected: Scores
-    paper: Scores
-    tolerance: float = CLOSE
+    title: Text
+    plugins: tuple[Text, ...] = ()
+    measures: tuple[Text, ...] = ("nDCG@10", "R@100")
+    hits: int = Field(100, ge=1)
+    tolerance: float = Field(0.0005, ge=0, le=1)
+    collections: dict[Name, Collection] = Field(min_length=1)
+    encoders: dict[Name, Encoder] = Field(min_length=1)
+    indexes: dict[Name, Index] = Field(min_length=1)
+    rerankers: dict[Name, Reranker] = Field(min_length=1)
+    entries: dict[Name, ConditionEntry] = Field(min_length=1, alias="conditions")
+    tables: dict[str, TableDefinition] = {}
+    figures: dict[Name, FigureDefinition] = {}
+    expected: dict[str, dict[str, Expected]] = {}
+    paper: dict[str, dict[str, dict[str, float]]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Sections without a name or title are called like their keys, which also replace ${COLLECTION}."""
+        for part, field in _NAMED_BY_KEY.items():
+            entries: Any = values.get(part)
+            for key, entry in entries.items() if isinstance(entries, dict) else ():
+                if not isinstance(entry, dict | None):
+                    continue
+                entry = {field: key, **(entry or {})}  # several keys may share one entry, by an alias of YAML
+                if part == "collections":
+                    texts = {name: text for name, text in entry.items() if isinstance(text, str)}
+                    entry |= {name: text.replace(COLLECTION, str(key)) for name, text in texts.items()}
+                entries[key] = entry
+        return values
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        """Refuse a name that the file does not define, and a condition that it defines twice."""
+        names = [name for key, entry in self.entries.items() for name in _conditions(key, entry)]
+        if len(names) > len(self.conditions):
+            raise ValueError(f"defines the condition {max(names, key=names.count)} a second time")
+        for part, name in self._used_names():
+            if name not in getattr(self, part):
+                raise ValueError(f"uses {name!r}, which is not defined in its {part}")
+        return self
+
+    def _used_names(self) -> Iterator[tuple[str, str]]:
+        """Every name that refers to a part of the file, with the name of the part."""
+        used: list[tuple[str, Sequence[str]]] = []
+        used += [("indexes", [index.vectors]) for index in self.indexes.values() if index.vectors]
+        used += [("collections", reranker.collections) for reranker in self.rerankers.values()]
+        used += [(part, names) for entry in self.entries.values() for part, names in entry.only.items()]
+        for table in self.tables.values():
+            used += [("conditions", (*table.conditions, *table.baselines)), ("rerankers", table.rerankers)]
+        for figure in self.figures.values():
+            used += [("sweeps", figure.curves), ("conditions", figure.lines)]
+        return ((part, name) for part, names in used for name in names)
+
+    @cached_property
+    def conditions(self) -> Mapping[str, Condition]:
+        """The conditions by name, with one for each value of a sweep."""
+        return {
+            name: condition
+            for key, entry in self.entries.items()
+            for name, condition in _conditions(key, entry).items()
+        }
+
+    @cached_property
+    def sweeps(self) -> Mapping[str, ConditionEntry]:
+        """The conditions that differ in the value of one flag."""
+        return {key: entry for key, entry in self.entries.items() if entry.sweep}
 
 
-def of_collection(flags: Flags, name: str) -> dict[str, Value]:
-    """The flags with the name of a collection in place of ${COLLECTION}."""
-    return {flag: value.replace(COLLECTION, name) if isinstance(value, str) else value for flag, value in flags.items()}
+def _conditions(key: str, entry: ConditionEntry) -> dict[str, Condition]:
+    if not entry.sweep:
+        return {key: Condition(entry.title, entry.flags, None, None, entry.only)}
+    flag = entry.flag
+    return {
+        f"{key}-{value}": Condition(
+            title=f"{entry.title}, {flag} {value}",
+            flags={**entry.flags, flag: value},
+            sweep=key,
+            value=float(value),
+            only={} if value in entry.everywhere else entry.only,
+        )
+        for value in entry.sweep[flag]
+    }
+
+
+def packaged() -> list[str]:
+    """The names of the experiments that come with the package."""
+    return sorted(path.stem for path in FILES.glob("*.yaml"))
+
+
+def find_experiment(name: str | os.PathLike[str]) -> Path:
+    """The path of an experiment file, given its path or the name of an experiment of the package."""
+    for path in (Path(name), FILES / f"{name}.yaml"):
+        if path.is_file():
+            return path
+    raise TourError(f"the experiment {name} does not exist; give a YAML file, or one of {', '.join(packaged())}.")
+
+
+def read_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """Read an experiment file.
+
+    Raises:
+        TourError: if the file is not YAML, has a wrong value, or uses a name that it does not define; the message names
+            the section and the key.
+    """
+    path = Path(path)
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise TourError(f"{path} is not an experiment: it must be a mapping of names to values.")
+        return Experiment.model_validate({"title": path.stem, **values, "name": path.stem})
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise TourError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ", ".join([str(path), *map(str, first["loc"])])
+        what = first["msg"].removeprefix("Value error, ")
+        raise TourError(
+            f"{where}: {what} ({first['input']!r:.100} is given)." if first["loc"] else f"{where} {what}."
+        ) from None
 
 
 class Setup(NamedTuple):
@@ -190,30 +351,22 @@ def setups(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = 
     """
     chosen = chosen or {}
     kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in PARTS}
-    for collection in kept["collections"]:
-        for encoder in kept["encoders"]:
-            for index in kept["indexes"]:
-                for reranker in kept["rerankers"]:
-                    if collection not in (experiment.rerankers[reranker].collections or kept["collections"]):
-                        continue
-                    parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
-                    yield Setup(collection, encoder, index, reranker, ".".join(parts))
+    for collection, encoder, index, reranker in itertools.product(*kept.values()):
+        if collection in (experiment.rerankers[reranker].collections or kept["collections"]):
+            parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
+            yield Setup(collection, encoder, index, reranker, ".".join(parts))
 
 
 def conditions_of(experiment: Experiment, setup: Setup, chosen: Sequence[str] = ()) -> dict[str, Condition]:
     """The conditions of a setup by name; only the chosen ones, which are named by condition or by sweep."""
-    names = [*experiment.conditions, *experiment.sweeps]
-    _chosen(names, chosen, "conditions")
+    _chosen([*experiment.conditions, *experiment.sweeps], chosen, "conditions")
+    own = dict(zip(PARTS, setup[:4], strict=True))
     return {
         name: condition
         for name, condition in experiment.conditions.items()
-        if _applies(condition, setup) and (not chosen or name in chosen or condition.sweep in chosen)
+        if all(own[part] in names for part, names in condition.only.items())
+        and (not chosen or name in chosen or condition.sweep in chosen)
     }
-
-
-def _applies(condition: Condition, setup: Setup) -> bool:
-    own = dict(zip(PARTS, setup[:4], strict=True))
-    return all(own[part] in names for part, names in condition.only.items())
 
 
 def _chosen(names: list[str], chosen: Sequence[str], part: str) -> list[str]:

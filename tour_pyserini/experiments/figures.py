@@ -1,14 +1,15 @@
 """Figures of an experiment: a grid of panels, one for each setup, with several curves each."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup
+from tour_pyserini.experiments.latency import Cost, seconds_cost
 from tour_pyserini.experiments.measuring import Results
-from tour_pyserini.support.costs import Costs
+from tour_pyserini.experiments.planning import Locations
+from tour_pyserini.experiments.tables import setup_title
 from tour_pyserini.support.pictures import save_picture
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, and two more.
@@ -17,21 +18,29 @@ MARKERS = "osD^vPX*"
 
 
 class Curve(NamedTuple):
-    """Points (x, y) in order of x. A dashed curve shows the cost without reused labels."""
+    """Points (x, y) in order of x."""
 
     title: str
     points: Sequence[tuple[float, float]]
-    dashed: bool = False
 
 
-Cost = Callable[[Setup, MeasuredRun, int], float | None]
-"""Called as `cost(setup, run, labels)`: labels or seconds per query of a run that pays for `labels` labels in all;
-None if unknown."""
+def write_figures(experiment: Experiment, results: Results, locations: Locations, folder: Path) -> Iterator[Path]:
+    """Draw the figures that have points; figures of seconds need `--time-labels` first."""
+    seconds = seconds_cost(results, locations)
+    for name, figure in experiment.figures.items():
+        panels = curves_by_setup(experiment, figure, results, seconds if figure.kind == "seconds" else labels_per_query)
+        if panels:
+            swept = figure.kind == "sweep"
+            x = experiment.sweeps[figure.curves[0]].flag if swept else f"{figure.kind} per query"
+            titles = {setup: setup_title(experiment, setup) for setup in panels}
+            output = folder / f"{name}.png"
+            draw_panels(panels, titles, title=figure.title, x=x, y=figure.measure, across=swept, output=output)
+            yield output
 
 
-def labels_per_query(_: Setup, run: MeasuredRun, labels: int) -> float:
+def labels_per_query(_: Setup, run: MeasuredRun) -> float | None:
     """A `Cost`: labels per query."""
-    return labels / max(_costs(run).queries, 1)
+    return None if run.costs is None else run.costs.pairs / max(run.costs.queries, 1)
 
 
 def curves_by_setup(
@@ -40,6 +49,23 @@ def curves_by_setup(
     """The curves of each setup; setups without any curve of two points are left out."""
     curves = {setup: list(_curves(experiment, figure, setup, runs, cost)) for setup, runs in results.items()}
     return {setup: own for setup, own in curves.items() if any(len(curve.points) > 1 for curve in own)}
+
+
+def _curves(
+    experiment: Experiment, figure: FigureDefinition, setup: Setup, runs: Mapping[str, MeasuredRun], cost: Cost
+) -> Iterator[Curve]:
+    """A curve for each sweep, and one point for each line."""
+    points: dict[str, tuple[float, float]] = {}
+    for name, run in runs.items():
+        x = (experiment.conditions[name].value or 0.0) if figure.kind == "sweep" else cost(setup, run)
+        if x is not None and figure.measure in run.means:
+            points[name] = (x, run.means[figure.measure])
+    for sweep in figure.curves:
+        swept = [point for name, point in points.items() if experiment.conditions[name].sweep == sweep]
+        yield Curve(experiment.sweeps[sweep].title, sorted(swept))
+    for name in figure.lines:
+        if name in points:
+            yield Curve(experiment.conditions[name].title, [points[name]])
 
 
 def draw_panels(
@@ -63,17 +89,14 @@ def draw_panels(
         across: draw curves of one point as horizontal lines.
         output: a .png, .pdf or .svg file.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise TourError("figures need matplotlib; run: pip install matplotlib") from error
+    from matplotlib.figure import Figure
 
     columns = list(dict.fromkeys(setup.collection for setup in panels))
     rows = list(dict.fromkeys(setup[1:4] for setup in panels))
     figure = Figure(figsize=(1.2 + 3.1 * len(columns), 1.6 + 2.4 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), len(columns), squeeze=False)
     legend: dict[str, Any] = {}
-    styles = _styles(panels)
+    names = list(dict.fromkeys(curve.title for curves in panels.values() for curve in curves))
     for panel in grid.flat:
         panel.set_axis_off()
     for setup, curves in panels.items():
@@ -89,60 +112,17 @@ def draw_panels(
             panel.xaxis.get_major_locator().set_params(integer=True)
         for curve in curves:
             if curve.points:
-                legend[curve.title] = _draw_curve(panel, curve, *styles[curve.title], across=across)
+                legend[curve.title] = _draw_curve(panel, curve, names.index(curve.title), across=across)
     figure.suptitle(title, fontsize=10, parse_math=False)
     legend_columns = max(1, min(4, len(legend), len(columns)))
     figure.legend(legend.values(), legend, loc="outside lower center", ncols=legend_columns, fontsize=8, frameon=False)
     save_picture(figure, output)
 
 
-def _curves(
-    experiment: Experiment, figure: FigureDefinition, setup: Setup, runs: Mapping[str, MeasuredRun], cost: Cost
-) -> Iterator[Curve]:
-    """A curve for each sweep (for efficiency also one without reused labels), and one point for each line."""
-    known = {name: run for name, run in runs.items() if run.costs is not None and figure.measure in run.means}
-    for sweep in figure.curves:
-        swept = {name: run for name, run in known.items() if experiment.conditions[name].sweep == sweep}
-        for reuse in (True, False) if figure.kind == "efficiency" else (True,):
-            points = [_point(experiment, figure, setup, name, run, cost, reuse) for name, run in swept.items()]
-            title = experiment.sweeps[sweep].title + ("" if reuse else ", no label used again")
-            yield Curve(title, sorted(point for point in points if point is not None), dashed=not reuse)
-    for name in figure.lines:
-        if name in known and (point := _point(experiment, figure, setup, name, known[name], cost, True)):
-            yield Curve(experiment.conditions[name].title, [point])
-
-
-def _point(
-    experiment: Experiment, figure: FigureDefinition, setup: Setup, name: str, run: MeasuredRun, cost: Cost, reuse: bool
-) -> tuple[float, float] | None:
-    costs, value = _costs(run), experiment.conditions[name].value
-    paid = cost(setup, run, costs.pairs + (0 if reuse else costs.reused))
-    if figure.kind == "sweep":
-        return (0.0 if value is None else value, run.means[figure.measure])
-    if paid is None:
-        return None
-    return (value or 0.0, paid) if figure.kind == "efficiency" else (paid, run.means[figure.measure])
-
-
-def _costs(run: MeasuredRun) -> Costs:
-    assert run.costs is not None
-    return run.costs
-
-
-def _styles(panels: Mapping[Setup, Sequence[Curve]]) -> dict[str, tuple[str, str]]:
-    """A colour and a marker for each title; a dashed curve has those of the solid curve before it."""
-    styles: dict[str, tuple[str, str]] = {}
-    number = -1
-    for curve in (curve for curves in panels.values() for curve in curves):
-        if curve.title not in styles:
-            number += not curve.dashed
-            styles[curve.title] = (COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)])
-    return styles
-
-
-def _draw_curve(panel: Any, curve: Curve, color: str, marker: str, *, across: bool) -> Any:
+def _draw_curve(panel: Any, curve: Curve, number: int, *, across: bool) -> Any:
+    """Draw a curve in the colour and with the marker of its number."""
+    color = COLORS[number % len(COLORS)]
     if across and len(curve.points) == 1:
         return panel.axhline(curve.points[0][1], color=color, linestyle=":", linewidth=1.2)
-    style = "--" if curve.dashed else "-"
     xs, ys = zip(*curve.points, strict=True)
-    return panel.plot(xs, ys, color=color, marker=marker, markersize=4, linestyle=style, linewidth=1.2)[0]
+    return panel.plot(xs, ys, color=color, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.2)[0]

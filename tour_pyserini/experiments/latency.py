@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +15,7 @@ from tour_pyserini.encoders.queries import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
-from tour_pyserini.experiments.locations import Locations
-from tour_pyserini.experiments.planning import plan_search
+from tour_pyserini.experiments.planning import Locations, plan_search
 from tour_pyserini.opening import Opener, phrase_input, phrase_searcher, reranker_options
 from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
@@ -36,7 +36,28 @@ class LabelTime(NamedTuple):
     seconds: float
 
 
-def seconds_per_query(costs: Costs, label: float, encoding: float, *, labels: int | None = None) -> float:
+Cost = Callable[[Setup, MeasuredRun], float | None]
+"""Called as `cost(setup, run)`: labels or seconds per query of a run; None if unknown."""
+
+
+def seconds_cost(results: Mapping[Setup, Mapping[str, MeasuredRun]], locations: Locations) -> Cost:
+    """Seconds per query of a run; None if the time of a label was not measured."""
+
+    @cache
+    def times(setup: Setup) -> tuple[float, float] | None:
+        """Seconds per label, and seconds to encode a query."""
+        label = read_label_time(setup, locations)
+        same_encoder = [run for other, runs in results.items() if other[:2] == setup[:2] for run in runs.values()]
+        return None if label is None else (label.seconds / label.pairs, encoding_seconds(same_encoder))
+
+    def seconds(setup: Setup, run: MeasuredRun) -> float | None:
+        known = times(setup)
+        return None if known is None or run.costs is None else seconds_per_query(run.costs, *known)
+
+    return seconds
+
+
+def seconds_per_query(costs: Costs, label: float, encoding: float) -> float:
     """Seconds per query if no label came from the score cache.
 
     In an experiment, labels come from the score cache, and a query is encoded once for all conditions. So the seconds
@@ -46,11 +67,9 @@ def seconds_per_query(costs: Costs, label: float, encoding: float, *, labels: in
         costs: the costs of the run.
         label: seconds per label.
         encoding: seconds to encode a query.
-        labels: labels of all queries; by default those that the run paid for.
     """
     other_stages = sum(seconds for stage, seconds in costs.seconds.items() if stage not in ("label", "encode"))
-    paid = costs.pairs if labels is None else labels
-    return (other_stages + paid * label) / max(costs.queries, 1) + encoding
+    return (other_stages + costs.pairs * label) / max(costs.queries, 1) + encoding
 
 
 def encoding_seconds(runs: Sequence[MeasuredRun]) -> float:

@@ -1,20 +1,29 @@
-"""Measuring the runs of an experiment."""
+"""Measuring the runs of an experiment, and comparing their scores with the expected ones."""
 
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.comparison import measured, measured_run
-from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
-from tour_pyserini.experiments.archive import Record, read_archive, read_record
-from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
-from tour_pyserini.experiments.judgements import measured_qrels
-from tour_pyserini.experiments.locations import Locations
+from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run, measure_runs
+from tour_pyserini.experiments.archive import Record, algorithm_of, read_archive, read_record
+from tour_pyserini.experiments.definition import Expected, Experiment, Setup, conditions_of, setups
+from tour_pyserini.experiments.planning import Locations
+from tour_pyserini.experiments.running import judge_answers, searched_qrels
 from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.files import atomic_write
+
+EXACT = 0.0001
+"""Up to this difference from the expected score a score is "ok", and "okish" up to the tolerance of the experiment."""
+
+NOTHING = Expected.model_validate({})
 
 Results = Mapping[Setup, Mapping[str, MeasuredRun]]
 """Measures and costs of the existing runs, by setup and condition."""
@@ -38,8 +47,9 @@ class CollectionScorer:
             questions, regex = read_questions(topics), answers_are_patterns(topics)
             self.with_answers = ScorerWithAnswers(self.scorer, measures, questions, regex=regex)
 
-    def add_answers(self, run: MeasuredRun, record: Record | None) -> MeasuredRun:
-        """The measured run with measures of the answers in its record, if there are such measures."""
+    def complete(self, run: MeasuredRun, record: Record | None) -> MeasuredRun:
+        """The measured run with what its record says: how it was made and, if they are measured, its answers."""
+        run = run._replace(algorithm=algorithm_of(record))
         if self.with_answers is None:
             return run
         answers = (record or {}).get("answers")
@@ -50,6 +60,40 @@ class CollectionScorer:
 
 Scorers = Mapping[str, CollectionScorer | None]
 """The scorer of each collection; None if its judgements are not on this machine."""
+
+
+def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Scorers:
+    """The scorer of each collection of the setups."""
+    scorers: dict[str, CollectionScorer | None] = {}
+    for name in dict.fromkeys(setup.collection for setup in chosen):
+        qrels = measured_qrels(experiment, name, locations)
+        topics = locations.expanded(experiment.collections[name].topics) if qrels else ""
+        scorers[name] = CollectionScorer(experiment.measures, qrels, topics) if qrels else None
+    return scorers
+
+
+def measured_qrels(experiment: Experiment, name: str, locations: Locations) -> Path | None:
+    """The judgements that runs are measured with; None if they are not on this machine.
+
+    A collection without judgements is judged by answers: the whole corpus if it is a file, otherwise the passages that
+    the runs of the collection retrieved.
+    """
+    collection = experiment.collections[name]
+    if collection.qrels is not None or collection.limit is not None:
+        if not locations.is_file(collection.qrels or collection.corpus):
+            return None
+        return searched_qrels(experiment, name, locations)
+    if locations.is_file(collection.corpus):
+        return judge_answers(experiment, name, locations)
+    existing: list[Path] = []
+    for setup in setups(experiment, {"collections": [name]}):
+        runs = [locations.run(setup, condition) for condition in conditions_of(experiment, setup)]
+        files = [run for run in runs if run.is_file()]
+        archive = locations.archive(setup)
+        if archive.is_file() and len(files) < len(runs):
+            raise TourError(f"the runs in {archive} cannot be judged by their answers; remove it and make them again.")
+        existing += files
+    return judge_answers(experiment, name, locations, existing) if existing else None
 
 
 def measure(
@@ -81,28 +125,14 @@ def measure(
     return results
 
 
-def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Scorers:
-    """The scorer of each collection of the setups."""
-    names = dict.fromkeys(setup.collection for setup in chosen)
-    return {name: _scorer_of(experiment, name, locations) for name in names}
-
-
-def _scorer_of(experiment: Experiment, name: str, locations: Locations) -> CollectionScorer | None:
-    qrels = measured_qrels(experiment, name, locations)
-    if qrels is None:
-        return None
-    return CollectionScorer(experiment.measures, qrels, locations.expanded(experiment.collections[name].topics))
-
-
 def _measured_runs(
     scorer: CollectionScorer, setup: Setup, locations: Locations, names: Sequence[str]
 ) -> Iterator[tuple[str, MeasuredRun]]:
     """The measured run of each condition that has one: from its file, or else from the archive."""
     qrels = f"the judgements of {setup.collection}"
-    files = {name: locations.run(setup, name) for name in names}
-    files = {name: file for name, file in files.items() if file.is_file()}
-    for name, run in zip(files, measured(scorer.scorer, list(files.values()), qrels=qrels), strict=True):
-        yield name, scorer.add_answers(run._replace(name=name), read_record(run.path))
+    files = {name: file for name in names if (file := locations.run(setup, name)).is_file()}
+    for name, run in zip(files, measure_runs(scorer.scorer, list(files.values()), qrels=qrels), strict=True):
+        yield name, scorer.complete(run._replace(name=name), read_record(run.path))
     path, missing = locations.archive(setup), [name for name in names if name not in files]
     if not missing or not path.is_file():
         return
@@ -110,5 +140,70 @@ def _measured_runs(
     for name in missing:
         if name in archive.records:
             costs = Costs.from_record(archive.records[name].get("costs", {}))
-            run = measured_run(scorer.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
-            yield name, scorer.add_answers(run, archive.records[name])
+            run = measure_run(scorer.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
+            yield name, scorer.complete(run, archive.records[name])
+
+
+class Verdict(NamedTuple):
+    """A measured score and the expected one.
+
+    Attributes:
+        result: `ok`, `okish` or `FAIL`; `new` if none is expected; `stale` if the run or the expected score was made by
+            another version of its method, by another method, or by one that no longer exists.
+    """
+
+    setup: str
+    condition: str
+    measure: str
+    score: float
+    expected: float | None
+    result: str
+
+
+def verdicts(experiment: Experiment, results: Results) -> Iterator[Verdict]:
+    """Compare every measured score with the expected one."""
+    for setup, measured in results.items():
+        for condition, run in measured.items():
+            expected = experiment.expected.get(setup.name, {}).get(condition, NOTHING)
+            stale = _is_stale(run.algorithm, expected.algorithm)
+            for measure, score in run.means.items():
+                wanted = expected.scores.get(measure)
+                result = "new" if wanted is None else "stale" if stale else _result(score, wanted, experiment.tolerance)
+                yield Verdict(setup.name, condition, measure, score, wanted, result)
+
+
+def _is_stale(made: Algorithm | None, expected: Algorithm | None) -> bool:
+    """Whether a run, or its expected scores, were not made by the present version of one method."""
+    known = {algorithm for algorithm in (made, expected) if algorithm is not None}
+    return len(known) > 1 or any(
+        method not in METHODS or METHODS[method].version != version for method, version in known
+    )
+
+
+def _result(score: float, expected: float, tolerance: float) -> str:
+    # Both numbers have four digits; 1e-9 allows for the error of floating-point subtraction.
+    difference = abs(round(score, 4) - expected) - 1e-9
+    return "ok" if difference <= EXACT else "okish" if difference <= tolerance else "FAIL"
+
+
+def write_expected(
+    path: str | os.PathLike[str], results: Results, before: Mapping[str, Mapping[str, Expected]]
+) -> None:
+    """Write measured scores as `expected`, the last section of the file, each with the method that gave it.
+
+    Scores that were not measured stay.
+    """
+    merged = {setup: dict(conditions) for setup, conditions in before.items()}
+    for setup, measured in results.items():
+        for condition, run in measured.items():
+            made = run.algorithm._asdict() if run.algorithm else {}
+            merged.setdefault(setup.name, {})[condition] = Expected.model_validate({**made, **run.means})
+    kept = Path(path).read_text(encoding="utf-8").split("\nexpected:")[0].rstrip("\n")
+    with atomic_write(path) as file:
+        file.write(f"{kept}\n\nexpected:  # written by --write-expected; nothing may follow\n")
+        for name, conditions in merged.items():
+            file.write(f"  {name}:\n")
+            for condition, expected in conditions.items():
+                made_by = [f"method: {expected.method}, version: {expected.version}"] if expected.method else []
+                scores = [f"{json.dumps(measure)}: {score:.4f}" for measure, score in expected.scores.items()]
+                file.write(f"    {condition}: {{{', '.join([*made_by, *scores])}}}\n")

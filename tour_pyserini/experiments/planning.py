@@ -1,22 +1,95 @@
-"""The searches and indexes of an experiment, as requests."""
+"""The searches and indexes of an experiment as requests, and the paths of what it reads and writes."""
 
+import contextlib
 import dataclasses
+import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from string import Template
+from typing import Any, NamedTuple, TypeVar
 
+from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import COLLECTION, Condition, Experiment, Flags, Setup, of_collection
-from tour_pyserini.experiments.locations import Locations
+from tour_pyserini.experiments.definition import COLLECTION, Condition, Experiment, Flags, Setup
 from tour_pyserini.flags import Request, flag_name, words
 from tour_pyserini.index import IndexRequest
 from tour_pyserini.search_request import SearchRequest
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 _MODELS = ("encoder", "reranker")
 # Flags of the search command that name files it writes.
 _OUTPUTS = ("output", "trace", "predictions", "output_queries", "cache")
 _WEIGHTS = (".safetensors", ".bin", ".onnx", ".json")
+
+
+class Locations(NamedTuple):
+    """Folders and variables.
+
+    Attributes:
+        runs: the folder of this experiment's runs.
+        indexes: the folder of indexes, which experiments share.
+        cache: the score cache; None for the one in the cache folder.
+        variables: the values of ${VARIABLES} in paths.
+    """
+
+    runs: Path
+    indexes: Path
+    cache: str | None
+    variables: Mapping[str, str]
+
+    def run(self, setup: Setup, condition: str) -> Path:
+        """The run of a condition in a setup."""
+        return self.runs / f"{setup.name}.{condition}.trec.gz"
+
+    def archive(self, setup: Setup) -> Path:
+        """The file with all runs of a setup, as a repository stores them."""
+        return self.runs / f"{setup.name}.runs.xz"
+
+    def index_folder(self, experiment: Experiment, setup: Setup, kind: str | None = None) -> Path:
+        """The folder of the setup's index, or of another kind of index with the same encoder."""
+        stem = experiment.collections[setup.collection].stem
+        return self.indexes / f"{stem}.{setup.encoder}.{kind or setup.index_kind}"
+
+    def qrels(self, collection: str) -> Path:
+        """Judgements that are made for this experiment: of some topics, or by answers."""
+        return self.runs / f"{collection}.qrels"
+
+    def portable(self, path: Path) -> str:
+        """A path as records have it: ${RUNS} and ${INDEXES} stand for the folders of this machine."""
+        for name, folder in (("RUNS", self.runs), ("INDEXES", self.indexes)):
+            if path.is_relative_to(folder):
+                return f"${{{name}}}/{path.relative_to(folder).as_posix()}"
+        return str(path)
+
+    def expanded(self, text: str) -> str:
+        """The text with its ${VARIABLES} replaced.
+
+        Raises:
+            TourError: if a variable has no value.
+        """
+        try:
+            return Template(text).substitute(self.variables)
+        except KeyError as missing:
+            name = str(missing).strip("'")
+            hint = "give --data DIR" if name == "DATA" else f"set it in the environment: {name}=..."
+            raise TourError(f"{text!r} needs the variable {name}; {hint}.") from None
+        except ValueError:
+            raise TourError(f"{text!r} has a $ without a {{VARIABLE}} after it; write $$ for a dollar sign.") from None
+
+    def is_file(self, text: str) -> bool:
+        """Whether a path of the experiment file, with its ${VARIABLES} replaced, is a file on this machine."""
+        try:
+            return Path(self.expanded(text)).is_file()
+        except TourError:
+            return False
+
+
+def variables(data: str | None) -> Mapping[str, str]:
+    """The variables of the environment, with DATA for `--data` and DEMO for the embedded collection."""
+    own = {"DEMO": str(CORPUS.parent)} | ({"DATA": data} if data else {})
+    return {**os.environ, **own}
 
 
 class PlannedSearch(NamedTuple):
@@ -29,12 +102,14 @@ class PlannedSearch(NamedTuple):
         inputs: those inputs that are files, by role.
         portable: the flags with ${VARIABLES} in place of paths of this machine: those of the experiment file, ${RUNS}
             and ${INDEXES}.
+        plugins: files that the command loads.
     """
 
     flags: Flags
     settings: str
     inputs: dict[str, Path]
     portable: Flags
+    plugins: tuple[str, ...] = ()
 
     def request(self, condition: str) -> SearchRequest:
         """The search as a request.
@@ -42,18 +117,16 @@ class PlannedSearch(NamedTuple):
         Raises:
             TourError: if a flag or a setting is wrong; the message names the condition.
         """
-        try:
-            return SearchRequest.from_flags(_with_numbers(self.flags, SearchRequest))
-        except TourError as error:
-            raise TourError(f"the condition {condition}: {error}") from error
+        return _request(SearchRequest, self.flags, f"the condition {condition}")
 
     def command(self) -> str:
         """The equivalent command line, to show to users."""
-        return _command_line("search", self.flags)
+        return _command_line("search", self.flags, self.plugins)
 
     def portable_command(self) -> str:
         """The equivalent command line with ${VARIABLES} in place of paths of this machine, for records."""
-        return " ".join(["python -m tour_pyserini.search", *map(_quoted, words(self.portable))])
+        quoted = [f'"{word}"' if word.startswith("${") else shlex.quote(word) for word in words(self.portable)]
+        return " ".join([_command_line("search", {}, self.plugins), *quoted])
 
 
 class PlannedIndex(NamedTuple):
@@ -68,10 +141,7 @@ class PlannedIndex(NamedTuple):
         Raises:
             TourError: if a flag is wrong; the message names the folder.
         """
-        try:
-            return IndexRequest.from_flags(_with_numbers(self.flags, IndexRequest))
-        except TourError as error:
-            raise TourError(f"the index {self.folder.name}: {error}") from error
+        return _request(IndexRequest, self.flags, f"the index {self.folder.name}")
 
     def command(self) -> str:
         """The equivalent command line, to show to users."""
@@ -125,7 +195,10 @@ def plan_search(
         **condition.flags,
         "hits": experiment.hits,
     }
-    flags = of_collection(given, setup.collection)
+    flags = {
+        name: value.replace(COLLECTION, setup.collection) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
     paths: dict[str, Any] = {"index": _prebuilt(experiment, setup) or str(locations.index_folder(experiment, setup))}
     if index.vectors and not index_flags.get("phrases"):  # a phrase index has exact vectors of its own
         paths["vectors"] = str(locations.index_folder(experiment, setup, index.vectors))
@@ -150,7 +223,9 @@ def plan_search(
     if qrels and not portable["qrels"].startswith("${"):
         portable["qrels"] = str(collection.qrels)
     portable["output"] = locations.portable(output)
-    return PlannedSearch({**complete, **paths, "output": str(output)}, settings, inputs, {**flags, **portable})
+    return PlannedSearch(
+        {**complete, **paths, "output": str(output)}, settings, inputs, {**flags, **portable}, experiment.plugins
+    )
 
 
 def _index_flags(experiment: Experiment, setup: Setup, kind: str) -> dict[str, Any]:
@@ -173,33 +248,24 @@ def _index_settings(experiment: Experiment, setup: Setup) -> list[str]:
     return words({**_index_flags(experiment, setup, setup.index_kind), **vectors})
 
 
-def _quoted(word: str) -> str:
-    """A word of a command line, quoted if a shell would change it other than by its ${VARIABLES}."""
-    return f'"{word}"' if word.startswith("${") else shlex.quote(word)
+def _command_line(command: str, flags: Flags, plugins: Sequence[str] = ()) -> str:
+    loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
+    return shlex.join(["python", "-m", f"tour_pyserini.{command}", *loaded, *words(flags)])
 
 
-def _command_line(command: str, flags: Flags) -> str:
-    return shlex.join(["python", "-m", f"tour_pyserini.{command}", *words(flags)])
-
-
-def _with_numbers(flags: Flags, request: type[Request]) -> dict[str, Any]:
-    """The flags with text converted to numbers where the request has numbers: a file may have "-inf" or "${HITS}"."""
-    kinds: dict[str, type[int] | type[float]] = {}
-    for item in dataclasses.fields(request):
-        if item.metadata.get("count"):
-            kinds[item.name] = int
-        elif item.type in (float, float | None):
-            kinds[item.name] = float
-    return {name: _number(value, kinds.get(name.replace("-", "_"))) for name, value in flags.items()}
-
-
-def _number(value: Any, kind: type[int] | type[float] | None) -> Any:
-    if kind is None or not isinstance(value, str):
-        return value
+def _request(kind: type[AnyRequest], flags: Flags, what: str) -> AnyRequest:
+    """A request, with text converted to numbers where it has numbers: a file may have "-inf" or "${HITS}"."""
+    converted: dict[str, Any] = dict(flags)
+    for item in dataclasses.fields(kind):
+        name = item.name.replace("_", "-")
+        number = int if item.metadata.get("count") else float if item.type in (float, float | None) else None
+        if number and isinstance(converted.get(name), str):
+            with contextlib.suppress(ValueError):  # the request refuses it, with the name of its flag
+                converted[name] = number(converted[name])
     try:
-        return kind(value)
-    except ValueError:
-        return value  # the request refuses it, with the name of its flag
+        return kind.from_flags(converted)
+    except TourError as error:
+        raise TourError(f"{what}: {error}") from error
 
 
 def _model_files(models: Mapping[str, Any], locations: Locations) -> dict[str, Path]:
@@ -216,10 +282,4 @@ def _model_files(models: Mapping[str, Any], locations: Locations) -> dict[str, P
 
 def _expanded(flags: Flags, locations: Locations) -> dict[str, Any]:
     """The flags with their ${VARIABLES} replaced."""
-
-    def expanded(value: Any) -> Any:
-        if isinstance(value, list):
-            return [expanded(part) for part in value]
-        return locations.expanded(value) if isinstance(value, str) else value
-
-    return {name: expanded(value) for name, value in flags.items()}
+    return {name: locations.expanded(value) if isinstance(value, str) else value for name, value in flags.items()}

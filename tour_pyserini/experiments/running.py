@@ -1,19 +1,30 @@
-"""Making the runs of an experiment that do not exist yet."""
+"""Making the runs of an experiment that do not exist yet, the indexes that they need, and judgements."""
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.qrels import read_qrels, write_qrels
+from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_measures import answers_needed
-from tour_pyserini.experiments.archive import is_current, pack, read_record, read_records
+from tour_pyserini.experiments.archive import digests, is_current, pack, read_record, read_records
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
-from tour_pyserini.experiments.indexes import make_index
-from tour_pyserini.experiments.judgements import searched_qrels
-from tour_pyserini.experiments.locations import Locations
-from tour_pyserini.experiments.planning import PlannedIndex, PlannedSearch, plan_index, plan_search
+from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedSearch, plan_index, plan_search
+from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
+from tour_pyserini.phrases.index import read_settings
 from tour_pyserini.search import search
+
+HEARTBEAT = 60.0
+"""Seconds between the lines that a long search writes where no bar is shown."""
 
 
 class Step(NamedTuple):
@@ -55,6 +66,38 @@ def steps(
             yield Step(setup, name, planned, output)
 
 
+def searched_qrels(experiment: Experiment, name: str, locations: Locations, *, write: bool = True) -> Path | None:
+    """The judgements whose topics are searched; None if all topics are searched.
+
+    If the collection has a limit, a new file has the judgements of that many topics, evenly spaced in their order.
+
+    Args:
+        experiment: the experiment.
+        name: the collection.
+        locations: where the new file goes.
+        write: whether the new file is written.
+    """
+    collection = experiment.collections[name]
+    given = Path(locations.expanded(collection.qrels)) if collection.qrels else None
+    if collection.limit is None:
+        return given
+    if write:
+        qrels = read_qrels(given or judge_answers(experiment, name, locations))
+        topics = list(dict.fromkeys(qrel.query_id for qrel in qrels))
+        count = min(collection.limit, len(topics))
+        chosen = {topics[number * len(topics) // count] for number in range(count)}
+        write_qrels([qrel for qrel in qrels if qrel.query_id in chosen], locations.qrels(name))
+    return locations.qrels(name)
+
+
+def judge_answers(experiment: Experiment, name: str, locations: Locations, runs: Sequence[Path] = ()) -> Path:
+    """Judge the passages of a collection, or those that runs retrieved, by the answers that they contain."""
+    collection, output = experiment.collections[name], locations.qrels(name)
+    topics, corpus = locations.expanded(collection.topics), locations.expanded(collection.corpus)
+    judge(JudgeRequest(topics=topics, corpus=corpus, output=str(output), runs=runs), progress=True)
+    return output
+
+
 def commands(experiment: Experiment, planned: Sequence[Step], locations: Locations) -> Iterator[str]:
     """The equivalent command lines, indexes first."""
     for index in _indexes(experiment, planned, locations):
@@ -76,7 +119,8 @@ def make_runs(
         experiment: the experiment.
         planned: `steps` of the experiment.
         locations: where everything is.
-        report: called with one line before and after each search.
+        report: called with one line before and after each search and, where standard error is not a terminal, each
+            minute.
 
     Returns:
         How many runs were made.
@@ -91,14 +135,17 @@ def make_runs(
     ]
     indexes = [index.request() for index in _indexes(experiment, [step for step, _ in missing], locations)]
     for index in indexes:
-        make_index(index)
+        with _heartbeat(index.index, report):
+            make_index(index)
     opener, before = Opener(keep_query_vectors=True), None
     for number, (step, request) in enumerate(missing, start=1):
         if before is not None and before[:2] != step.setup[:2]:
             opener = Opener(keep_query_vectors=True)  # another collection or encoder shares nothing with the last one
         before = step.setup
-        report(f"[{number}/{len(missing)}] {step.output.name}")
-        summary = search(request, opener=opener, progress=True)
+        name = f"[{number}/{len(missing)}] {step.output.name}"
+        report(name)
+        with _heartbeat(name, report):
+            summary = search(request, opener=opener, progress=True)
         report(f"{summary.output}: {summary.costs}")
         pack(
             *(summary.output, step.output),
@@ -108,6 +155,24 @@ def make_runs(
             answers=answers,
         )
     return len(missing)
+
+
+@contextlib.contextmanager
+def _heartbeat(name: str, report: Callable[[str], object]) -> Iterator[None]:
+    """Report each minute that something still goes on; a terminal shows a bar instead."""
+    done, started = threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT):
+            report(f"{name}: {(time.monotonic() - started) / 60:.0f} min so far")
+
+    thread = threading.Thread(target=beat, daemon=True)
+    if not sys.stderr.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def run_exists(step: Step, config: TourConfig, locations: Locations, *, answers: int = 0) -> bool:
@@ -128,3 +193,55 @@ def _indexes(experiment: Experiment, planned: Sequence[Step], locations: Locatio
             if index.folder not in seen:
                 seen.add(index.folder)
                 yield index
+
+
+def make_index(request: IndexRequest) -> None:
+    """Build an index; if it exists, check that it was built as the request describes.
+
+    Raises:
+        TourError: if the existing index was built from another corpus or with other settings.
+    """
+    folder = Path(request.index)
+    if not (folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)).is_file():
+        build_index(request, progress=True)
+        return
+    made = read_settings(folder) if request.phrases else _passage_settings(folder)
+    if made["corpus_sha256"] != digests({"corpus": Path(request.corpus)})["corpus"]:
+        raise TourError(
+            f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
+        )
+    for name, value in _expected_settings(request).items():
+        if made.get(name) != value:
+            what = "kind of index" if name == "index" else name
+            raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")
+
+
+def _passage_settings(folder: Path) -> Mapping[str, Any]:
+    path = folder / PASSAGE_INDEX
+    try:
+        made = read_json_object(path)
+        return {**made["settings"], "corpus_sha256": made["settings"]["corpus_sha256"], "index": made["index"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TourError(f"{path} does not describe an index ({first_line(error)}); remove the folder.") from error
+
+
+def _expected_settings(request: IndexRequest) -> dict[str, Any]:
+    """The settings that the request's index must have."""
+    # torch and Pyserini take seconds to start.
+    if request.phrases:
+        from tour_pyserini.phrases.index_writing import phrase_index_encoder, phrase_settings
+
+        settings = phrase_settings(request, request.open_corpus(), phrase_index_encoder(request))
+        # The path of the encoder and the number of passages per chunk do not change the index.
+        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
+    else:
+        from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+
+        trusted = request.trust_remote_code
+        found = encoder_fingerprint(request.encoder, request.encoder_class, trust_remote_code=trusted)
+        wanted = {"encoder_fingerprint": found, "prefix": request.prefix}
+        given = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim", "max_length")}
+        if request.precision == "int8":  # indexes of older versions are fp32 and do not say so
+            given["precision"] = request.precision
+        wanted |= {name: value for name, value in given.items() if value is not None}
+    return {**wanted, "index": request.faiss_kind()}

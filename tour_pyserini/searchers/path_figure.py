@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tour_pyserini.support.svg_figures import GAIN, LOSS, Point, svg_dot, svg_figure, svg_line, svg_text
+from tour_pyserini.support.pictures import GAIN, LOSS
+from tour_pyserini.support.svg_figures import Point, svg_dot, svg_figure, svg_line, svg_text
 
 SHOWN = 10
 """Hits that are drawn."""

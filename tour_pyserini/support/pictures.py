@@ -7,6 +7,8 @@ from typing import Any
 
 from tour_pyserini.support.files import atomic_replace
 
+GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
+
 COLOURS = 256
 """Colours of a PNG picture. Diagrams need no more, and their files are a third of the size of those with all."""
 

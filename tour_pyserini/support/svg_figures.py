@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from html import escape
 
-GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
-
 Point = tuple[float, float]
 
 

@@ -1,16 +1,19 @@
-"""The runs that are stored with the project: they have the expected scores, and count as current."""
+"""Measured runs and expected scores; the runs stored with the project have theirs, and count as current."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
+from small_experiment import definition
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.method import METHODS
+from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun
 from tour_pyserini.experiments.archive import read_records
-from tour_pyserini.experiments.definition import setups
-from tour_pyserini.experiments.expected import verdicts
-from tour_pyserini.experiments.locations import Locations, variables
-from tour_pyserini.experiments.measuring import measure
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment, setups
+from tour_pyserini.experiments.measuring import measure, verdicts
+from tour_pyserini.experiments.planning import Locations, variables
 from tour_pyserini.experiments.running import run_exists, steps
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
@@ -43,9 +46,9 @@ def test_stored_runs_have_the_expected_scores(name, setup, shared):
     results = measure(experiment, [setup], locations)
     if not results:
         pytest.skip(f"no judgements of {setup.collection} on this machine")
-    found = list(verdicts(results, experiment.expected))
+    found = list(verdicts(experiment, results))
     assert found
-    assert [verdict for verdict in found if verdict.result != "ok"] == []
+    assert [verdict for verdict in found if verdict.result not in ("ok", "stale")] == []
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in STORED}) or [""])
@@ -88,3 +91,43 @@ def test_stored_runs_are_not_made_again(shared, tmp_path, monkeypatch):
             assert run_exists(step, config, locations) == same, step.output.name
             compared += same
     assert compared >= 100
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """The verdict on a score of 0.2 of a condition, given what is expected and what made the run."""
+
+    def judge(algorithm=None, **expected):
+        values = definition() | {"expected": {"letters.tiny.flat": {"dense": expected}}}
+        (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
+        experiment = read_experiment(tmp_path / "a.yaml")
+        run = MeasuredRun("dense", tmp_path, {}, {"RR": 0.2}, np.ones(1), None, algorithm)
+        (verdict,) = verdicts(experiment, {next(setups(experiment)): {"dense": run}})
+        return verdict.result
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("score", "result"), [(0.2, "ok"), (0.2001, "ok"), (0.1996, "okish"), (0.1994, "FAIL"), (None, "new")]
+)
+def test_scores_are_compared_with_expected_ones(judge, score, result):
+    assert judge(**({} if score is None else {"RR": score})) == result
+
+
+def test_a_score_of_another_algorithm_is_stale(judge, monkeypatch):
+    now, before = ("hard", 2), ("hard", 1)
+    monkeypatch.setattr(METHODS["hard"], "version", 2)
+    for made, expected, result in (
+        (now, now, "FAIL"),
+        (now, None, "FAIL"),
+        (None, now, "FAIL"),
+        (before, before, "stale"),
+        (before, None, "stale"),
+        (now, before, "stale"),
+        (("dense", 1), now, "stale"),
+        (("gone", 1), None, "stale"),
+        (None, ("gone", 1), "stale"),
+    ):
+        wanted = {"method": expected[0], "version": expected[1]} if expected else {}
+        assert judge(made and Algorithm(*made), RR=0.9, **wanted) == result, (made, expected)

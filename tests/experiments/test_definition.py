@@ -5,8 +5,7 @@ import yaml
 from small_experiment import definition
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import conditions_of, setups
-from tour_pyserini.experiments.reading import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import conditions_of, find_experiment, packaged, read_experiment, setups
 
 
 def read(tmp_path, values):
@@ -61,43 +60,71 @@ def changed(path, value):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "names"),
+    ("path", "value", "says"),
     [
-        ("hist", 3, ["a.yaml has the unknown key 'hist'"]),
-        ("hits", 0, ["a.yaml has hits: 0"]),
-        ("conditions", {}, ["at least one of conditions"]),
-        ("conditions.dense.flag", {}, ["a.yaml, conditions, dense has the unknown key 'flag'"]),
-        ("conditions.dense.flags", {"method": ["a"]}, ["conditions, dense, flags gives --method"]),
-        ("conditions.rerank.sweep", {"depth": 3}, ["conditions, rerank must sweep one flag over a list of numbers"]),
-        ("conditions.rerank.sweep", {"depth": ["x"]}, ["conditions, rerank sweeps --depth over 'x'"]),
-        ("conditions.rerank.everywhere", [4], ["conditions, rerank has everywhere: [4]"]),
-        ("conditions.rerank-3", {"flags": {}}, ["defines the condition rerank-3 a second time"]),
-        ("conditions.hard.only", {"indexes": ["ivf"]}, ["uses 'ivf', which is not defined in its indexes"]),
-        ("collections.letters.corpus", None, ["collections, letters needs a text for corpus"]),
-        ("collections.a/b", {}, ["collections has the name 'a/b'"]),
-        ("indexes.pq.vectors", "exact", ["uses 'exact', which is not defined in its indexes"]),
-        ("tables.main.baselines", ["soft"], ["uses 'soft', which is not defined in its conditions"]),
-        ("figures.labels.kind", "pie", ["a figure of the unknown kind 'pie'"]),
-        ("figures.labels.curves", ["dense"], ["uses 'dense', which is not defined in its sweeps"]),
-        ("expected", {"a": {"b": {"nDCG@10": "high"}}}, ["expected, a, b gives nDCG@10"]),
+        ("hist", 3, "a.yaml, hist:"),
+        ("hits", 0, "a.yaml, hits:"),
+        ("hits", "many", "a.yaml, hits:.*'many'"),
+        ("tolerance", 2, "a.yaml, tolerance:"),
+        ("conditions", {}, "a.yaml, conditions:"),
+        ("conditions", ["dense"], "a.yaml, conditions:"),
+        ("conditions.dense", "dense", "a.yaml, conditions, dense:"),
+        ("conditions.dense.flag", {}, "a.yaml, conditions, dense, flag:"),
+        ("conditions.dense.flags", {"method": ["a"]}, "conditions, dense, flags, method"),
+        ("conditions.rerank.sweep", {"depth": 3}, "conditions, rerank, sweep, depth:"),
+        ("conditions.rerank.sweep", {"depth": ["x"]}, "conditions, rerank, sweep, depth, 0.*'x'"),
+        ("conditions.rerank.everywhere", [4], "conditions, rerank: everywhere has 4"),
+        ("conditions.rerank-3", {"flags": {}}, "defines the condition rerank-3 a second time"),
+        ("conditions.hard.only", {"indexes": ["ivf"]}, "uses 'ivf', .* its indexes"),
+        ("collections.letters.corpus", None, "collections, letters, corpus:"),
+        ("collections.letters.index", "../../x", "collections, letters, index:"),
+        ("collections.letters.index", "/x", "collections, letters, index:"),
+        ("collections.a/b", {}, "collections, a/b, "),
+        ("indexes.pq.vectors", "exact", "uses 'exact', .* its indexes"),
+        ("tables.main.baselines", ["soft"], "uses 'soft', .* its conditions"),
+        ("figures.labels.kind", "pie", "figures, labels, kind:.*'pie'"),
+        ("figures.labels.curves", ["dense"], "uses 'dense', .* its sweeps"),
+        ("expected", {"a": {"b": {"nDCG@10": "high"}}}, "expected, a, b, nDCG@10:"),
     ],
 )
-def test_wrong_values_are_refused_with_their_section(tmp_path, path, value, names):
-    with pytest.raises(TourError) as error:
+def test_wrong_values_are_refused_with_file_section_and_key(tmp_path, path, value, says):
+    with pytest.raises(TourError, match=says):
         read(tmp_path, changed(path, value))
-    for name in names:
-        assert name in str(error.value)
 
 
-def test_a_file_that_is_not_yaml_is_refused_with_its_line(tmp_path):
-    (tmp_path / "a.yaml").write_text("title: a\nhits: [1\n")
-    with pytest.raises(TourError, match=r"a\.yaml, line 3 is not YAML"):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("title: a\nhits: [1\n", "line 3 is not YAML"),
+        ("!!python/object/apply:os.getcwd []", "not YAML"),
+        ("a", "mapping"),
+    ],
+)
+def test_a_file_that_is_not_an_experiment_is_refused(tmp_path, text, says):
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(TourError, match=rf"a\.yaml.* {says}"):
         read_experiment(tmp_path / "a.yaml")
-    with pytest.raises(TourError, match="the experiment nothing does not exist; give a YAML file"):
+    with pytest.raises(TourError, match="the experiment nothing does not exist"):
         find_experiment("nothing")
-    (tmp_path / "a.yaml").write_text("!!python/object/apply:os.getcwd []\n")
-    with pytest.raises(TourError, match="is not YAML"):
-        read_experiment(tmp_path / "a.yaml")
+
+
+def test_collections_may_share_an_entry_with_their_names_in_it(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        """
+        collections: {one: &all {corpus: "c-${COLLECTION}", topics: t, search: {index2: "i-${COLLECTION}"}}, two: *all}
+        encoders: {tiny: }
+        indexes: {flat: }
+        rerankers: {tiny: }
+        conditions: {dense: }
+        expected: {one.tiny.flat: {dense: {method: dense, version: 2, RR: 0.5}}}
+        """
+    )
+    experiment = read_experiment(tmp_path / "a.yaml")
+    one, two = experiment.collections.values()
+    assert (one.corpus, one.stem, two.corpus, two.stem) == ("c-one", "one", "c-two", "two")
+    assert (experiment.name, experiment.title, experiment.conditions["dense"].title) == ("a", "a", "dense")
+    expected = experiment.expected["one.tiny.flat"]["dense"]
+    assert (expected.scores, expected.algorithm) == ({"RR": 0.5}, ("dense", 2))
 
 
 @pytest.mark.parametrize("name", ["paper-passages", "paper-passages-phrases"])

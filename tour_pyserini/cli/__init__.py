@@ -1,1 +1,0 @@
-"""The command line: flags of the commands, plugins, and exit codes."""
