@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tour_pyserini.pipeline import installation
 
+from tour_pyserini import doctor as installation
 from tour_pyserini.doctor import CHECKS, Check, Finding, main, run_check
 from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
@@ -138,7 +138,7 @@ def test_missing_package_names_the_pip_command(monkeypatch, name, install):
 
 def test_extras_of_the_checks_exist():
     config = configparser.ConfigParser()
-    config.read(Path(installation.__file__).parents[2] / "setup.cfg")
+    config.read(Path(installation.__file__).parents[1] / "setup.cfg")
     assert {check.extra for check in CHECKS if check.extra} <= set(config["options.extras_require"])
 
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from index_commands import ROOT, flags, started, write_corpus
-from tour_pyserini.pipeline import indexing
 
 from tour_pyserini import index
+from tour_pyserini import index as indexing
 from tour_pyserini.command import run
 from tour_pyserini.data.documents import Document
 from tour_pyserini.data.records import PASSAGE_INDEX

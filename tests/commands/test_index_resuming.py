@@ -10,9 +10,9 @@ import pytest
 from index_commands import content, flags, started, write_corpus
 
 from tour_pyserini import index
+from tour_pyserini import index as indexing
 from tour_pyserini.encoders import document_vectors, encoder_loading
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import indexing
 from tour_pyserini.stores import partial_vectors
 from tour_pyserini.stores.faiss_building import write_index
 from tour_pyserini.stores.partial_vectors import PartialVectors

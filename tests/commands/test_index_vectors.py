@@ -4,8 +4,8 @@ import pytest
 from index_commands import flags, write_corpus
 
 from tour_pyserini import index
+from tour_pyserini import index as indexing
 from tour_pyserini.errors import TourError
-from tour_pyserini.pipeline import indexing
 
 PQ = ["--pq", "--pq-m", 4, "--pq-nbits", 4]
 

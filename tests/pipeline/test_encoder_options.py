@@ -2,8 +2,8 @@ import json
 import logging
 
 import pytest
-from tour_pyserini.pipeline import encoder_options as module
 
+from tour_pyserini import opening as module
 from tour_pyserini.errors import TourError
 from tour_pyserini.opening import encoder_options
 from tour_pyserini.stores.index_settings import check_vectors

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import toy_collection
-from tour_pyserini.pipeline import ray_searching
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
+from tour_pyserini import ray_search as ray_searching
 from tour_pyserini.data.records import record_path
 from tour_pyserini.rerankers.score_upkeep import all_scores
 from tour_pyserini.search import search

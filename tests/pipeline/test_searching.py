@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tour_pyserini.pipeline import engine_opening as module
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
+from tour_pyserini import opening as module
 from tour_pyserini.data.records import record_path
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search, search_request

@@ -72,6 +72,7 @@ class Feedback:
 
         def label(tasks: Sequence[Task]) -> list[Floats]:
             pairs = [(text, passages[id_]) for id_ in tasks[0].wanted_labels.tolist()]
+            assert self._reranker is not None
             return [checked_scores(self._reranker, pairs)]
 
         config = self._config(len(vectors))

@@ -284,7 +284,7 @@ class TourSearcher:
 
     def batch_run(
         self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
-    ) -> tuple[Floats, dict[str, list[Any]]]:
+    ) -> tuple[Floats, Mapping[str, list[Any]]]:
         """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
         if len(set(q_ids)) != len(q_ids):
             twice = next(id_ for i, id_ in enumerate(q_ids) if id_ in q_ids[:i])
@@ -463,6 +463,7 @@ class TourSearcher:
                 until = start + deadline - (time.monotonic() - start)
             with self.costs.stage("texts"):
                 pairs = [pair for task in tasks for pair in self.pairs(task)]
+            assert self._reranker is not None
             with self.costs.stage("label"):
                 if deadline is None:
                     scores, computed = counted_scores(self._reranker, pairs)

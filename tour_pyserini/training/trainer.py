@@ -219,20 +219,20 @@ class Checkpoints:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder, self._state = folder, folder / "state.pt"
-        self._lock = lock_folder(folder, "lock")
+        self._lock = lock_folder(folder)
         try:
             self._check(json.loads(json.dumps(settings)))
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self._lock.closed and not self._has_progress():
+        if self._lock.is_locked and not self._has_progress():
             self.discard()
-        self._lock.close()
+        self._lock.release()
 
     def load(self) -> dict[str, Any] | None:
         """The last state, or None if nothing was saved yet."""
@@ -263,7 +263,7 @@ class Checkpoints:
     def discard(self) -> None:
         """Delete the folder."""
         remove_folder(self.folder)
-        self._lock.close()
+        self._lock.release()
 
     def _has_progress(self) -> bool:
         return any(path.name not in ("lock", "settings.json") for path in self.folder.iterdir())
