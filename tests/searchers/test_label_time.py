@@ -69,6 +69,18 @@ def test_where_a_call_costs_much_its_pairs_may_take_as_long():
     assert simulation.calls == [16, 16]  # 88 ms each; in the last 24 ms there is no time for a third
 
 
+def test_after_many_calls_of_one_pair_what_waits_is_scored_together_again():
+    simulation = Simulation(lambda count: 0.05 + 0.008 * count, known=(1,) * 100)
+    assert simulation.run((0, 12, math.inf)) == [12]
+    assert simulation.calls[0] == 2 and len(simulation.calls) < 5
+
+
+def test_a_few_calls_say_nothing_of_many_pairs():
+    simulation = Simulation(lambda count: 0.01 * count, known=(1,))
+    assert simulation.run((0, 100, 0.3))[0] >= 20
+    assert simulation.calls[0] == 2 and simulation.late == 0
+
+
 def test_pairs_that_are_scored_in_parallel_go_together_if_they_are_in_time():
     simulation = Simulation(lambda count: 0.03 * count, least=2)
     assert simulation.run((0, 30, 0.1)) == [3]
@@ -165,7 +177,12 @@ def test_a_request_ends_once_whoever_ends_it():
     for _ in range(50):
         ends, together = [], threading.Barrier(4)
         request = LabelRequest([PAIR], math.inf, 0.0, lambda ends=ends: ends.append(1))
-        threads = [threading.Thread(target=lambda: (together.wait(), request.end())) for _ in range(4)]
+
+        def end(request=request, together=together):
+            together.wait()
+            request.end()
+
+        threads = [threading.Thread(target=end) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""A service gives what the command line gives: lists, streams, documents, labels, over HTTP; and refuses in a sentence."""
+"""A service gives what the command line gives over HTTP: lists, streams, documents, labels; it refuses in a sentence."""
 
 import itertools
 import json
@@ -168,7 +168,11 @@ WRONG = {
     "a wrong setting": (SEARCH, {"query": "a", "method": "hard", "settings": {"score_weight": 2}}, "score_weight"),
     "a weight of signals that are not there": (SEARCH, {"query": "a", "settings": {"signal_weight": 0.9}}, "nothing"),
     "scores without end": (SEARCH, {"query": "a", "method": "hard", "settings": {"similarity_scale": 1e308}}, "finite"),
-    "a step without end": (SEARCH, {"query": "a", "method": "hard", "settings": {"learning_rate": 1e38}}, "diverged"),
+    "a step without end": (
+        SEARCH,
+        {"query": "a", "method": "hard", "settings": {"learning_rate": 1e38, "early_stopping": False}},
+        "diverged",
+    ),
     "an unknown field": (SEARCH, {"query": "a", "reranker": "/models/other"}, "reranker"),
     "rounds that fill the memory": (SEARCH, {"query": ["a"] * 64, "k": 1000, "rounds": True}, "tells 50000 at most"),
     "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),

@@ -36,7 +36,8 @@ time, and as the deadline comes nearer, calls become small and little is lost wi
 CALL_PAIRS = 256
 """Most pairs of a call."""
 GROWTH = 2
-"""With a deadline, a call has at most so many times the pairs of any that was measured: one says nothing of many."""
+"""What calls tell of larger ones: with a deadline, a call has at most so many times the pairs of any that was measured.
+Where all of them had one pair, so many are tried: whether a pair costs anything beside the call is not known then."""
 PATIENCE = 1.0
 """Seconds after which labels without a deadline count as due: those with a deadline go first, but not forever."""
 
@@ -75,9 +76,9 @@ class LabelCost:
         return bool(self._measured)
 
     @property
-    def most_pairs(self) -> int:
-        """Pairs of the largest call that is as good as measured."""
-        return GROWTH * max(one.pairs for one in self._measured) if self._measured else CALL_PAIRS
+    def largest_call(self) -> int:
+        """Most pairs of a measured call; 0 before anything was measured."""
+        return max((one.pairs for one in self._measured), default=0)
 
     def tokens(self, pair: Pair) -> float:
         """Tokens of a pair, about."""
@@ -217,10 +218,12 @@ def _call(requests: Sequence[LabelRequest], cost: LabelCost, *, now: float, leas
     """The pairs of a call from requests of which each has time for one, in the order in which they are due."""
     call: list[Chosen] = []
     tokens, first_deadline = 0.0, math.inf
+    least = max(least, GROWTH) if cost.largest_call == 1 else least
+    known = max(least, GROWTH * cost.largest_call) if cost.measured else CALL_PAIRS
     for request in requests:
         first_deadline = min(first_deadline, request.deadline)
         longest = cost.per_call + max(cost.per_call, min(CALL_SECONDS, SLICE * (first_deadline - now)))
-        most = CALL_PAIRS if math.isinf(first_deadline) else min(CALL_PAIRS, max(least, cost.most_pairs))
+        most = CALL_PAIRS if math.isinf(first_deadline) else min(CALL_PAIRS, known)
         while request.left and len(call) < most:
             more = tokens + cost.tokens(request.next)
             seconds = cost.seconds(len(call) + 1, more)

@@ -34,7 +34,7 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
     from tour_pyserini.service.middleware import read_key
 
     key = read_key(request)
-    with contextlib.closing(_listen(request)) as listener:  # a port in use is reported before models are loaded
+    with contextlib.closing(listen(request)) as listener:  # a port in use is reported before models are loaded
         app = new_app(Collection(request), key=key)
         listener.listen(2048)
         tell(f"http://{_shown(request.host)}:{listener.getsockname()[1]}")
@@ -73,7 +73,7 @@ def _run(app: object, listener: socket.socket) -> None:
     Server(config).run(sockets=[listener])
 
 
-def _listen(request: ServeRequest) -> socket.socket:
+def listen(request: ServeRequest) -> socket.socket:
     """A socket that is bound to host and port, not yet listening."""
     try:
         family, *_, address = socket.getaddrinfo(request.host, request.port, type=socket.SOCK_STREAM)[0]

@@ -1,0 +1,134 @@
+"""A method that a request asks for is that of the command line: its signals, its settings, its failures."""
+
+import json
+import logging
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tour_pyserini import TourConfig, TourError, opening
+from tour_pyserini.core.arrays import strictly_decreasing
+from tour_pyserini.encoders.encoder_loading import load_document_encoder
+from tour_pyserini.errors import RequestError
+from tour_pyserini.index import IndexRequest, build_index
+from tour_pyserini.opening import Opener
+from tour_pyserini.search import search
+from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.service import collection as collection_module
+from tour_pyserini.service.collection import SEARCHERS, Collection
+from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.stores import positions
+from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+
+COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
+CONFIGS = {name: TourConfig(name, depth=5) for name in ("tour", "rerank", "hard")} | {"dense": TourConfig("dense")}
+
+
+@pytest.fixture(scope="module")
+def words(small, tmp_path_factory):
+    """Passages with BM25 beside their vectors; letters are for the encoder. `options` search or serve them."""
+    folder = tmp_path_factory.mktemp("words")
+    texts = {docid: f"{text} {COLOURS[int(docid[1:]) % 7]}" for docid, text in small.texts.items()}
+    lines = [json.dumps({"_id": docid, "title": "", "text": text}) for docid, text in texts.items()]
+    (folder / "words.jsonl").write_text("\n".join(lines))
+    queries = {q_id: f"{text} {COLOURS[i % 5]}" for i, (q_id, text) in enumerate(list(small.queries.items())[:5])}
+    (folder / "topics.tsv").write_text("".join(f"{q_id}\t{text}\n" for q_id, text in queries.items()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOUR_PYSERINI_CACHE", str(small.cache))
+        request = {"corpus": folder / "words.jsonl", "index": folder / "words", "encoder": small.folder / "encoder"}
+        build_index(IndexRequest(**request, bm25=True))
+    models = {"reranker": small.folder / "reranker", "reranker_threads": 1, "no_cache": True}
+    options = {"index": folder / "words", "corpus": folder / "words.jsonl", **models}
+    return SimpleNamespace(options=options, topics=folder / "topics.tsv", queries=queries)
+
+
+@pytest.fixture(scope="module")
+def served(words):
+    return Collection(ServeRequest(**words.options, config=CONFIGS["tour"]))
+
+
+def search_lists(words, folder, config, opener, **options):
+    output = folder / "run.trec"
+    request = SearchRequest(**words.options, topics=words.topics, output=output, hits=20, config=config, **options)
+    search(request, opener=opener)
+    lists = {}
+    for line in output.read_text().splitlines():
+        q_id, _, docid, _, score, _ = line.split()
+        lists.setdefault(q_id, []).append(f"{docid} {score}")
+    return lists
+
+
+def as_lines(hits):
+    scores = strictly_decreasing(np.array([hit.score for hit in hits]))
+    return [f"{hit.docid} {score:.6f}" for hit, score in zip(hits, scores, strict=True)]
+
+
+@pytest.mark.parametrize("own", ["tour", "dense"])
+def test_each_method_has_the_signals_that_it_has_on_the_command_line(words, tmp_path, own):
+    served, opener = Collection(ServeRequest(**words.options, config=CONFIGS[own])), Opener()
+    hybrid = search_lists(words, tmp_path, CONFIGS["dense"], opener, sparse="index")
+    for method, config in CONFIGS.items():
+        wanted = search_lists(words, tmp_path, config, opener)
+        found = served.searcher(config).batch_search(list(words.queries.values()), list(words.queries), k=20)
+        assert {q_id: as_lines(hits) for q_id, hits in found.items()} == wanted, method
+        assert (wanted != hybrid) or method != "dense"  # BM25 would make a difference
+
+
+@pytest.mark.parametrize("vectors", ["folder", "encode"])
+def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
+    opened = []
+
+    def counted(what, make):
+        return lambda *arguments, **options: opened.append(what) or make(*arguments, **options)
+
+    monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
+    monkeypatch.setattr(opening, "load_document_encoder", counted("encoder", load_document_encoder))
+    monkeypatch.setattr(positions, "hashes_of", counted("positions", positions.hashes_of))
+    chosen = words.options["index"] if vectors == "folder" else "encode"
+    served = Collection(ServeRequest(**words.options, vectors=chosen, config=CONFIGS["tour"]))
+    searchers = [served.searcher(TourConfig(method, depth=depth)) for method in ("tour", "hard") for depth in (3, 4)]
+    assert [bool(searcher.search("a b", k=3)) for searcher in searchers] == [True] * 4
+    assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
+
+
+def test_a_signal_weight_counts_where_there_are_signals(served):
+    served.check_settings({"signal_weight"}, TourConfig(signal_weight=0.9))
+    served.check_settings({"depth"}, TourConfig("hard", depth=5))
+    with pytest.raises(RequestError, match="signal_weight changes nothing"):
+        served.check_settings({"signal_weight"}, TourConfig("dense", signal_weight=0.9))
+
+
+def test_the_searchers_of_few_settings_are_kept(served):
+    first = served.searcher(CONFIGS["tour"])
+    for depth in range(1, SEARCHERS):
+        served.searcher(TourConfig("rerank", depth=depth))
+        assert served.searcher(CONFIGS["tour"]) is first  # what is used stays
+    oldest = served.searcher(TourConfig("rerank", depth=1))
+    for depth in range(SEARCHERS, 2 * SEARCHERS):
+        served.searcher(TourConfig("rerank", depth=depth))
+    assert served.searcher(TourConfig("rerank", depth=1)) is not oldest
+
+
+def test_settings_that_the_service_cannot_search_with(served, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise TourError("cannot read /srv/secret/corpus.jsonl")
+
+    monkeypatch.setattr(collection_module, "open_tour_searcher", fail)
+    with caplog.at_level(logging.WARNING), pytest.raises(RequestError, match="cannot search with the method soft"):
+        served.searcher(TourConfig("soft"))
+    assert "/srv/secret" in caplog.text
+
+
+def test_the_cost_of_labels_and_the_time_of_a_search_are_measured_before_the_first_request(served):
+    cost = served.label_cost()
+    assert cost.measured and cost.seconds(10, 100) > 0 and served.try_search() > 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "word"),
+    [({"topics": "topics.tsv"}, "--topics"), ({"index": "nowhere"}, "corpus"), ({}, "--index")],
+)
+def test_what_cannot_be_served(request_, word):
+    with pytest.raises(TourError, match=word):
+        Collection(ServeRequest(**request_))
