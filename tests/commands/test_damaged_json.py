@@ -14,8 +14,8 @@ from tour_pyserini.data.token_rows import ROW
 from tour_pyserini.doctor import main as doctor
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
-from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, write_bm25
-from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, write_bm25
+from tour_pyserini.stores.index_folder import PartialVectors
 from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.training.training_state import Checkpoints
 

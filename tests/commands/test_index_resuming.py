@@ -13,9 +13,9 @@ from tour_pyserini import index
 from tour_pyserini.encoders import document_vectors, encoder_loading
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import indexing
-from tour_pyserini.stores import partial_vectors
+from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.faiss_building import write_index
-from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.stores.index_folder import PartialVectors
 from tour_pyserini.support.resumable import write_through
 
 
@@ -217,7 +217,7 @@ def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path,
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(partial_vectors, "write_through", interrupted)
+        patched.setattr(index_folder, "write_through", interrupted)
         with PartialVectors(tmp_path / "p", settings) as first:
             first.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
     with PartialVectors(tmp_path / "p", settings) as second:

@@ -6,7 +6,7 @@ import pytest
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import encoder_options as module
 from tour_pyserini.pipeline.encoder_options import encoder_options
-from tour_pyserini.stores.index_settings import check_vectors
+from tour_pyserini.stores.index_folder import check_vectors
 
 
 @pytest.fixture

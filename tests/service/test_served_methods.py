@@ -17,8 +17,8 @@ from tour_pyserini.service import collection as collection_module
 from tour_pyserini.service.app import new_app
 from tour_pyserini.service.collection import Collection, OneAtATime
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.stores import positions
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores import docids
+from tour_pyserini.stores.vectors import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
 METHODS = ("anchored", "dense", "rerank", "hard")
@@ -94,7 +94,7 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
 
     monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
     monkeypatch.setattr(engine_opening, "load_document_encoder", counted("encoder", load_document_encoder))
-    monkeypatch.setattr(positions, "hashes_of", counted("positions", positions.hashes_of))
+    monkeypatch.setattr(docids, "_hashes", counted("positions", docids._hashes))
     chosen = words.options["index"] if vectors == "folder" else "encode"
     served = Collection(ServeRequest(**words.options, vectors=chosen, config=TourConfig(depth=5)))
     engines = [served.engine(TourConfig(method, depth=depth)) for method in ("anchored", "hard") for depth in (3, 4)]

@@ -9,7 +9,7 @@ from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import flag_name
-from tour_pyserini.stores.index_settings import IndexSettings, read_index_settings
+from tour_pyserini.stores.index_folder import IndexSettings, read_index_settings
 
 log = logging.getLogger(__name__)
 

@@ -30,11 +30,11 @@ from tour_pyserini.searchers.opening import open_index, open_searcher
 from tour_pyserini.searchers.optimiser import Observer
 from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.searchers.trace import Trace
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.engines.store_address import store_address
+from tour_pyserini.stores.index_folder import check_vectors, read_index_settings
 from tour_pyserini.stores.index_scales import IndexScale, find_scale, read_scales
-from tour_pyserini.stores.index_settings import check_vectors, read_index_settings
 from tour_pyserini.stores.signals import open_signal
+from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import query_cache, score_cache
 
 

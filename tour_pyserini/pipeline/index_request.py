@@ -12,8 +12,8 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import Request, flag_name, option
-from tour_pyserini.stores.bm25_words import check_language
-from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
+from tour_pyserini.stores.bm25 import check_language
+from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.support.devices import DTYPES
 
 FIELDS = ("title", "text")

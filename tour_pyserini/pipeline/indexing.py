@@ -17,15 +17,14 @@ from tour_pyserini.data.documents import Document, Passage
 from tour_pyserini.data.records import PASSAGE_INDEX, version_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.index_request import IndexRequest, IndexSummary
-from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
-from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
-from tour_pyserini.stores.bm25_words import ENGLISH
+from tour_pyserini.stores.bm25 import ENGLISH, check_bm25, write_bm25
+from tour_pyserini.stores.bm25 import FOLDER as BM25_FOLDER
+from tour_pyserini.stores.collection import CollectionLoading
 from tour_pyserini.stores.docids import Docids
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.engines.collection_loading import CollectionLoading
-from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
 from tour_pyserini.stores.faiss_building import check_fit, write_index
-from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.stores.index_folder import PartialVectors
+from tour_pyserini.stores.vector_database import StoreAddress, store_address
+from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
 from tour_pyserini.support.json_text import parse_json

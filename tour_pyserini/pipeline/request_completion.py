@@ -13,10 +13,10 @@ from tour_pyserini.pipeline.indexing import demo_index
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, OWN_BM25, changed_settings, check_signal_settings
 from tour_pyserini.searchers.opening import check_index
-from tour_pyserini.stores.bm25_index import has_bm25
-from tour_pyserini.stores.engines.store_address import store_address
+from tour_pyserini.stores.bm25 import has_bm25
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
 from tour_pyserini.stores.signals import check_signal
+from tour_pyserini.stores.vector_database import store_address
 
 
 def completed(request: SearchRequest) -> SearchRequest:

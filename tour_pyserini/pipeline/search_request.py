@@ -17,7 +17,7 @@ from tour_pyserini.pipeline.shards import Shard
 from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, changed_settings, check_signal_settings
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
-from tour_pyserini.stores.refined_index import ORDERS
+from tour_pyserini.stores.vectors import ORDERS
 from tour_pyserini.support.devices import DTYPES
 
 QUERY_LENGTH = 256

@@ -8,7 +8,7 @@ from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.data.documents import UnknownDocument
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import Pair, counted_scores
-from tour_pyserini.stores.engines.collection_texts import StoredTexts
+from tour_pyserini.stores.collection import StoredTexts
 from tour_pyserini.support.costs import Costs
 
 Label = Callable[[Sequence[Pair]], Floats]

@@ -14,13 +14,11 @@ from tour_pyserini.core.ledger import Vectors
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.dense_signal import as_signal
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.positions import positions_of
-from tour_pyserini.stores.refined_index import in_order
+from tour_pyserini.stores.docids import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
-from tour_pyserini.stores.vectors import open_vectors
+from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.data.lines import read_json_object
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.engines.store_address import store_address
+from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import atomic_write, cache_home
 
 FILE = "tour-scales.json"

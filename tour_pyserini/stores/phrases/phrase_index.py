@@ -13,8 +13,8 @@ from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.token_rows import ROW, Rows
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import read_docids
-from tour_pyserini.stores.index_files import check_checksums, read_faiss
-from tour_pyserini.stores.search_effort import set_search_effort
+from tour_pyserini.stores.faiss_index import set_search_effort
+from tour_pyserini.stores.index_folder import check_checksums, read_faiss
 
 
 class PhraseIndex(NamedTuple):

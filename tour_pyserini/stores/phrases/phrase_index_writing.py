@@ -12,7 +12,7 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.data.records import PHRASE_INDEX, version_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_writing import write_faiss_index
+from tour_pyserini.stores.faiss_building import write_faiss_index
 from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import sha256

@@ -1,21 +1,30 @@
 """Qdrant as an engine: a server, or the local mode of its client, which searches exactly in this process."""
 
+import contextlib
+import io
 import os
-from collections.abc import Sequence
+import pickle
+import sqlite3
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.stores.engines.engine import CollectionState, Row
-from tour_pyserini.stores.engines.qdrant_files import check_points, write_quickly
-from tour_pyserini.stores.engines.store_address import KEY_VARIABLE, StoreAddress
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
 from tour_pyserini.support.optional import import_optional
 
 _KIND, _SETTINGS = "tour_kind", "tour_settings"
 _BM25 = {"k": 0.9, "b": 0.4}  # Pyserini's
 _EF = 128
+# What a point of the local mode consists of: its client keeps each as a pickle, in an SQLite file per collection.
+_ALLOWED = {
+    ("qdrant_client.http.models.models", "PointStruct"),
+    ("qdrant_client.http.models.models", "SparseVector"),
+    ("builtins", "set"),
+}
 
 
 def connect(location: str, timeout: float) -> "QdrantEngine":
@@ -50,7 +59,7 @@ class QdrantEngine:
         config = self._client.get_collection(name).config
         vectors, made = config.params.vectors, config.metadata or {}
         if not hasattr(vectors, "distance"):  # a dictionary of named vectors
-            return CollectionState(0, 0, "none", False, "none", False, "none", "")
+            return FOREIGN
         exact = made.get(_KIND) == "flat"
         return CollectionState(
             dimension=vectors.size,
@@ -88,7 +97,7 @@ class QdrantEngine:
             vectors=[row.vector.tolist() for row in rows],
             payloads=[{"docid": row.docid, **text} for row, text in zip(rows, texts, strict=True)],
         )
-        with write_quickly(self._client, name):
+        with _write_quickly(self._client, name):
             self._client.upsert(name, points, wait=True)
 
     def finish(self, name: str) -> None:
@@ -140,3 +149,50 @@ class QdrantEngine:
 def _row(point: Any, **values: Any) -> Row:
     vector = None if point.vector is None else np.array(point.vector, dtype=np.float32)
     return Row(int(point.id), **point.payload, vector=vector, **values)
+
+
+class _PointReader(pickle.Unpickler):
+    """Reads a point, and refuses to load anything that a point does not consist of."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it would load {module}.{name}")
+        return super().find_class(module, name)
+
+
+def check_points(folder: Path) -> None:
+    """Refuse a local database whose points hold anything but values: the client would run the code in them.
+
+    Raises:
+        TourError: if they do, or cannot be read.
+    """
+    for file in sorted(folder.glob("collection/*/storage.sqlite")):
+        try:
+            # A path may have # and %, which mean something in an address.
+            address = f"{file.resolve().as_uri()}?mode=ro"
+            with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+                for (point,) in database.execute("SELECT point FROM points"):
+                    _PointReader(io.BytesIO(point)).load()
+        except Exception as error:  # damaged pickles raise errors of many types
+            raise TourError(
+                f"{file} does not hold the points of a Qdrant collection ({first_line(error):.200}); "
+                "delete its folder and load the collection again."
+            ) from error
+
+
+@contextlib.contextmanager
+def _write_quickly(client: Any, name: str) -> Iterator[None]:
+    """In this block, a local client does not wait for the disk after each point, but at the end.
+
+    It commits every point by itself, and each commit would wait for the disk. A killed process loses nothing.
+    """
+    local = getattr(getattr(client, "_client", None), "collections", {}).get(name)
+    database = getattr(getattr(local, "storage", None), "storage", None)
+    if not isinstance(database, sqlite3.Connection):  # a server, or a client of another version
+        yield
+        return
+    database.execute("PRAGMA synchronous = OFF")
+    try:
+        yield
+    finally:
+        database.execute("PRAGMA synchronous = FULL")

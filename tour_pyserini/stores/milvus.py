@@ -9,8 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.engines.engine import CollectionState, Row
-from tour_pyserini.stores.engines.store_address import KEY_VARIABLE, StoreAddress
+from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
 from tour_pyserini.support.optional import import_optional
 
 _TEXT_BYTES = 65_535  # most bytes of a text field
@@ -63,7 +62,7 @@ class MilvusEngine:
         vectors = next((field for field in found["fields"] if field["name"] == "vector"), None)
         index = self._client.describe_index(name, "vector", **self._time) if vectors else None
         if vectors is None or not index:
-            return CollectionState(0, 0, "none", False, "none", False, "none", "")
+            return FOREIGN
         self._client.load_collection(name, **self._time)
         rows = self._client.query(name, filter="", output_fields=["count(*)"], **_READING, **self._time)
         return CollectionState(

@@ -1,4 +1,4 @@
-"""Hits of a flat index are exact and do not depend on the other queries of a batch."""
+"""Hits of a flat index are exact and do not depend on the other queries of a batch; effort, vectors, and damage."""
 
 import threading
 
@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_collection import unit
 
-from tour_pyserini.stores import flat_search
-from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores import faiss_index
+from tour_pyserini.stores.faiss_index import FaissIndex, FlatSearch, IndexVectors, set_search_effort
 from tour_pyserini.support.devices import faiss_threads
 
 
@@ -87,22 +88,15 @@ def test_vectors_added_after_the_first_search_are_found():
 
 
 def test_the_threshold_of_faiss_is_lowered_for_a_batch_and_restored(monkeypatch):
-    seen = []
-
-    similarities = flat_search._similarities
-    monkeypatch.setattr(flat_search, "_similarities", lambda *a: seen.append(threshold()) or similarities(*a))
     index = flat_index(unit(np.random.default_rng(8), 100, 8))
-    searches = []
+    searches, before = [], threshold()
     monkeypatch.setattr(index, "search", lambda *a: searches.append(threshold()) or faiss.IndexFlatIP.search(index, *a))
-    before = threshold()
-    spy = flat_search.FlatSearch(index)
     for queries in (1, 64):
-        spy.search(unit(np.random.default_rng(9), queries, 8), 5)
+        FlatSearch(index).search(unit(np.random.default_rng(9), queries, 8), 5)
     assert searches == [before, 1]
-    assert seen == [before, before]
     monkeypatch.setattr(index, "search", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        spy.search(unit(np.random.default_rng(9), 64, 8), 5)
+        FlatSearch(index).search(unit(np.random.default_rng(9), 64, 8), 5)
     assert threshold() == before
 
 
@@ -131,15 +125,71 @@ def test_concurrent_searches_restore_the_threshold_of_faiss():
 
 def test_the_number_of_threads_is_set_only_during_the_search(monkeypatch):
     index = FaissIndex(flat_index(unit(np.random.default_rng(11), 50, 8)))
-    search, seen = flat_search.FlatSearch.search, []
-
-    def watched(*args):
-        seen.append(faiss.omp_get_max_threads())
-        return search(*args)
-
-    monkeypatch.setattr(flat_search.FlatSearch, "search", watched)
+    search, seen = FlatSearch.search, []
+    monkeypatch.setattr(FlatSearch, "search", lambda *a: seen.append(faiss.omp_get_max_threads()) or search(*a))
     with faiss_threads(3):
         for threads in (2, 1):
             index.search(np.ones((3, 8), dtype=np.float32), 5, threads=threads)
         assert faiss.omp_get_max_threads() == 3
     assert seen == [2, 1]
+
+
+def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
+    index = faiss.index_factory(8, factory, metric)
+    vectors = unit(np.random.default_rng(1), 200, 8) if vectors is None else vectors
+    index.train(vectors)
+    if len(vectors):
+        index.add(vectors)
+    return index
+
+
+@pytest.mark.parametrize("factory", ["HNSW8", "IVF4,Flat", "IVF4,SQ8", "PQ4x4", "IVF4,PQ4x4fs"])
+def test_hits_of_an_approximate_index_do_not_depend_on_the_batch(factory, monkeypatch):
+    monkeypatch.setattr(faiss_index, "_BLOCK_NUMBERS", 24)
+    index, queries = made(factory), unit(np.random.default_rng(3), 10, 8)
+    for mine, theirs in zip(FaissIndex(index).search(queries, 5), index.search(queries, 5)[::-1], strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_effort_is_that_of_the_kind_of_index(caplog):
+    graph, lists = made("HNSW8"), made("IVF16,Flat")
+    set_search_effort(graph, "g", ef_search=77)
+    set_search_effort(lists, "l", nprobe=1)
+    assert graph.hnsw.efSearch == 77 and lists.nprobe == 1
+    hits = FaissIndex(lists).search(unit(np.random.default_rng(3), 10, 8), 100)
+    assert (hits.similarities[hits.ids < 0] == -np.inf).all() and "raise efSearch" in caplog.text
+    for index, options in ((lists, {"ef_search": 9}), (graph, {"nprobe": 3})):
+        with pytest.raises(TourError, match="leave it out"):
+            set_search_effort(index, "x", **options)
+
+
+@pytest.mark.parametrize(
+    ("factory", "exact", "readable"),
+    [("Flat", True, True), ("IVF4,Flat", True, True), ("SQ8", False, True), ("IVF4,PQ4x4", False, True)],
+)
+def test_vectors_are_read_back(factory, exact, readable):
+    index = made(factory)
+    vectors, ids = IndexVectors(index), np.array([7, 0, 7])
+    assert (vectors.exact, vectors.readable) == (exact, readable)
+    assert np.array_equal(FaissIndex(index).fetch(ids), vectors(ids))
+    assert np.allclose(vectors(ids), unit(np.random.default_rng(1), 200, 8)[ids], atol=1e-6 if exact else 0.5)
+
+
+def outside():
+    index = faiss.IndexIDMap(faiss.IndexFlatIP(8))
+    index.add_with_ids(np.ones((3, 8), dtype=np.float32), np.array([5, 6, 7]))
+    return index
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: made("Flat", metric=faiss.METRIC_L2), "distance"),
+        (lambda: made("Flat", np.empty((0, 8), np.float32)), "no vectors"),
+        (lambda: made("Flat", np.full((3, 8), np.nan, np.float32)), "NaN"),
+        (outside, "ids outside"),
+    ],
+)
+def test_indexes_that_cannot_be_searched_are_refused(make, word):
+    with pytest.raises(TourError, match=word):
+        FaissIndex(make()).search(np.ones((1, 8), dtype=np.float32), 2)

