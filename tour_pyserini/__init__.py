@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tour_pyserini.core.purse import Purse
     from tour_pyserini.data.run_formats import register_run_format
     from tour_pyserini.data.texts import open_texts
-    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+    from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.phrases.phrase_loading import load_phrase_encoder
     from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
     from tour_pyserini.errors import TourError
@@ -52,9 +52,9 @@ _MODULES = {
     "TourPrf": "searchers.prf",
     "TourQueryEncoder": "searchers.query_encoder",
     "TourSearcher": "searchers.searcher",
-    "load_document_encoder": "encoders.encoder_loading",
+    "load_document_encoder": "encoders.loading",
     "load_phrase_encoder": "encoders.phrases.phrase_loading",
-    "load_query_encoder": "encoders.encoder_loading",
+    "load_query_encoder": "encoders.loading",
     "load_reranker": "rerankers",
     "open_index": "searchers.opening",
     "open_phrase_index": "stores.phrases.phrase_index",

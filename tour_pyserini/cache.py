@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tour_pyserini.cli.command import run
 from tour_pyserini.cli.parser import CommandParser
-from tour_pyserini.encoders.vector_file import APPLICATION_ID as VECTORS_ID
-from tour_pyserini.encoders.vector_file import VECTORS
+from tour_pyserini.encoders.query_cache import APPLICATION_ID as VECTORS_ID
+from tour_pyserini.encoders.query_cache import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep

@@ -13,7 +13,7 @@ from tiny_models import save_modules
 
 from tour_pyserini import load_reranker
 from tour_pyserini.doctor import main
-from tour_pyserini.encoders.encoder_loading import load_query_encoder
+from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import ModelRequest, check_model
 from tour_pyserini.pipeline.model_check import PASSAGES, QUERY

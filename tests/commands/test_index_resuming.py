@@ -10,7 +10,7 @@ import pytest
 from index_commands import content, flags, started, write_corpus
 
 from tour_pyserini import index
-from tour_pyserini.encoders import document_vectors, encoder_loading
+from tour_pyserini.encoders import document_vectors, loading
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline import indexing
 from tour_pyserini.stores import index_folder
@@ -94,15 +94,15 @@ def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tin
 def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     folder = tmp_path / "index"
-    load, encode = encoder_loading.load_document_encoder, document_vectors.encode_documents
+    load, encode = loading.load_document_encoder, document_vectors.encode_documents
     encoded = []
 
     def load_while_the_same_command_runs(*options, **more):
-        monkeypatch.setattr(encoder_loading, "load_document_encoder", load)
+        monkeypatch.setattr(loading, "load_document_encoder", load)
         index.main(flags(tiny, corpus, folder))
         return load(*options, **more)
 
-    monkeypatch.setattr(encoder_loading, "load_document_encoder", load_while_the_same_command_runs)
+    monkeypatch.setattr(loading, "load_document_encoder", load_while_the_same_command_runs)
     monkeypatch.setattr(
         document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
     )

@@ -16,7 +16,7 @@ from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
 from tour_pyserini.searchers.opening import open_searcher

@@ -8,8 +8,8 @@ from tiny_models import save_modules, save_static, save_transformer, with_prompt
 
 from tour_pyserini import index as index_command
 from tour_pyserini import search as search_command
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.graph_runner import GraphRunner
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 
 TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d", "b " * 100, "  C  a ", "zz not known"]
 INSTRUCTION = {"query": "find a passage: ", "document": ""}

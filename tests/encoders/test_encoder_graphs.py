@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tiny_models import save_modules
 
-from tour_pyserini.encoders import graph_runner, text_runner
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders import graph_runner, sentence_model
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError
 
 pytest.importorskip("onnx")
@@ -41,7 +41,7 @@ def test_a_graph_with_other_vectors_is_refused_and_this_is_remembered(monkeypatc
     monkeypatch.setattr(graph_runner, "write_graph", lambda *args, **_: exports.append(args))
     with pytest.raises(TourError, match=r"gives other vectors"):
         load_query_encoder(folder, backend="onnx")
-    assert isinstance(load_query_encoder(folder).runner, text_runner.TorchRunner)  # auto: torch instead
+    assert isinstance(load_query_encoder(folder).runner, sentence_model.TorchRunner)  # auto: torch instead
     assert exports == []
 
 
@@ -49,7 +49,7 @@ def test_a_graph_is_opened_without_torch(tmp_path):
     folder = save_modules(tmp_path / "model", "bert", prompts={"query": "query: "})
     load_query_encoder(folder, backend="onnx")
     code = (
-        "import sys; from tour_pyserini.encoders.encoder_loading import load_query_encoder\n"
+        "import sys; from tour_pyserini.encoders.loading import load_query_encoder\n"
         f"print(load_query_encoder({str(folder)!r}).encode('a b').shape)\n"
         "assert not {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)"
     )

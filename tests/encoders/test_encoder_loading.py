@@ -9,11 +9,10 @@ import pytest
 from tiny_models import WORDS, save_modules, save_tokenizer, save_transformer, with_code
 
 from tour_pyserini.data.documents import Document
-from tour_pyserini.encoders import default_encoder, pyserini_encoders
-from tour_pyserini.encoders.default_encoder import verify_default_encoder
+from tour_pyserini.encoders import model_folder, pyserini_encoders
 from tour_pyserini.encoders.document_vectors import encode_documents
-from tour_pyserini.encoders.encoder_loading import encoder_fingerprint, load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import read_model_folder
+from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.model_folder import read_model_folder, verify_default_encoder
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
 
@@ -362,10 +361,10 @@ def test_a_gpu_with_too_little_memory_gets_smaller_batches(tmp_path, monkeypatch
 
 
 def test_the_error_for_a_missing_or_changed_default_encoder_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(default_encoder.FILES, "config.json", "0" * 64)
+    monkeypatch.setitem(model_folder.FILES, "config.json", "0" * 64)
     with pytest.raises(TourError, match=r"config\.json is not the default encoder's file: .* run: pip install"):
         verify_default_encoder()
-    monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(model_folder, "PACKAGE", "no_such_package")
     with pytest.raises(TourError, match=r'run: pip install "tour_pyserini\[models\]"'):
         verify_default_encoder()
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tour_pyserini.encoders.default_encoder import verify_default_encoder
-from tour_pyserini.encoders.encoder_loading import load_query_encoder
-from tour_pyserini.encoders.queries import encode_queries
+from tour_pyserini.encoders.encoder import encode_queries
+from tour_pyserini.encoders.loading import load_query_encoder
+from tour_pyserini.encoders.model_folder import verify_default_encoder
 from tour_pyserini.support.java import ensure_java
 
 TEXT = "who wrote the first novel about a white whale and when was it published in new york"

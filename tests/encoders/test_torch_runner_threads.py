@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tour_pyserini.encoders.text_runner import TorchRunner
+from tour_pyserini.encoders.sentence_model import TorchRunner
 
 pytest.importorskip("torch")
 

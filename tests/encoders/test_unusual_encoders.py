@@ -7,7 +7,7 @@ import pytest
 from model_hub import serve
 from tiny_models import SIZES, WORDS, change_json, save_modules, save_tokenizer, save_transformer, with_prompts
 
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError
 
 TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d", "b " * 100, "  C  a ", "a b c \n"]

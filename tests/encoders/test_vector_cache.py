@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tiny_encoder import save_encoder
 
-from tour_pyserini.encoders.encoder_loading import query_encoder_with_cache
-from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
-from tour_pyserini.encoders.vector_file import VECTORS
+from tour_pyserini.encoders.loading import query_encoder_with_cache
+from tour_pyserini.encoders.query_cache import VECTORS, CachedQueryEncoder
 from tour_pyserini.support.kept_upkeep import rows_by_model, verify
 
 
@@ -35,7 +34,7 @@ class Counting:
 def opened(tmp_path):
     def make(identity="model"):
         encoder = Counting()
-        return StoredVectorEncoder(lambda: encoder, {"encoder": identity}, tmp_path / "new" / "q.sqlite"), encoder
+        return CachedQueryEncoder(lambda: encoder, {"encoder": identity}, tmp_path / "new" / "q.sqlite"), encoder
 
     return make
 
@@ -55,7 +54,7 @@ def test_each_query_is_encoded_once(opened):
 
 def test_the_model_is_loaded_when_it_is_needed(tmp_path):
     loaded = []
-    encoder = StoredVectorEncoder(lambda: loaded.append(1) or Counting(), {}, tmp_path / "q.sqlite")
+    encoder = CachedQueryEncoder(lambda: loaded.append(1) or Counting(), {}, tmp_path / "q.sqlite")
     assert not loaded
     encoder.encode("a")
     encoder.encode("b")
@@ -98,7 +97,7 @@ def test_a_damaged_file_does_not_change_vectors(opened, tmp_path, damage, caplog
 
 def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "file").touch()
-    encoder = StoredVectorEncoder(Counting, {}, tmp_path / "file" / "q.sqlite")
+    encoder = CachedQueryEncoder(Counting, {}, tmp_path / "file" / "q.sqlite")
     with caplog.at_level(logging.WARNING):
         assert encoder.encode("a").shape == (3,)
     assert "cannot be kept" in caplog.text
@@ -126,13 +125,13 @@ def test_vectors_of_other_options_are_not_used(tmp_path, other):
 def test_vectors_of_another_processor_are_not_used(tmp_path, monkeypatch):
     folder = save_encoder(tmp_path)
     here = key_of(query_encoder_with_cache(folder, tmp_path / "q.sqlite"))
-    monkeypatch.setattr("tour_pyserini.encoders.encoder_loading.cpu_flags", lambda: ("another",))
+    monkeypatch.setattr("tour_pyserini.encoders.loading.cpu_flags", lambda: ("another",))
     assert key_of(query_encoder_with_cache(folder, tmp_path / "q.sqlite")) != here
 
 
 def layout_0(path):
     """A file as earlier versions wrote it, with the vectors of two queries."""
-    encoder = StoredVectorEncoder(Counting, {"encoder": "model"}, path)
+    encoder = CachedQueryEncoder(Counting, {"encoder": "model"}, path)
     vectors = encoder.encode_batch(["a", "bb"])
     with sqlite3.connect(path) as table:
         rows = table.execute("SELECT key, value FROM vectors").fetchall()
@@ -149,17 +148,17 @@ def layout_0(path):
 def test_a_file_of_layout_0_keeps_every_vector(tmp_path):
     path = tmp_path / "q.sqlite"
     vectors = layout_0(path)
-    again = StoredVectorEncoder(pytest.fail, {"encoder": "model"}, path)
+    again = CachedQueryEncoder(pytest.fail, {"encoder": "model"}, path)
     assert np.array_equal(again.encode_batch(["a", "bb"]), vectors)
     assert [(use.name, use.rows) for use in rows_by_model(VECTORS, path)] == [("", 2)]
-    StoredVectorEncoder(Counting, {"encoder": "model"}, path, name="mine").encode("ccc")
+    CachedQueryEncoder(Counting, {"encoder": "model"}, path, name="mine").encode("ccc")
     assert [(use.name, use.rows) for use in rows_by_model(VECTORS, path)] == [("", 2), ("mine", 1)]
     assert verify(VECTORS, path) == 3
 
 
 def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
     path = tmp_path / "q.sqlite"
-    encoder = StoredVectorEncoder(Counting, {}, path, name="mine")
+    encoder = CachedQueryEncoder(Counting, {}, path, name="mine")
     encoder.encode("a")
     for age, recorded in ((1000, False), (200_000, True)):
         used = int(time.time()) - age

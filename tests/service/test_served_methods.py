@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini.core.ranking import strictly_decreasing
-from tour_pyserini.encoders.encoder_loading import load_document_encoder
+from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.errors import RequestError
 from tour_pyserini.pipeline import IndexRequest, Opener, SearchRequest, build_index, engine_opening, search
 from tour_pyserini.service import collection as collection_module

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+from tour_pyserini.encoders.loading import encoder_fingerprint, needs_pooling
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.request import flag_name
@@ -57,7 +57,10 @@ def encoder_options(
         log.warning("%s was built with %s and is searched with %s: do they belong together?", index, made.encoder, spec)
         return {"spec": spec, "encoder_class": encoder_class, **said}
     _refuse_contradictions(index, made, said)
-    return {"spec": spec, "encoder_class": encoder_class, **{name: made.asked.get(name) for name in said}}
+    asked = {name: made.asked.get(name) for name in said}
+    if asked["pooling"] is None and needs_pooling(spec, encoder_class, trust_remote_code=trust_remote_code):
+        asked["pooling"] = made.pooling  # an earlier version did not ask for it
+    return {"spec": spec, "encoder_class": encoder_class, **asked}
 
 
 def _refuse_contradictions(index: str | os.PathLike[str], made: IndexSettings, said: dict[str, Any]) -> None:

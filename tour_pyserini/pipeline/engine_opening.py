@@ -9,7 +9,7 @@ from typing import IO, Any
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries
-from tour_pyserini.encoders.encoder_loading import (
+from tour_pyserini.encoders.loading import (
     encoder_fingerprint,
     load_document_encoder,
     load_query_encoder,

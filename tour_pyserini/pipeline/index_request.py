@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.beir_texts import BeirTexts, corpus_file
-from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS, PRECISIONS
+from tour_pyserini.encoders.loading import ENCODER_BACKENDS, PRECISIONS
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError

@@ -70,7 +70,7 @@ def demo_index() -> Path:
 def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
     """Everything that the vectors depend on."""
     from tour_pyserini.encoders.document_vectors import encode_documents, fitting_length
-    from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+    from tour_pyserini.encoders.loading import encoder_fingerprint
 
     max_length = fitting_length(encoder, request.max_length)
     probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=max_length)
@@ -95,7 +95,7 @@ def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> 
 
 
 def _document_encoder(request: IndexRequest) -> Any:
-    from tour_pyserini.encoders.encoder_loading import load_document_encoder
+    from tour_pyserini.encoders.loading import load_document_encoder
 
     return load_document_encoder(
         request.encoder,
@@ -167,7 +167,7 @@ def _encode(
     from tqdm import tqdm
 
     from tour_pyserini.encoders.document_vectors import encode_documents, only_fields
-    from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
+    from tour_pyserini.encoders.encoder import TextDocumentEncoder
 
     documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
     hidden = None if progress else True  # None: a bar on a terminal only

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tour_pyserini.encoders import default_encoder
+from tour_pyserini.encoders import model_folder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import default_reranker
 from tour_pyserini.support.files import cache_home
@@ -208,10 +208,10 @@ def find_installed_package(name: str, *, module: str, install: str, extra: str |
 
 def check_default_encoder(name: str) -> Finding:
     """The files of the default bi-encoder and their checksums."""
-    if importlib.util.find_spec(default_encoder.PACKAGE) is None:
-        return _not_installed(name, default_encoder.PACKAGE, '"tour_pyserini[models]"')
-    folder = default_encoder.verify_default_encoder(read_again=True)
-    return _verified(name, folder, default_encoder.FILES["model.safetensors"])
+    if importlib.util.find_spec(model_folder.PACKAGE) is None:
+        return _not_installed(name, model_folder.PACKAGE, '"tour_pyserini[models]"')
+    folder = model_folder.verify_default_encoder(read_again=True)
+    return _verified(name, folder, model_folder.FILES["model.safetensors"])
 
 
 def check_default_reranker(name: str) -> Finding:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.encoders.encoder_description import describe_encoder
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.pipeline.request import Request, option, same_option

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig, settings_by_name
 from tour_pyserini.data.run_formats import JOINABLE, RUN_FORMATS
-from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
+from tour_pyserini.encoders.loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.pipeline.config_flags import config_from_flags

@@ -9,7 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.queries import text_of
+from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.searchers.opening import SearchedIndex

@@ -11,7 +11,7 @@ from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.loop import Outcome, Progress, Round, optimise, rounds
 from tour_pyserini.core.purse import Grant, Purse
-from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
 from tour_pyserini.errors import RequestError
 from tour_pyserini.searchers.passage_labels import Label, PassageLabels

@@ -20,8 +20,7 @@ import torch
 
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions
-from tour_pyserini.encoders.default_encoder import verify_default_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder
+from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder, verify_default_encoder
 from tour_pyserini.encoders.phrases.phrase_encoder import PhraseEncoder
 from tour_pyserini.encoders.phrases.phrase_loading import find_model, load_phrase_encoder
 from tour_pyserini.encoders.phrases.phrase_model import model_from_base

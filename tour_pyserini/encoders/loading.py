@@ -9,21 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.data.records import version_of
-from tour_pyserini.encoders.graph_runner import open_encoder_graph
-from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
-from tour_pyserini.encoders.pyserini_encoders import (
-    load_pyserini_document_encoder,
-    load_pyserini_query_encoder,
-    pyserini_class,
+from tour_pyserini.encoders.encoder import (
+    FunctionRunner,
+    TextDocumentEncoder,
+    TextEncoder,
+    TextQueryEncoder,
+    TextRunner,
 )
-from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model, unused_prompt
-from tour_pyserini.encoders.static_model import is_static, static_runner
-from tour_pyserini.encoders.text_encoders import TextDocumentEncoder, TextEncoder, TextQueryEncoder
-from tour_pyserini.encoders.text_runner import FunctionRunner, TextRunner, TorchRunner
-from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
-from tour_pyserini.errors import TourError
+from tour_pyserini.encoders.graph_runner import open_encoder_graph
+from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_modular
+from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
+from tour_pyserini.encoders.query_cache import CachedQueryEncoder
+from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.model_files import read_json, read_modules
 from tour_pyserini.support.onnx_graphs import GraphError
+from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.token_tables import does_not_fit
 
 log = logging.getLogger(__name__)
 
@@ -33,23 +36,19 @@ PRECISIONS = ("fp32", "int8")
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
 _VECTORS_VERSION = 2  # of kept vectors: change it when an encoder of this package computes them in another way
+_STATIC = {"embeddings", "weights", "mapping"}  # all tensors that a model of model2vec may have
+_ENGINES = {"onnx": "ONNX Runtime", "torch": "sentence-transformers (torch)"}
 
 
 def load_query_encoder(
     spec: Any,
     *,
     encoder_class: str | None = None,
-    pooling: str | None = None,
-    l2_norm: bool | None = None,
-    truncate_dim: int | None = None,
     query_prefix: str | None = None,
     max_length: int = 256,
-    device: str = "cpu",
-    dtype: str = "auto",
-    tokenizer: str | None = None,
     backend: str = "auto",
     threads: int | None = None,
-    trust_remote_code: bool = False,
+    **model: Any,
 ) -> Any:
     """Load a query encoder: as the model's own files say, or one of Pyserini's classes.
 
@@ -59,40 +58,28 @@ def load_query_encoder(
             returned as it is.
         encoder_class: Pyserini's name of a class, such as `dpr`. If not given, a model with `modules.json` is run as
             this file says; for a name on the hub without it, Pyserini's class is chosen by the name as Pyserini does;
-            everything else is a transformer (also called `auto`).
-        pooling: `cls`, `mean`, `max`, `last` or `weighted`; if not given, as the model's files say, else `cls`.
-        l2_norm: whether vectors get norm 1; if not given, as the model's files say, else not.
-        truncate_dim: dimensions that are kept of a vector (Matryoshka); if not given, as the model's files say.
+            everything else is a transformer (also called `auto`) that needs `pooling`.
         query_prefix: text put before every query, followed by a space, instead of the model's own prompt; "" for none.
         max_length: in tokens, for the classes that have this option in Pyserini (`openai-api`, `qwen3`); the others
             cut a query at their own limit.
-        device: `cpu`, `cuda:0`, ...
-        dtype: `auto`, `float32`, `bfloat16` or `float16`: the numbers that the model computes with. `auto` is float32
-            on a CPU and what the model's files say on a GPU.
-        tokenizer: folder or name of the tokenizer, if not the model's own.
         backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
         threads: CPU threads; by default all cores.
-        trust_remote_code: whether Python code that the model brings along may be run.
+        model: `pooling`, `l2_norm`, `truncate_dim`, `tokenizer`, `device`, `dtype` and `trust_remote_code`, the fields
+            of `ModelOptions`: what is asked of the model besides what its files say.
+
+    Raises:
+        TourError: if it cannot be loaded, or if neither its files nor `pooling` say how it pools.
 
     Example:
         load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
     """
-    options = ModelOptions(
-        pooling=pooling,
-        l2_norm=l2_norm,
-        truncate_dim=truncate_dim,
-        tokenizer=tokenizer,
-        device=device,
-        dtype=dtype,
-        trust_remote_code=trust_remote_code,
-    )
+    options = ModelOptions(**model)
     if not isinstance(spec, str | os.PathLike):
         return _from_object(spec, "query", options, encoder_class, prefix=query_prefix)
-    if kind := pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+    if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
         _refuse_engine(kind, backend, "fp32")
-        return load_pyserini_query_encoder(spec, kind, options, max_length=max_length, prefix=query_prefix)
-    engine: dict[str, Any] = {"backend": backend, "threads": threads}
-    runner = _runner(spec, "query", options, encoder_class=encoder_class, prefix=query_prefix, **engine)
+        return load_pyserini_encoder(spec, "query", kind, options, max_length=max_length, prefix=query_prefix)
+    runner = _runner(spec, "query", options, prefix=query_prefix, backend=backend, threads=threads)
     return TextQueryEncoder(runner, prefix=query_prefix)
 
 
@@ -100,18 +87,12 @@ def load_document_encoder(
     spec: Any,
     *,
     encoder_class: str | None = None,
-    pooling: str | None = None,
-    l2_norm: bool | None = None,
-    truncate_dim: int | None = None,
     prefix: str | None = None,
-    device: str = "cpu",
-    dtype: str = "auto",
-    tokenizer: str | None = None,
     backend: str = "auto",
     precision: str = "fp32",
     batch_size: int | None = None,
     threads: int | None = None,
-    trust_remote_code: bool = False,
+    **model: Any,
 ) -> Any:
     """Load a document encoder; the arguments are those of `load_query_encoder`, and two more.
 
@@ -121,36 +102,21 @@ def load_document_encoder(
     Args:
         spec: the encoder.
         encoder_class: Pyserini's name of a class.
-        pooling: the pooling.
-        l2_norm: whether vectors get norm 1.
-        truncate_dim: dimensions that are kept.
         prefix: text put before every document, followed by a space, instead of the model's own prompt; "" for none.
-        device: the device.
-        dtype: the numbers that the model computes with.
-        tokenizer: the tokenizer, if not the model's own.
         backend: what runs the model.
         precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other vectors.
         batch_size: most documents that torch encodes at once; by default as many as fit a number of tokens.
         threads: CPU threads.
-        trust_remote_code: whether Python code that the model brings along may be run.
+        model: the fields of `ModelOptions`.
     """
-    options = ModelOptions(
-        pooling=pooling,
-        l2_norm=l2_norm,
-        truncate_dim=truncate_dim,
-        tokenizer=tokenizer,
-        device=device,
-        dtype=dtype,
-        trust_remote_code=trust_remote_code,
-    )
+    options = ModelOptions(**model)
     if not isinstance(spec, str | os.PathLike):
         return _from_object(spec, "document", options, encoder_class, prefix=prefix)
-    if kind := pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+    if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
         _refuse_engine(kind, backend, precision)
-        return load_pyserini_document_encoder(spec, kind, options, prefix=prefix)
+        return load_pyserini_encoder(spec, "document", kind, options, prefix=prefix)
     engine: dict[str, Any] = {"backend": backend, "precision": precision, "batch_size": batch_size, "threads": threads}
-    runner = _runner(spec, "document", options, encoder_class=encoder_class, prefix=prefix, **engine)
-    return TextDocumentEncoder(runner, prefix=prefix)
+    return TextDocumentEncoder(_runner(spec, "document", options, prefix=prefix, **engine), prefix=prefix)
 
 
 def query_encoder_with_cache(
@@ -181,6 +147,7 @@ def query_encoder_with_cache(
     ):
         return load()
     folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    _check_pooling(spec, folder, options.get("pooling"))
     asked = ModelOptions(device=options.get("device", "cpu"), dtype=options.get("dtype", "auto"))
     identity = options | {
         "encoder": fingerprint(folder),
@@ -190,7 +157,7 @@ def query_encoder_with_cache(
         "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
         "version": _VECTORS_VERSION,
     }
-    return StoredVectorEncoder(load, identity, path, name=os.fspath(spec))
+    return CachedQueryEncoder(load, identity, path, name=os.fspath(spec))
 
 
 def encoder_fingerprint(
@@ -229,12 +196,32 @@ def backend_for(backend: str, options: ModelOptions, precision: str = "fp32") ->
     return "onnx" if fast and find_spec("onnx") and find_spec("onnxruntime") else "torch"
 
 
+def needs_pooling(
+    spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
+) -> bool:
+    """Whether nothing but the user can say how an encoder pools the vectors of tokens: not its files, nor its class."""
+    if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+        return False
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    return not is_modular(folder) and not _is_static(folder)
+
+
+def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | None) -> None:
+    """Refuse to guess a pooling: vectors would have the right size and the wrong meaning."""
+    if pooling is None and not is_modular(folder) and not _is_static(folder):
+        read_json(folder / "config.json")  # a damaged one is the first thing to say
+        raise TourError(
+            f"the encoder {spec} does not say how it pools the vectors of tokens: it has no modules.json of "
+            "sentence-transformers; say how it was trained with --pooling mean|cls|last, and with --l2-norm if its "
+            "vectors have norm 1."
+        )
+
+
 def _runner(
     spec: str | os.PathLike[str],
     role: str,
     options: ModelOptions,
     *,
-    encoder_class: str | None,
     prefix: str | None,
     backend: str,
     precision: str = "fp32",
@@ -244,22 +231,17 @@ def _runner(
     """What runs the encoder of a name or a folder."""
     chosen = backend_for(backend, options, precision)
     folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
-    if is_static(folder):
+    if _is_static(folder):
         _refuse_engine("model2vec", backend, precision)
-        return static_runner(folder, options)
-    if prefix is None and (name := unused_prompt(folder, role)):
+        return _static_runner(folder, options)
+    _check_pooling(spec, folder, options.pooling)
+    if prefix is None and (name := _unused_prompt(folder, role)):
         log.warning(
             "%s: its prompt %r is not used, because sentence-transformers uses only the one named %r; give it with %s",
             spec,
             name,
             role,
             "--query-prefix" if role == "query" else "--prefix",
-        )
-    bare = not is_modular(folder)
-    if bare and encoder_class in ("sentence", "sentence-transformers") and options.pooling is None:
-        raise TourError(
-            f"the encoder {spec} has no modules.json and is no model of sentence-transformers; "
-            "leave --encoder-class out, or say --pooling mean if this is how it was trained."
         )
     if chosen == "onnx":
         try:
@@ -269,7 +251,7 @@ def _runner(
                 raise TourError(f"{spec}: {error}; use --encoder-backend torch and fp32.") from error
             log.info("%s: %s; using torch instead", spec, error)
     model = load_sentence_model(folder, options)
-    return TorchRunner(model, role, bare=bare, batch_size=batch_size, threads=threads)
+    return TorchRunner(model, role, bare=not is_modular(folder), batch_size=batch_size, threads=threads)
 
 
 def _from_object(given: Any, role: str, options: ModelOptions, encoder_class: str | None, *, prefix: str | None) -> Any:
@@ -297,3 +279,97 @@ def _refuse_engine(kind: str, backend: str, precision: str) -> None:
         raise TourError(
             f"ONNX Runtime and int8 are not for encoders of the class {kind}; use --encoder-backend torch and fp32."
         )
+
+
+def _unused_prompt(folder: Path, role: str) -> str | None:
+    """The name of a prompt in a model's files that seems to be meant for a role, but that its library does not use.
+
+    `encode_query` and `encode_document` of sentence-transformers use the prompts named `query` and `document`. If there
+    is no such prompt, it is empty: neither the default prompt nor one named `passage` takes its place.
+    """
+    settings = read_json(folder / "config_sentence_transformers.json")
+    prompts, default = settings.get("prompts") or {}, settings.get("default_prompt_name")
+    if prompts.get(role):
+        return None
+    meant = ("passage", "corpus") if role == "document" else ()
+    return next((name for name in (*meant, default) if name != "query" and prompts.get(name)), None)
+
+
+def _is_static(folder: Path) -> bool:
+    """Whether the folder holds a model of model2vec alone; with `modules.json`, sentence-transformers runs it."""
+    path = folder / "model.safetensors"
+    if is_modular(folder) or not path.is_file() or not (folder / "tokenizer.json").is_file():
+        return False
+    try:
+        with import_optional("safetensors").safe_open(path, "np") as weights:
+            return "embeddings" in weights.keys() and set(weights.keys()) <= _STATIC  # noqa: SIM118 (not a mapping)
+    except Exception:  # a damaged file: whoever loads the folder says what is wrong
+        return False
+
+
+def _static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
+    """A table of token vectors as a function; model2vec itself runs it.
+
+    Sentence-transformers reads such a folder too, but does not leave out unknown words and cut texts as model2vec does.
+    """
+    for name in ("pooling", "l2_norm", "tokenizer"):
+        if getattr(options, name) is not None:
+            raise TourError(f"the static embeddings in {folder} have no {name} to choose; leave it out.")
+    library = import_optional("model2vec", extra="static")
+    model = library.StaticModel.from_pretrained(str(folder), dimensionality=options.truncate_dim)
+
+    def encode(texts: list[str]) -> Any:
+        try:
+            return model.encode(texts)
+        except IndexError as error:
+            raise does_not_fit(folder, first_line(error)) from error
+
+    return FunctionRunner(encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim)
+
+
+def describe_encoder(
+    spec: str | os.PathLike[str], query_encoder: Any, document_encoder: Any, *, trust_remote_code: bool = False
+) -> dict[str, Any]:
+    """How an encoder encodes queries and documents, by what the facts are about.
+
+    Args:
+        spec: the encoder, as `load_query_encoder` takes it.
+        query_encoder: it, loaded for queries.
+        document_encoder: it, loaded for documents.
+        trust_remote_code: whether Python code that the model brings along may be run.
+    """
+    if not isinstance(query_encoder, TextEncoder) or not isinstance(document_encoder, TextEncoder):
+        return {"family": f"Pyserini's {type(query_encoder).__name__} and {type(document_encoder).__name__}"}
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    settings = query_encoder.settings
+    return {
+        "family": _architecture(folder),
+        "modules": _modules(folder),
+        "pooling": settings.get("pooling"),
+        "unit length": settings.get("l2_norm"),
+        "dimensions kept": settings.get("truncate_dim") or "all",
+        "query prompt": query_encoder.prompt or None,
+        "document prompt": document_encoder.prompt or None,
+        "engine": _ENGINES.get(query_encoder.runner.backend, query_encoder.runner.backend),
+        "precision": document_encoder.settings.get("precision", "fp32"),
+        "dtype": settings.get("dtype"),
+        "max length": f"{_tokens(query_encoder)} of a query, {_tokens(document_encoder)} of a document",
+    }
+
+
+def _architecture(folder: Path) -> str:
+    """The architecture that a folder's configuration names; that of its first module, if it has modules."""
+    for path in (folder / "config.json", *sorted(folder.glob("0_*/config.json"))):
+        if architectures := read_json(path).get("architectures"):
+            return str(architectures[0])
+    return "no transformer"
+
+
+def _modules(folder: Path) -> str:
+    if not is_modular(folder):
+        return "none declared: a transformer with the pooling that was asked for"
+    return ", ".join(module["type"].rpartition(".")[2] for module in read_modules(folder))
+
+
+def _tokens(encoder: TextEncoder) -> str:
+    return "all tokens" if encoder.runner.length is None else f"{encoder.runner.length} tokens"
