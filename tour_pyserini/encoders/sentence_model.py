@@ -95,7 +95,9 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
         if options.tokenizer:
             from transformers import AutoTokenizer
 
-            model.tokenizer = AutoTokenizer.from_pretrained(options.tokenizer, **code)
+            length = model.max_seq_length  # it is read from the tokenizer, and stays that of the model
+            model[0].processor = AutoTokenizer.from_pretrained(options.tokenizer, **code)
+            model.max_seq_length = length
         if options.dtype != "auto" or options.device == "cpu":
             import torch
 
