@@ -110,7 +110,7 @@ def test_a_folder_that_is_neither_has_both_reasons_and_1(capsys, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     assert main(["--model", str(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:16] for line in lines] == ["no  encoder: can", "no  re-ranker: /", "It cannot be run"]
+    assert [line[:16] for line in lines] == ["no  encoder: the", "no  re-ranker: /", "It cannot be run"]
 
 
 @pytest.mark.slow

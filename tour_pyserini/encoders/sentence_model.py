@@ -96,7 +96,8 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
             from transformers import AutoTokenizer
 
             length = model.max_seq_length  # it is read from the tokenizer, and stays that of the model
-            model[0].processor = AutoTokenizer.from_pretrained(options.tokenizer, **code)
+            first: Any = model[0]
+            first.processor = AutoTokenizer.from_pretrained(options.tokenizer, **code)
             model.max_seq_length = length
         if options.dtype != "auto" or options.device == "cpu":
             import torch

@@ -70,7 +70,7 @@ class IndexRequest(Request):
     )
     pooling: str | None = option(
         None,
-        "how vectors of tokens become one (default: what the model's files say, or cls)",
+        "how vectors of tokens become one (default: what the model's files say)",
         group=_ENCODER,
         choices=tuple(POOLINGS),
     )

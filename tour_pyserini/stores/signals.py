@@ -150,12 +150,13 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
                 f"{_name(signal)} returned {len(names)} docids and {len(numbers)} scores for the query "
                 f"{queries[row][:80]!r}; it must return as many of each, at most {k}."
             )
-        found = [positions.get(name, -1) for name in names]
-        if -1 in found:
+        try:
+            found = [positions[name] for name in names]
+        except KeyError as error:
             raise TourError(
-                f"{_name(signal)} found the document {names[found.index(-1)]!r}, which the index does not have; "
+                f"{_name(signal)} found the document {error.args[0]!r}, which the index does not have; "
                 "both must be built from the same corpus."
-            )
+            ) from None
         if len(set(found)) < len(found):
             raise TourError(f"{_name(signal)} returned a document twice for the query {queries[row][:80]!r}.")
         numbers = np.asarray(numbers, dtype=np.float64)
