@@ -12,7 +12,7 @@ from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.flops import flops, peak_flops
 from benchmarks.timings import time_in_turns
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.encoder_loading import load_document_encoder
+from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.encoders.model_folder import encoder_folder
 from tour_pyserini.evaluation.tables import Table
 

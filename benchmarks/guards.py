@@ -18,7 +18,7 @@ from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 from tour_pyserini.rerankers.reranker import Reranker
-from tour_pyserini.stores.index_files import read_index_files
+from tour_pyserini.stores.index_folder import read_index_files
 
 _NEVER = float("inf")
 
@@ -77,7 +77,7 @@ def _without_guards() -> Iterator[None]:
     nothing = {"check_layout": lambda path: None, "check_checksums": lambda folder, record, names: None}
     with contextlib.ExitStack() as stack:
         for name, function in nothing.items():
-            stack.enter_context(patch(f"tour_pyserini.stores.index_files.{name}", function))
+            stack.enter_context(patch(f"tour_pyserini.stores.index_folder.{name}", function))
         stack.enter_context(patch("tour_pyserini.rerankers.score_cache.UNWRITTEN_SECONDS", _NEVER))
         stack.enter_context(patch("tour_pyserini.rerankers.score_store.score_checksum", lambda key, logit, model: 0))
         yield

@@ -1,4 +1,6 @@
-"""A passage encoder of one layer with random weights, which knows ten letters as words."""
+"""A passage encoder of one layer with random weights, which knows ten letters as words and takes the first token."""
+
+import json
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
@@ -13,4 +15,14 @@ def save_encoder(folder, *, seed=7):
     BertModel(BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    kinds = {"Transformer": "", "Pooling": "1_Pooling"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(kinds.items())
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 256, "do_lower_case": False}))
+    (folder / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     return folder

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tour_pyserini.core.method import Method, method, register_method
     from tour_pyserini.data.runs import register_run_format
     from tour_pyserini.data.texts import open_texts
-    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+    from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
     from tour_pyserini.errors import TourError
     from tour_pyserini.phrases.encoder import load_phrase_encoder
@@ -50,9 +50,9 @@ _MODULES = {
     "TourPrf": "searchers.prf",
     "TourQueryEncoder": "searchers.query_encoder",
     "TourSearcher": "searchers.searcher",
-    "load_document_encoder": "encoders.encoder_loading",
+    "load_document_encoder": "encoders.loading",
     "load_phrase_encoder": "phrases.encoder",
-    "load_query_encoder": "encoders.encoder_loading",
+    "load_query_encoder": "encoders.loading",
     "load_reranker": "rerankers",
     "method": "core.method",
     "open_index": "searchers.opening",

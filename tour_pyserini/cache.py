@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.encoders.vector_file import APPLICATION_ID as VECTORS_ID
-from tour_pyserini.encoders.vector_file import VECTORS
+from tour_pyserini.encoders.query_cache import APPLICATION_ID as VECTORS_ID
+from tour_pyserini.encoders.query_cache import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers import score_upkeep

@@ -30,9 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.encoders import default_encoder
-from tour_pyserini.encoders.encoder_description import describe_encoder
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders import model_folder
+from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, add_request_flags, option, same_option
@@ -234,10 +233,10 @@ def find_installed_package(name: str, *, module: str, install: str, extra: str |
 
 def check_default_encoder(name: str) -> Finding:
     """The files of the default bi-encoder and their checksums."""
-    if importlib.util.find_spec(default_encoder.PACKAGE) is None:
-        return _not_installed(name, default_encoder.PACKAGE, '"tour_pyserini[models]"')
-    folder = default_encoder.verify_default_encoder(read_again=True)
-    return _verified(name, folder, default_encoder.FILES["model.safetensors"])
+    if importlib.util.find_spec(model_folder.PACKAGE) is None:
+        return _not_installed(name, model_folder.PACKAGE, '"tour_pyserini[models]"')
+    folder = model_folder.verify_default_encoder(read_again=True)
+    return _verified(name, folder, model_folder.FILES["model.safetensors"])
 
 
 def check_default_reranker(name: str) -> Finding:

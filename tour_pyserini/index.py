@@ -22,20 +22,19 @@ from tour_pyserini.data import demo_collection
 from tour_pyserini.data.documents import Document, Passage
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, corpus_file
-from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS, PRECISIONS
+from tour_pyserini.encoders.loading import ENCODER_BACKENDS, PRECISIONS
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
-from tour_pyserini.stores.bm25_index import FOLDER as BM25_FOLDER
-from tour_pyserini.stores.bm25_index import check_bm25, write_bm25
-from tour_pyserini.stores.bm25_words import ENGLISH, check_language
+from tour_pyserini.stores.bm25 import ENGLISH, check_bm25, check_language, write_bm25
+from tour_pyserini.stores.bm25 import FOLDER as BM25_FOLDER
+from tour_pyserini.stores.collection import CollectionLoading
 from tour_pyserini.stores.docids import Docids
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.engines.collection_loading import CollectionLoading
-from tour_pyserini.stores.engines.store_address import StoreAddress, store_address
 from tour_pyserini.stores.faiss_building import check_fit, write_index
-from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.stores.index_folder import PartialVectors
+from tour_pyserini.stores.vector_database import StoreAddress, store_address
+from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import DTYPES, torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
 from tour_pyserini.support.optional import version_of
@@ -95,7 +94,7 @@ class IndexRequest(Request):
     )
     pooling: str | None = option(
         None,
-        "how vectors of tokens become one (default: what the model's files say, or cls)",
+        "how vectors of tokens become one (default: what the model's files say)",
         group=_ENCODER,
         choices=tuple(POOLINGS),
     )
@@ -340,7 +339,7 @@ def demo_index() -> Path:
 def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
     """Everything that the vectors depend on."""
     from tour_pyserini.encoders.document_vectors import encode_documents, fitting_length
-    from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+    from tour_pyserini.encoders.loading import encoder_fingerprint
 
     max_length = fitting_length(encoder, request.max_length)
     probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=max_length)
@@ -365,7 +364,7 @@ def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> 
 
 
 def _document_encoder(request: IndexRequest) -> Any:
-    from tour_pyserini.encoders.encoder_loading import load_document_encoder
+    from tour_pyserini.encoders.loading import load_document_encoder
 
     return load_document_encoder(
         request.encoder,
@@ -437,7 +436,7 @@ def _encode(
     from tqdm import tqdm
 
     from tour_pyserini.encoders.document_vectors import encode_documents, only_fields
-    from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
+    from tour_pyserini.encoders.encoder import TextDocumentEncoder
 
     documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
     hidden = None if progress else True  # None: a bar on a terminal only

@@ -22,7 +22,7 @@ from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
-from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors, write_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, option, request_parser, same_option

@@ -14,10 +14,11 @@ from tour_pyserini.data.predictions import write_predictions
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries
-from tour_pyserini.encoders.encoder_loading import (
+from tour_pyserini.encoders.loading import (
     encoder_fingerprint,
     load_document_encoder,
     load_query_encoder,
+    needs_pooling,
     query_encoder_with_cache,
 )
 from tour_pyserini.encoders.model_folder import DEFAULT
@@ -35,10 +36,10 @@ from tour_pyserini.searchers.opening import open_index, open_searcher
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.searchers.trace import Trace
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.engines.store_address import store_address
-from tour_pyserini.stores.index_settings import IndexSettings, check_vectors, read_index_settings
+from tour_pyserini.stores.index_folder import IndexSettings, check_vectors, read_index_settings
 from tour_pyserini.stores.signals import open_signal
+from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import query_cache, score_cache
 
 
@@ -149,7 +150,10 @@ def encoder_options(
         log.warning("%s was built with %s and is searched with %s: do they belong together?", index, made.encoder, spec)
         return {"spec": spec, "encoder_class": encoder_class, **said}
     _refuse_contradictions(index, made, said)
-    return {"spec": spec, "encoder_class": encoder_class, **{name: made.asked.get(name) for name in said}}
+    asked = {name: made.asked.get(name) for name in said}
+    if asked["pooling"] is None and needs_pooling(spec, encoder_class, trust_remote_code=trust_remote_code):
+        asked["pooling"] = made.pooling  # an earlier version did not ask for it
+    return {"spec": spec, "encoder_class": encoder_class, **asked}
 
 
 def _refuse_contradictions(index: str | os.PathLike[str], made: IndexSettings, said: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ from tour_pyserini.evaluation.path_page import as_page
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
 from tour_pyserini.flags import check_names, positive
 from tour_pyserini.index import demo_index
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import atomic_write, check_output
 
 

@@ -15,7 +15,7 @@ from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.data.topics import TopicIterator, topics_of
 from tour_pyserini.encoders.encoded_queries import FILE
-from tour_pyserini.encoders.encoder_loading import ENCODER_BACKENDS
+from tour_pyserini.encoders.loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.query_adapter import read_adapter
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
@@ -25,10 +25,10 @@ from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
 from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
 from tour_pyserini.searchers.opening import check_index
-from tour_pyserini.stores.bm25_index import has_bm25
-from tour_pyserini.stores.engines.store_address import store_address
-from tour_pyserini.stores.refined_index import ORDERS
+from tour_pyserini.stores.bm25 import has_bm25
 from tour_pyserini.stores.signals import check_signal
+from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.stores.vectors import ORDERS
 from tour_pyserini.support.devices import DTYPES
 from tour_pyserini.support.files import sha256
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tour_pyserini.command import CommandParser, Help, run
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.default_encoder import verify_default_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder
+from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder, verify_default_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_request_flags, flag_name, option
 from tour_pyserini.phrases.index import check_corpus, is_built_with, open_phrase_index, read_settings

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tour_pyserini.cache import main
-from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
+from tour_pyserini.encoders.query_cache import CachedQueryEncoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, ScoreStore
 from tour_pyserini.rerankers.score_cache import pair_key
@@ -212,7 +212,7 @@ def kept(path, monkeypatch):
     """A cache folder with scores and with the vectors of three queries."""
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(path.parent))
     vectors = path.with_name("queries.sqlite")
-    StoredVectorEncoder(Letters, {"encoder": "x"}, vectors, name="letters").encode_batch(["a", "bb", "ccc"])
+    CachedQueryEncoder(Letters, {"encoder": "x"}, vectors, name="letters").encode_batch(["a", "bb", "ccc"])
     return vectors
 
 

@@ -15,8 +15,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
 from tour_pyserini.phrases.index_writing import PartialTokens
 from tour_pyserini.phrases.spans import ROW
-from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, write_bm25
-from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, write_bm25
+from tour_pyserini.stores.index_folder import PartialVectors
 from tour_pyserini.training.trainer import Checkpoints
 
 DAMAGED = ["", "{", "[" * 100_000, '"text"', "[1]", "null"]

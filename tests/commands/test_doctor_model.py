@@ -13,7 +13,7 @@ from tiny_models import save_modules
 
 from tour_pyserini import load_reranker
 from tour_pyserini.doctor import PASSAGES, QUERY, ModelRequest, check_model, main
-from tour_pyserini.encoders.encoder_loading import load_query_encoder
+from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.errors import TourError
 
 
@@ -108,7 +108,7 @@ def test_a_folder_that_is_neither_has_both_reasons_and_1(capsys, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     assert main(["--model", str(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:16] for line in lines] == ["no  encoder: can", "no  re-ranker: /", "It cannot be run"]
+    assert [line[:16] for line in lines] == ["no  encoder: the", "no  re-ranker: /", "It cannot be run"]
 
 
 @pytest.mark.slow

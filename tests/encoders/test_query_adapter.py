@@ -87,16 +87,7 @@ def test_an_adapted_encoder_gives_corrected_vectors(kind, tmp_path):
     plain = kind().encode("a query")
     expected = corrected(plain[None], encoder.adapter.left, encoder.adapter.right)[0]
     assert np.array_equal(encoder.encode("a query"), expected) and not np.allclose(expected, plain)
-    assert hasattr(encoder, "encode_batch") == (kind is BatchEncoder) and encoder.seed == 0
-    if kind is BatchEncoder:
-        assert np.array_equal(encoder.encode_batch(["x", "a query"])[1], expected)
-
-
-def test_another_encoder_is_refused():
-    with pytest.raises(TourError, match=r"learnt for another query encoder \(hash\)"):
-        AdaptedQueryEncoder(HashEncoder(seed=5), adapter())
-    with pytest.raises(TourError, match="corrects vectors of 4 dimensions, and the query encoder gives 8"):
-        AdaptedQueryEncoder(HashEncoder(dimension=8), adapter())
+    assert np.array_equal(encoder.encode_batch(["x", "a query"])[1], expected)
 
 
 def test_small_differences_of_an_encoder_are_not_refused():
@@ -107,13 +98,22 @@ def test_small_differences_of_an_encoder_are_not_refused():
     AdaptedQueryEncoder(Rounded(), adapter())
 
 
-def test_a_table_of_vectors_is_refused():
-    class Table:
-        def encode(self, query):
-            return {}[query]
+class Table:
+    def encode(self, query):
+        return {}[query]
 
-    with pytest.raises(TourError, match="give the encoder"):
-        AdaptedQueryEncoder(Table(), adapter())
+
+@pytest.mark.parametrize(
+    ("encoder", "word"),
+    [
+        (HashEncoder(seed=5), r"another query encoder \(hash\)"),
+        (HashEncoder(dimension=8), "4 dimensions"),
+        (Table(), "give the encoder"),
+    ],
+)
+def test_another_encoder_is_refused(encoder, word):
+    with pytest.raises(TourError, match=word):
+        AdaptedQueryEncoder(encoder, adapter())
 
 
 def _without_key(path):
@@ -148,12 +148,14 @@ def _described(about, **tensors):
 )
 def test_a_file_that_is_no_adapter_is_named(tmp_path, write):
     write(tmp_path / "bad.adapter")
-    with pytest.raises(TourError, match=r"bad\.adapter is not an adapter of query vectors"):
+    with pytest.raises(TourError, match="not an adapter"):
         read_adapter(tmp_path / "bad.adapter")
 
 
 def test_numbers_that_are_not_finite_and_missing_files_are_refused(tmp_path):
-    with pytest.raises(TourError, match="'left' of an adapter is a matrix of finite numbers"):
-        QueryAdapter(np.full((4, 1), np.nan), np.zeros((4, 1)), np.zeros((3, 4)))
-    with pytest.raises(TourError, match="does not exist"):
-        read_adapter(tmp_path / "missing")
+    for work, word in (
+        (lambda: QueryAdapter(np.full((4, 1), np.nan), np.zeros((4, 1)), np.zeros((3, 4))), "'left'"),
+        (lambda: read_adapter(tmp_path / "missing"), "does not exist"),
+    ):
+        with pytest.raises(TourError, match=word):
+            work()

@@ -6,7 +6,7 @@ import pytest
 from tour_pyserini import opening as module
 from tour_pyserini.errors import TourError
 from tour_pyserini.opening import encoder_options
-from tour_pyserini.stores.index_settings import check_vectors
+from tour_pyserini.stores.index_folder import check_vectors
 
 
 @pytest.fixture

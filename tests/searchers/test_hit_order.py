@@ -11,9 +11,8 @@ from tour_pyserini import FaissSearcher, TourConfig, TourError, TourSearcher
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.search import main as search
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.refined_index import in_order
+from tour_pyserini.stores.vectors import EncodedCorpus, in_order
 
 INNER = faiss.METRIC_INNER_PRODUCT
 

@@ -9,7 +9,7 @@ import pytest
 
 from tour_pyserini import TourConfig, TourError, opening
 from tour_pyserini.core.arrays import strictly_decreasing
-from tour_pyserini.encoders.encoder_loading import load_document_encoder
+from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.errors import RequestError
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
@@ -18,8 +18,8 @@ from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.service import collection as collection_module
 from tour_pyserini.service.collection import SEARCHERS, Collection
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.stores import positions
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
+from tour_pyserini.stores import docids
+from tour_pyserini.stores.vectors import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
 CONFIGS = {name: TourConfig(name, depth=5) for name in ("tour", "rerank", "hard")} | {"dense": TourConfig("dense")}
@@ -84,12 +84,12 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
 
     monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
     monkeypatch.setattr(opening, "load_document_encoder", counted("encoder", load_document_encoder))
-    monkeypatch.setattr(positions, "hashes_of", counted("positions", positions.hashes_of))
+    monkeypatch.setattr(docids, "hashes_of", counted("docids", docids.hashes_of))
     chosen = words.options["index"] if vectors == "folder" else "encode"
     served = Collection(ServeRequest(**words.options, vectors=chosen, config=CONFIGS["tour"]))
     searchers = [served.searcher(TourConfig(method, depth=depth)) for method in ("tour", "hard") for depth in (3, 4)]
     assert [bool(searcher.search("a b", k=3)) for searcher in searchers] == [True] * 4
-    assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
+    assert sorted(opened) == sorted(["docids", "vectors" if vectors == "folder" else "encoder"])
 
 
 def test_a_signal_weight_counts_where_there_are_signals(served):

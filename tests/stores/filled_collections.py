@@ -3,8 +3,8 @@
 import numpy as np
 
 from tour_pyserini.data.documents import Passage
-from tour_pyserini.stores.engines.collection_loading import CollectionLoading
-from tour_pyserini.stores.engines.store_address import store_address
+from tour_pyserini.stores.collection import CollectionLoading
+from tour_pyserini.stores.vector_database import store_address
 
 ENGINES = ("milvus", "qdrant")
 CHUNK = 64

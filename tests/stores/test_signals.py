@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, write_bm25
-from tour_pyserini.stores.signals import LuceneSignal, check_signal, found_by, open_signal, signal_files
+from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, write_bm25
+from tour_pyserini.stores.docids import Docids
+from tour_pyserini.stores.signals import (
+    LuceneSignal,
+    QuerySignal,
+    check_documents,
+    check_signal,
+    found_by,
+    open_signal,
+    signal_files,
+)
 
 POSITIONS = {"a": 0, "b": 1, "c": 2}
 
@@ -26,23 +35,34 @@ def test_what_a_function_finds_is_put_in_order():
     hits = found_by(returning([["b", "c", "a"], []], [[1, 3, 2], []]), ["x", "y"], 4, POSITIONS)
     assert hits.ids.tolist() == [[2, 0, 1, -1], [-1] * 4]
     assert hits.scores[0].tolist() == [3, 2, 1, -np.inf]
+    one = QuerySignal(lambda query, k: (["c", "a"][:k], [2.0, 1.0][:k]))
+    assert found_by(one, ["x"], 2, Docids.of(["a", "b", "c"]).positions).ids.tolist() == [[2, 0]]
 
 
 @pytest.mark.parametrize(
-    ("docids", "scores", "message"),
+    ("docids", "scores", "word"),
     [
-        ([["a"]], [[1]], "1 lists of docids for 2 queries"),
-        ([["a"], ["b", "c"]], [[1], [1]], "2 docids and 1 scores for the query 'y'"),
+        ([["a"]], [[1]], "1 lists"),
+        ([["a"], ["b", "c"]], [[1], [1]], "2 docids and 1 scores"),
         ([["a"], ["b", "c", "a"]], [[1], [1, 1, 1]], "at most 2"),
-        ([["a"], ["q"]], [[1], [1]], "found the document 'q', which the index does not have"),
-        ([["a"], ["b", "b"]], [[1], [1, 1]], "a document twice for the query 'y'"),
-        ([["a"], ["b"]], [[1], [float("nan")]], "not a number for 'y'"),
+        ([["a"], ["q"]], [[1], [1]], "the signal words found the document 'q'"),
+        ([["a"], ["b", "b"]], [[1], [1, 1]], "twice"),
+        ([["a"], ["b"]], [[1], [float("nan")]], "not a number"),
     ],
 )
-def test_a_function_that_returns_something_else_is_refused(docids, scores, message):
-    with pytest.raises(TourError, match=message) as raised:
+def test_a_function_that_returns_something_else_is_refused(docids, scores, word):
+    with pytest.raises(TourError, match=word):
         found_by(returning(docids, scores), ["x", "y"], 2, POSITIONS)
-    assert str(raised.value).startswith("the signal words ")
+
+
+@pytest.mark.parametrize(
+    ("docids", "word"), [(["a", "b", "c", "d"], "has the document 'd'"), (["c", "a"], "lacks .*'b'")]
+)
+def test_a_signal_of_other_documents_is_refused(docids, word):
+    check_documents(SimpleNamespace(docids=["c", "a", "b"]), POSITIONS)
+    check_documents(returning([], []), POSITIONS)
+    with pytest.raises(TourError, match=word):
+        check_documents(SimpleNamespace(docids=docids), POSITIONS)
 
 
 def test_a_lucene_searcher_is_asked_query_by_query():
@@ -54,22 +74,25 @@ def test_a_lucene_searcher_is_asked_query_by_query():
 def test_opening(tmp_path):
     write_bm25(["the cat", "a dog"], tmp_path / FOLDER)
     (tmp_path / "docid").write_text("a\nb\n")
-    check_signal(str(tmp_path))
     assert isinstance(open_signal(tmp_path), Bm25Index)
     assert signal_files(str(tmp_path)) == str(tmp_path / "bm25")
     function = returning([], [])
     assert open_signal(function) is function and signal_files(function) is None
 
 
-def test_what_is_no_signal_is_refused(tmp_path):
-    with pytest.raises(TourError, match="neither a BM25 index nor a Lucene index"):
-        open_signal(str(tmp_path))
-    with pytest.raises(TourError, match="there is no such folder"):
-        check_signal(str(tmp_path / "nowhere"))
-    with pytest.raises(TourError, match="no prebuilt index with this name"):
-        check_signal("no-such-index-at-all")
-    with pytest.raises(TourError, match="not int"):
-        open_signal(3)
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda folder: open_signal(str(folder)), "neither a BM25 index nor a Lucene index"),
+        (lambda folder: check_signal(str(folder / "nowhere")), "no such folder"),
+        (lambda folder: check_signal("no-such-index-at-all"), "no prebuilt index"),
+        (lambda folder: open_signal(3), "int"),
+        (lambda folder: QuerySignal(3), "int"),
+    ],
+)
+def test_what_is_no_signal_is_refused(tmp_path, make, word):
+    with pytest.raises(TourError, match=word):
+        make(tmp_path)
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def write_faiss(path):
     import faiss
     import numpy as np
 
-    from tour_pyserini.stores.faiss_writing import write_faiss_index
+    from tour_pyserini.stores.faiss_building import write_faiss_index
 
     index = faiss.IndexFlatIP(8)
     index.add(np.zeros((100, 8), dtype=np.float32))

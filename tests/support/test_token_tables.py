@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_models import SIZES, WORDS, save_modules, save_static, save_tokenizer
 
-from tour_pyserini.encoders.encoder_loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 

@@ -96,7 +96,7 @@ def report_experiment(folder: Path) -> None:
 
 def read_index_record(folder: Path) -> None:
     """Read the settings of an index, and use its vectors for a search."""
-    from tour_pyserini.stores.index_settings import read_index_settings
+    from tour_pyserini.stores.index_folder import read_index_settings
 
     read_index_settings(folder / "index")
     search(folder, vectors=folder / "index")

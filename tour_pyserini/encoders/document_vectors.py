@@ -7,9 +7,9 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.documents import Document, Passage
-from tour_pyserini.encoders.text_encoders import TextDocumentEncoder
+from tour_pyserini.encoders.encoder import TextDocumentEncoder
+from tour_pyserini.encoders.sentence_model import position_limit
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
 
 MAX_LENGTH = 256  # tokens of a document that an encoder of Pyserini reads, unless another number is given
 BATCH_SIZE = 64  # documents that an encoder of Pyserini gets at once
@@ -109,26 +109,20 @@ def fitting_length(encoder: Any, wanted: int | None) -> int | None:
         TourError: if `wanted` is above the model's limit, or so small that no word fits.
     """
     if isinstance(encoder, TextDocumentEncoder):
-        return encoder.fitting_length(wanted)
-    limit = _position_limit(encoder)
+        runner = encoder.runner
+        length, limit, special_tokens = runner.length, runner.limit, runner.special_tokens
+    else:
+        limit = position_limit(getattr(getattr(encoder, "model", None), "config", None))
+        length = min(MAX_LENGTH, limit or MAX_LENGTH)
+        count = getattr(getattr(encoder, "tokenizer", None), "num_special_tokens_to_add", None)
+        special_tokens = count(pair=True) if count else 0
     if wanted is None:
-        return min(MAX_LENGTH, limit or MAX_LENGTH)
+        return length
     if limit and wanted > limit:
         raise TourError(f"the encoder reads at most {limit} tokens, not {wanted}; change --max-length.")
-    special_tokens = getattr(getattr(encoder, "tokenizer", None), "num_special_tokens_to_add", None)
-    # Tokenizers do not truncate at all if not even the special tokens fit.
-    if special_tokens and wanted <= (count := special_tokens(pair=True)):
-        raise TourError(f"the encoder needs at least {count + 1} tokens, not {wanted}; change --max-length.")
+    if wanted <= special_tokens:  # tokenizers do not cut at all if not even the special tokens fit
+        raise TourError(f"the encoder needs at least {special_tokens + 1} tokens, not {wanted}; change --max-length.")
     return wanted
-
-
-def _position_limit(encoder: Any) -> int | None:
-    """The longest input of the encoder's model in tokens; None if its configuration does not say."""
-    config = getattr(getattr(encoder, "model", None), "config", None)
-    limit = getattr(config, "max_position_embeddings", None)
-    if limit and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING:
-        limit -= (getattr(config, "pad_token_id", None) or 0) + 1
-    return limit
 
 
 def _batches(encoder: Any, documents: Sequence[Document], batch_size: int) -> Iterator[list[int]]:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.encoders.model_folder import fingerprint
-from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular, load_sentence_model
+from tour_pyserini.encoders.model_folder import fingerprint, is_modular
+from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
 from tour_pyserini.support.batching import encodable
 from tour_pyserini.support.hardware import cores
@@ -135,8 +135,6 @@ def _quantise(graph: Path, path: Path) -> None:
 
 def _export(folder: Path, options: ModelOptions, path: Path) -> None:
     """Write the graph, and prove that it gives the vectors of `encode_query` and `encode_document` of the model."""
-    from tour_pyserini.encoders.text_runner import TorchRunner
-
     onnx = import_optional("onnx", extra="onnx")
     model = load_sentence_model(folder, options)
     if reason := _obstacle(model):

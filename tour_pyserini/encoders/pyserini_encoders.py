@@ -3,13 +3,16 @@
 import logging
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, hub_has_modules
+from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, hub_has_modules, is_modular
 from tour_pyserini.encoders.sentence_model import ModelOptions
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.model_files import read_json
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +21,7 @@ OWN_NAMES = (None, "auto", "sentence", "sentence-transformers")
 RUNS_CODE = ("qwen3", "dse", "mmeb")
 """Classes that run Python code which a model brings along."""
 
+_ARCHITECTURES = {"DPRQuestionEncoder": "dpr", "DPRContextEncoder": "dpr", "AnceEncoder": "ance"}
 # Words in a name on the model hub by which Pyserini chooses a class, in its order.
 _IN_NAMES = ("dkrr", "cosdpr", "dpr", "bpr", "tct_colbert", "ance", "m?contriever", "aggretriever", "unicoil", "splade")
 
@@ -29,9 +33,9 @@ def pyserini_class(
 
     Args:
         spec: a folder or a name.
-        encoder_class: the class that was asked for, if any. Without it, a name on the model hub without
-            `modules.json` has the class that Pyserini chooses for this name. The name of a folder says nothing:
-            Pyserini would find "ance" in /home/lance.
+        encoder_class: the class that was asked for, if any. Without it, and without `modules.json`, a folder has the
+            class of the architecture in its configuration, and a name on the model hub the one that Pyserini chooses
+            for this name. The name of a folder says nothing: Pyserini would find "ance" in /home/lance.
         trust_remote_code: whether Python code that the model brings along may be run.
 
     Raises:
@@ -44,8 +48,11 @@ def pyserini_class(
         )
     if encoder_class not in OWN_NAMES:
         return encoder_class
-    if encoder_class is not None or spec == DEFAULT or isinstance(spec, os.PathLike) or Path(spec).is_dir():
+    if encoder_class is not None or spec == DEFAULT:
         return None
+    if isinstance(spec, os.PathLike) or Path(spec).is_dir():
+        named = read_json(Path(spec) / "config.json").get("architectures") or [None]
+        return None if is_modular(Path(spec)) else _ARCHITECTURES.get(named[0])
     words = (re.search(rf"(?<![a-z])({word})(?![a-z])", spec.lower()) for word in _IN_NAMES)
     found = next((match[1] for match in words if match), None)
     if found is None or hub_has_modules(spec):
@@ -53,69 +60,53 @@ def pyserini_class(
     return found.removeprefix("m") if found.endswith("contriever") else found
 
 
-def load_pyserini_query_encoder(
-    spec: str | os.PathLike[str], encoder_class: str, options: ModelOptions, *, max_length: int, prefix: str | None
+def load_pyserini_encoder(
+    spec: str | os.PathLike[str],
+    role: str,
+    encoder_class: str,
+    options: ModelOptions,
+    *,
+    prefix: str | None,
+    max_length: int = 256,
 ) -> Any:
-    """One of Pyserini's query encoders."""
+    """One of Pyserini's encoders, of queries or documents (`role`)."""
     ensure_java()
-    from pyserini.encode import query_encoder_class_map
-    from pyserini.search.faiss.__main__ import init_query_encoder
+    make: Callable[..., Any]
+    if role == "query":
+        from pyserini.encode import query_encoder_class_map as classes
+        from pyserini.search.faiss.__main__ import init_query_encoder
 
-    _check(encoder_class, query_encoder_class_map, options)
+        given = {"tokenizer_name": options.tokenizer, "topics_name": None, "encoded_queries": None}
+        make = partial(init_query_encoder, **given, max_length=max_length)
+    else:
+        from pyserini.encode import document_encoder_class_map as classes
+        from pyserini.encode.__main__ import init_encoder
+
+        if options.tokenizer:
+            raise TourError("Pyserini's document encoders use the tokenizer of the model; do not give another one.")
+        make = partial(init_encoder, multimodal=False, explicit_truncate=False)
+    if encoder_class not in classes:
+        raise TourError(f"unknown encoder class {encoder_class!r}; choose one of {', '.join(sorted(classes))}.")
+    if options.truncate_dim is not None or options.dtype not in ("auto", "float32"):
+        raise TourError(f"Pyserini's encoder class {encoder_class} has neither --truncate-dim nor --dtype.")
     name = _name(spec, options)
     try:
         _prepare_transformers()
-        encoder = init_query_encoder(
+        encoder = make(
             encoder=name,
             encoder_class=encoder_class,
-            tokenizer_name=options.tokenizer,
-            topics_name=None,
-            encoded_queries=None,
             device=options.device,
-            max_length=max_length,
             pooling=options.pooling or "cls",
             l2_norm=bool(options.l2_norm),
             prefix=prefix,
         )
     except Exception as error:  # damaged files of a model cause exceptions of many types
-        raise _loading_error(name, error) from error
-    return _without_gradients(encoder, prefix)
-
-
-def load_pyserini_document_encoder(
-    spec: str | os.PathLike[str], encoder_class: str, options: ModelOptions, *, prefix: str | None
-) -> Any:
-    """One of Pyserini's document encoders."""
-    ensure_java()
-    from pyserini.encode import document_encoder_class_map
-    from pyserini.encode.__main__ import init_encoder
-
-    _check(encoder_class, document_encoder_class_map, options)
-    if options.tokenizer:
-        raise TourError("Pyserini's document encoders use the tokenizer of the model; do not give another one.")
-    name = _name(spec, options)
-    try:
-        _prepare_transformers()
-        encoder = init_encoder(
-            encoder=name,
-            encoder_class=encoder_class,
-            device=options.device,
-            pooling=options.pooling or "cls",
-            l2_norm=bool(options.l2_norm),
-            prefix=prefix,
-            multimodal=False,
-            explicit_truncate=False,
-        )
-    except Exception as error:
-        raise _loading_error(name, error) from error
-    return _without_gradients(encoder, prefix)
-
-
-def _check(encoder_class: str, classes: dict[str, Any], options: ModelOptions) -> None:
-    if encoder_class not in classes:
-        raise TourError(f"unknown encoder class {encoder_class!r}; choose one of {', '.join(sorted(classes))}.")
-    if options.truncate_dim is not None or options.dtype not in ("auto", "float32"):
-        raise TourError(f"Pyserini's encoder class {encoder_class} has neither --truncate-dim nor --dtype.")
+        raise TourError(f"cannot load the encoder {name}: {first_line(error).rstrip('.:')}.") from error
+    if hasattr(getattr(encoder, "model", None), "requires_grad_"):
+        encoder.model.requires_grad_(False)  # Pyserini leaves gradients on
+    if prefix and getattr(encoder, "prefix", None) != prefix:
+        log.warning("%s ignores the prefix %r; only the class auto uses it", type(encoder).__name__, prefix)
+    return encoder
 
 
 def _name(spec: str | os.PathLike[str], options: ModelOptions) -> str:
@@ -137,16 +128,3 @@ def _prepare_transformers() -> None:
 
     transformers_logging.disable_progress_bar()
     dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # seconds
-
-
-def _loading_error(name: str, error: Exception) -> TourError:
-    return TourError(f"cannot load the encoder {name}: {first_line(error).rstrip('.:')}.")
-
-
-def _without_gradients(encoder: Any, prefix: str | None) -> Any:
-    """The encoder with gradients turned off (Pyserini leaves them on); warns if the encoder ignores the prefix."""
-    if hasattr(getattr(encoder, "model", None), "requires_grad_"):
-        encoder.model.requires_grad_(False)
-    if prefix and getattr(encoder, "prefix", None) != prefix:
-        log.warning("%s ignores the prefix %r; only the class auto uses it", type(encoder).__name__, prefix)
-    return encoder

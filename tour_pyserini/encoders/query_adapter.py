@@ -25,8 +25,7 @@ _TENSORS = ("left", "right", "probes")
 class QueryAdapter:
     """Changes a query vector q to q + U V^T q, scaled to the length of q.
 
-    The length is kept because similarities would otherwise have another unit, which a scale that was calibrated for
-    the index does not know.
+    The length is kept because similarities would otherwise have another unit.
 
     Attributes:
         left: U [d, r].
@@ -88,14 +87,14 @@ class QueryAdapter:
 
 
 class AdaptedQueryEncoder:
-    """A query encoder whose vectors an adapter corrects; everything else is the wrapped encoder's.
+    """A query encoder whose vectors an adapter corrects.
 
     Example:
         encoder = AdaptedQueryEncoder(load_query_encoder("default"), "revdict.adapter")
         hits = FaissSearcher("indexes/revdict", encoder).search("a fleshy European plant")
 
     Args:
-        encoder: anything with `encode(query)`, and with `encode_batch(queries)` where it has one.
+        encoder: anything with `encode(query)`; `encode_batch(queries)` is used where it has one.
         adapter: an adapter, or its file.
 
     Raises:
@@ -120,15 +119,11 @@ class AdaptedQueryEncoder:
         """The corrected vector [d] of a query."""
         return self.adapter.adapt(np.asarray(self._encoder.encode(query, **options)).reshape(1, -1))[0]
 
-    def _encode_batch(self, queries: Sequence[str], **options: Any) -> Floats:
-        """The corrected vectors [n, d] of queries, where the wrapped encoder encodes several at once."""
-        return self.adapter.adapt(np.asarray(self._encoder.encode_batch(queries, **options)))
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_encoder":  # an object being copied has no attribute yet
-            raise AttributeError(name)
-        inner = getattr(self._encoder, name)
-        return self._encode_batch if name == "encode_batch" else inner
+    def encode_batch(self, queries: Sequence[str], **options: Any) -> Floats:
+        """The corrected vectors [n, d] of queries, which the wrapped encoder encodes at once if it can."""
+        if hasattr(self._encoder, "encode_batch"):
+            return self.adapter.adapt(np.asarray(self._encoder.encode_batch(queries, **options)))
+        return np.stack([self.encode(query, **options) for query in queries])
 
 
 def corrected(vectors: Floats, left: Floats, right: Floats) -> Floats:

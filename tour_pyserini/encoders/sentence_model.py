@@ -1,21 +1,27 @@
-"""Loads an encoder as its own files say, by sentence-transformers.
+"""Encoders that sentence-transformers and torch run, as their own files say.
 
 A folder with `modules.json` declares its modules, pooling, norm, prompts, maximum length and truncation of vectors. A
-folder of transformers alone declares none of these: it is a transformer with Pyserini's pooling, the first token.
+folder of transformers alone declares none of these: who loads it says how the vectors of tokens are pooled.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.model_folder import fingerprint
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.batching import encodable, length_sorted_batches
+from tour_pyserini.support.call_lock import CallLock
 from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
-from tour_pyserini.support.devices import on_device, pyserini_device
-from tour_pyserini.support.model_files import read_json, read_modules
+from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
+from tour_pyserini.support.model_files import read_modules
 from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.remembered import recall, remember
 
@@ -24,11 +30,27 @@ POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "we
 BARE_LENGTH = 256
 """Tokens of a document that are read of a folder without `modules.json`; Pyserini's default."""
 _COMPLETE = "complete encoder"
+_LARGEST_GROUP = 16  # queries
+_TRIAL_GROUPS = ((6, 3), (9, _LARGEST_GROUP))  # (tokens per query, queries) of the groups that are tried
+_PADDED = ("far?", "who wrote hamlet", "the sea " * 8)  # texts of different lengths
+_TOLERANCE, _HALF_TOLERANCE = 1e-3, 0.1  # rounding errors, relative to the largest number
+_NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """What is asked of a model besides what its files say; `load_query_encoder` describes the fields."""
+    """What is asked of a model besides what its files say.
+
+    Attributes:
+        pooling: `cls`, `mean`, `max`, `last` or `weighted`; None: as the model's files say.
+        l2_norm: whether vectors get norm 1; None: as the model's files say, else not.
+        truncate_dim: dimensions that are kept of a vector (Matryoshka); None: as the model's files say.
+        tokenizer: folder or name of the tokenizer, if not the model's own.
+        device: `cpu`, `cuda:0`, ...
+        dtype: `auto`, `float32`, `bfloat16` or `float16`; `auto` is float32 on a CPU and what the model's files say on
+            a GPU.
+        trust_remote_code: whether Python code that the model brings along may be run.
+    """
 
     pooling: str | None = None
     l2_norm: bool | None = None
@@ -43,11 +65,6 @@ class ModelOptions:
             raise TourError(f"the pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}.")
         if self.truncate_dim is not None and self.truncate_dim < 1:
             raise TourError(f"vectors cannot be cut to {self.truncate_dim} dimensions; give 1 or more.")
-
-
-def is_modular(folder: Path) -> bool:
-    """Whether a folder says how its vectors are made."""
-    return (folder / "modules.json").is_file()
 
 
 def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
@@ -69,11 +86,19 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
         if is_modular(folder):
             model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, **code, **loading)
         else:
-            model = SentenceTransformer(modules=_bare_modules(folder, options, loading), device="cpu")
+            from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+            transformer = Transformer(str(folder), **loading)
+            assert options.pooling is not None  # `loading` asks for it
+            pooling = Pooling(transformer.get_embedding_dimension(), POOLINGS[options.pooling])
+            model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
         if options.tokenizer:
             from transformers import AutoTokenizer
 
-            model.tokenizer = AutoTokenizer.from_pretrained(options.tokenizer, **code)
+            length = model.max_seq_length  # it is read from the tokenizer, and stays that of the model
+            first: Any = model[0]
+            first.processor = AutoTokenizer.from_pretrained(options.tokenizer, **code)
+            model.max_seq_length = length
         if options.dtype != "auto" or options.device == "cpu":
             import torch
 
@@ -106,43 +131,6 @@ def prompt_of(model: Any, role: str) -> str:
     names = ("query",) if role == "query" else ("document", "passage", "corpus")
     name = next((name for name in names if name in model.prompts), model.default_prompt_name)
     return (model.prompts.get(name) or "") if name is not None else ""
-
-
-def unused_prompt(folder: Path, role: str) -> str | None:
-    """The name of a prompt in a model's files that seems to be meant for a role, but that its library does not use.
-
-    `encode_query` and `encode_document` of sentence-transformers use the prompts named `query` and `document`. If there
-    is no such prompt, it is empty: neither the default prompt nor one named `passage` takes its place.
-    """
-    settings = read_json(folder / "config_sentence_transformers.json")
-    prompts, default = settings.get("prompts") or {}, settings.get("default_prompt_name")
-    if prompts.get(role):
-        return None
-    meant = ("passage", "corpus") if role == "document" else ()
-    return next((name for name in (*meant, default) if name != "query" and prompts.get(name)), None)
-
-
-def _bare_modules(folder: Path, options: ModelOptions, loading: dict[str, Any]) -> list[Any]:
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    if options.pooling is None and _is_causal(folder):
-        raise TourError(
-            f"the encoder {folder} is a causal language model and has no modules.json that says how its vectors are "
-            "pooled; use the complete folder of the model, or say --pooling last if this is how it was trained."
-        )
-    transformer = Transformer(str(folder), **loading)
-    return [transformer, Pooling(transformer.get_embedding_dimension(), POOLINGS[options.pooling or "cls"])]
-
-
-def _is_causal(folder: Path) -> bool:
-    """Whether each token of the model sees only the tokens before it, so that the first token's vector is empty."""
-    from transformers.models.auto import modeling_auto
-
-    kind = read_json(folder / "config.json").get("model_type")
-    return (
-        kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        and kind not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    )
 
 
 def _check_weights(folder: Path, model: Any) -> None:
@@ -195,9 +183,8 @@ def _override(model: Any, options: ModelOptions) -> None:
         model.truncate_dim = options.truncate_dim
 
 
-def position_limit(model: Any) -> int | None:
-    """The longest input of the model in tokens; None if its configuration does not say."""
-    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+def position_limit(config: Any) -> int | None:
+    """The longest input in tokens of a transformer with this configuration; None if it does not say."""
     limit = getattr(config, "max_position_embeddings", None)
     if limit and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING:
         limit -= (getattr(config, "pad_token_id", None) or 0) + 1
@@ -206,9 +193,13 @@ def position_limit(model: Any) -> int | None:
 
 def _limit_length(model: Any) -> None:
     """Let no text be longer than the model's positions, where its files do not say so."""
-    limit, length = position_limit(model), model.max_seq_length
+    limit, length = position_limit(_config(model)), model.max_seq_length
     if limit and (length is None or length > limit):
         model.max_seq_length = limit
+
+
+def _config(model: Any) -> Any:
+    return getattr(getattr(model[0], "auto_model", None), "config", None)
 
 
 def _dtype(options: ModelOptions) -> str:
@@ -236,3 +227,148 @@ def _quiet(folder: Path) -> Iterator[None]:
     finally:
         transformers_logging.set_verbosity(verbosity)
         library.setLevel(level)
+
+
+class TorchRunner:
+    """A `SentenceTransformer` with a role: it encodes queries, or documents.
+
+    A query is encoded as if it were alone: only queries with the same number of tokens share a batch, on one thread,
+    because several threads split a matrix product in ways that depend on its size. If vectors still depend on the batch
+    on this machine, each query is encoded separately. Documents share batches by their number of tokens, padding
+    included, unless padding changes the model's vectors; then only documents with the same number of tokens share one.
+    If a GPU has too little memory for a batch, its halves are tried. One thread encodes at a time, because the length
+    that the model reads is switched during a call.
+
+    Args:
+        model: the `SentenceTransformer`.
+        role: `query` or `document`.
+        bare: whether the model's files do not say how long a text may be.
+        batch_size: most documents in a batch.
+        threads: CPU threads for documents; None: torch's own number.
+    """
+
+    backend = "torch"
+
+    def __init__(
+        self, model: Any, role: str, *, bare: bool = False, batch_size: int | None = None, threads: int | None = None
+    ) -> None:
+        self.model, self.role = model, role
+        self.prompt = prompt_of(model, role)
+        self.limit = position_limit(_config(model))
+        length = getattr(model[0], f"{role}_length", None) or model.max_seq_length
+        self.length = _limited(length)
+        if bare and role == "document":
+            self.length = min(BARE_LENGTH, self.length or BARE_LENGTH)
+        counts = getattr(getattr(model, "tokenizer", None), "num_special_tokens_to_add", None)
+        self.special_tokens = counts(False) if counts else 0
+        self.settings = {**declared(model), "dtype": str(model.dtype).removeprefix("torch.")}
+        self._batch_size, self._threads = batch_size, threads
+        self._budget = 1024 if model.device.type == "cpu" else 65536  # tokens of a batch
+        self._lock = CallLock()
+
+    def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
+        """The vectors float32 [n, d] of texts, each with the prompt before it."""
+        with self._lock:
+            return self._vectors([encodable(text) for text in texts], prompt, max_length)
+
+    def _vectors(self, texts: list[str], prompt: str, max_length: int | None) -> Floats:
+        before = self.model.max_seq_length
+        if max_length is not None and self._tokenizer is not None:
+            self.model.max_seq_length = max_length
+        try:
+            groups = self._query_groups(texts, prompt) if self.role == "query" else self._batches(texts, prompt)
+            rows: list[Any] = [None] * len(texts)
+            with torch_threads(1 if self.role == "query" else self._threads):
+                for group in groups:
+                    for position, row in zip(group, self._encode([texts[i] for i in group], prompt), strict=True):
+                        rows[position] = row
+        finally:
+            if self._tokenizer is not None:
+                self.model.max_seq_length = before
+        return np.stack(rows).astype(np.float32, copy=False)
+
+    def _encode(self, texts: list[str], prompt: str) -> Any:
+        import torch
+
+        try:
+            return self.model.encode(
+                texts, prompt=prompt, batch_size=len(texts), task=self.role, show_progress_bar=False
+            )
+        except torch.OutOfMemoryError:
+            if len(texts) == 1:
+                raise TourError("the device has too little memory for one document; lower --max-length.") from None
+            half = len(texts) // 2
+            return np.concatenate([self._encode(texts[:half], prompt), self._encode(texts[half:], prompt)])
+
+    def _batches(self, texts: list[str], prompt: str) -> list[list[int]]:
+        lengths = self._lengths(texts, prompt)
+        if len(texts) > 1 and self._tokenizer is not None and not self.padding_is_harmless:
+            return _equal_groups(lengths, min(self._batch_size or _LARGEST_GROUP, _LARGEST_GROUP))
+        batches = length_sorted_batches(lengths, budget=self._budget, largest=self._batch_size)
+        return [batch.tolist() for batch in batches]
+
+    def _query_groups(self, texts: list[str], prompt: str) -> list[list[int]]:
+        size = _LARGEST_GROUP if len(texts) > 1 and self._tokenizer is not None and self.groups_are_exact else 1
+        if size == 1:
+            return [[position] for position in range(len(texts))]
+        return _equal_groups(self._lengths(texts, prompt), size)
+
+    def _lengths(self, texts: list[str], prompt: str) -> list[int]:
+        """Tokens of each text; of a model without a tokenizer of transformers, its characters."""
+        if self._tokenizer is None:
+            return [len(text) for text in texts]
+        coded = self._tokenizer(
+            [prompt + text for text in texts], truncation=True, max_length=_limited(self.model.max_seq_length)
+        )
+        return [len(ids) for ids in coded["input_ids"]]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        """The tokenizer of transformers, if the model begins with a transformer."""
+        return getattr(self.model, "tokenizer", None) if hasattr(self.model[0], "auto_model") else None
+
+    @cached_property
+    def padding_is_harmless(self) -> bool:
+        """Whether a text has the same vector, but for rounding, in a padded batch as on its own.
+
+        It does not in models that count positions from the left and are padded there, such as GPT-2.
+        """
+        together = self._encode(list(_PADDED), "")
+        alone = np.concatenate([self._encode([text], "") for text in _PADDED])
+        tolerance = _TOLERANCE if self.settings["dtype"] == "float32" else _HALF_TOLERANCE
+        return bool(np.abs(together - alone).max() <= tolerance * np.abs(alone).max())
+
+    @cached_property
+    def groups_are_exact(self) -> bool:
+        """Whether a query has exactly the same vector in a group as on its own, on this machine."""
+        import torch
+
+        random = np.random.default_rng(0)
+        # A tokenizer may know more tokens than the model, for other uses of it.
+        known = len(self._tokenizer)
+        known = min(known, getattr(self.model[0].auto_model.config, "vocab_size", None) or known)
+        with torch_threads(1), torch.inference_mode():
+            for length, count in _TRIAL_GROUPS:
+                ids = torch.tensor(random.integers(known, size=(count, length)))
+                together = self._forward(ids)
+                if not all(torch.equal(together[i], self._forward(ids[[i]])[0]) for i in (0, -1)):
+                    return False
+        return True
+
+    def _forward(self, ids: Any) -> Any:
+        import torch
+
+        ids = ids.to(self.model.device)
+        return self.model.forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})["sentence_embedding"]
+
+
+def _equal_groups(lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Positions in groups of equal lengths, with at most `size` positions."""
+    by_length: dict[int, list[int]] = {}
+    for position, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(position)
+    return [group[start : start + size] for group in by_length.values() for start in range(0, len(group), size)]
+
+
+def _limited(length: int | None) -> int | None:
+    return int(length) if length is not None and length < _NO_LIMIT else None

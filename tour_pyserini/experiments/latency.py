@@ -11,7 +11,7 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
-from tour_pyserini.encoders.queries import encode_queries
+from tour_pyserini.encoders.encoder import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of

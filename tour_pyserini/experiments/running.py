@@ -235,7 +235,7 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
         # The path of the encoder and the number of passages per chunk do not change the index.
         wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
     else:
-        from tour_pyserini.encoders.encoder_loading import encoder_fingerprint
+        from tour_pyserini.encoders.loading import encoder_fingerprint
 
         trusted = request.trust_remote_code
         found = encoder_fingerprint(request.encoder, request.encoder_class, trust_remote_code=trusted)

@@ -20,7 +20,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.encoder import PhraseEncoder, load_phrase_encoder
 from tour_pyserini.phrases.index import open_phrase_index, read_settings
 from tour_pyserini.phrases.spans import ROW, Rows
-from tour_pyserini.stores.faiss_writing import write_faiss_index
+from tour_pyserini.stores.faiss_building import write_faiss_index
 from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import atomic_folder, check_folder, sha256
 from tour_pyserini.support.optional import version_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.encoders.queries import encode_queries
+from tour_pyserini.encoders.encoder import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
 from tour_pyserini.stores.store import as_store

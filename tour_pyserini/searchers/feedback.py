@@ -14,9 +14,9 @@ from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import checked_scores
 from tour_pyserini.searchers.dense_signal import as_signal, listed
 from tour_pyserini.searchers.in_memory import as_reranker
-from tour_pyserini.stores.matrix_index import MatrixIndex
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, found_by
+from tour_pyserini.stores.store import MatrixIndex
 
 
 class Feedback:

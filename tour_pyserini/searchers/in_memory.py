@@ -9,12 +9,11 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.queries import text_of
+from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.searchers.opening import SearchedIndex
-from tour_pyserini.stores.matrix_index import MatrixIndex
-from tour_pyserini.stores.store import Store, as_store
+from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 
 
 def in_memory_index(

@@ -19,7 +19,7 @@ from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
 from tour_pyserini.data.documents import UnknownDocument
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
-from tour_pyserini.encoders.queries import encode_queries, text_of
+from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
@@ -28,14 +28,12 @@ from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, 
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
 from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
 from tour_pyserini.searchers.label_time import LabelCost, score_until
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.engines.collection_texts import StoredTexts
-from tour_pyserini.stores.positions import positions_of
-from tour_pyserini.stores.refined_index import in_order
+from tour_pyserini.stores.collection import StoredTexts
+from tour_pyserini.stores.docids import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
-from tour_pyserini.stores.vectors import open_vectors
+from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
 
 log = logging.getLogger(__name__)

@@ -1,13 +1,15 @@
-"""Building FAISS indexes for inner products: flat (exact), HNSW graph, product quantisation, or by a factory string."""
+"""Building FAISS indexes for inner products: flat (exact), HNSW graph, product quantisation, or by a factory string.
 
+Vectors may be memory-mapped: memory is needed for a sample to train on and for the index, not for all vectors.
+"""
+
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_factory import ROWS_PER_ADD, build_factory_index, check_factory
-from tour_pyserini.stores.faiss_writing import write_faiss_index, write_flat_index
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import faiss_threads
 
 if TYPE_CHECKING:
@@ -15,66 +17,51 @@ if TYPE_CHECKING:
 
 Kind = Literal["flat", "hnsw", "pq", "factory"]
 
+ROWS = 65_536
+"""Vectors that are added or written at a time."""
+SAMPLE = 65_536
+"""Vectors that an index of a factory string is trained on at least, if there are as many."""
+SAMPLE_PER_CENTROID = 64  # FAISS warns below 39 and leaves out what is above 256
+_SEED = 0
+_BYTES = 1 << 20  # that FAISS hands over at a time to be written
+_LISTS, _CODES, _NEIGHBOURS = re.compile(r"IVF(\d+)"), re.compile(r"PQ\d+x(\d+)"), re.compile(r"HNSW(\d+)")
+_PLACE = re.compile(r"^Error in .* at \S+:\d+: (Error: )?")
+_BITS = 8  # of a part of a product quantizer, if the string does not say it
+
 
 def build_index(
-    vectors: np.ndarray,
-    *,
-    kind: Kind = "flat",
-    hnsw_m: int = 256,
-    ef_construction: int = 256,
-    pq_m: int = 192,
-    pq_nbits: int = 8,
-    factory: str = "Flat",
-    nprobe: int = 16,
-    threads: int | None = None,
+    vectors: np.ndarray, *, kind: Kind = "flat", nprobe: int = 16, threads: int | None = None, **settings: Any
 ) -> "faiss.Index":
     """Build the index that Pyserini's `pyserini.index.faiss` would build, with its defaults, or one that it does not.
 
     Args:
         vectors: float32 [n, d], in memory or memory-mapped.
         kind: `flat` (exact), `hnsw` (a graph), `pq` (compressed: the vectors read back are approximate), or `factory`.
-        hnsw_m: neighbours of a node in the graph.
-        ef_construction: candidates considered as neighbours of a node.
-        pq_m: number of parts that a vector is cut into; it must divide d.
-        pq_nbits: bits of the code of a part.
-        factory: FAISS's factory string.
         nprobe: lists that a search reads if a factory string makes an inverted file.
         threads: FAISS uses at most this many; None: its default. Only with one thread is the graph always the same.
+        settings: of the kind, see `check_fit`.
 
     Raises:
         TourError: if the settings do not fit the vectors.
     """
-    count, dimension = _checked_shape(vectors)
-    check_fit(
-        count,
-        dimension,
-        kind=kind,
-        hnsw_m=hnsw_m,
-        ef_construction=ef_construction,
-        pq_m=pq_m,
-        pq_nbits=pq_nbits,
-        factory=factory,
-    )
-    with faiss_threads(threads):
-        if kind == "factory":
-            return build_factory_index(vectors, factory, nprobe=nprobe)
-        return _built(vectors, kind, hnsw_m=hnsw_m, ef_construction=ef_construction, pq_m=pq_m, pq_nbits=pq_nbits)
+    import faiss
 
-
-def write_index(
-    vectors: np.ndarray, path: Path, *, kind: Kind = "flat", threads: int | None = None, **settings: Any
-) -> None:
-    """Write the index that `build_index` builds to a new file; a flat one needs no memory for its vectors.
-
-    Raises:
-        OSError: if the disk is full.
-        TourError: if the settings do not fit the vectors.
-    """
-    if kind == "flat":
-        _checked_shape(vectors)
-        write_flat_index(vectors, path)
-    else:
-        write_faiss_index(build_index(vectors, kind=kind, threads=threads, **settings), path)
+    _check_matrix(vectors)
+    index = check_fit(*vectors.shape, kind=kind, **settings)
+    try:
+        with faiss_threads(threads):
+            if not index.is_trained:
+                index.train(_sample(vectors, settings["factory"]) if kind == "factory" else vectors)
+            for start in range(0, len(vectors), ROWS):
+                index.add(np.ascontiguousarray(vectors[start : start + ROWS]))
+    except RuntimeError as error:
+        raise TourError(
+            f"FAISS cannot build {settings.get('factory', kind)}: {_reason(error)}; choose another."
+        ) from error
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is not None:
+        inverted.nprobe = min(nprobe, inverted.nlist)
+    return index
 
 
 def check_fit(
@@ -88,51 +75,173 @@ def check_fit(
     pq_nbits: int = 8,
     factory: str = "Flat",
     nprobe: int = 16,
-) -> None:
-    """Check the settings of `build_index` for `count` vectors of `dimension` dimensions, before they are computed.
+) -> Any:
+    """Make the empty index of some settings, and so check them before `count` vectors are computed.
+
+    Args:
+        count: how many vectors there will be.
+        dimension: their dimension d.
+        kind: of the index.
+        hnsw_m: neighbours of a node in the graph.
+        ef_construction: candidates considered as neighbours of a node.
+        pq_m: number of parts that a vector is cut into; it must divide d.
+        pq_nbits: bits of the code of a part.
+        factory: FAISS's factory string.
+        nprobe: fits any index.
 
     Raises:
         TourError: if `build_index` would refuse the settings.
     """
-    if kind not in get_args(Kind):
-        raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
-    if kind == "hnsw" and (hnsw_m < 2 or ef_construction < 1):  # FAISS crashes with one neighbour
-        raise TourError(f"an HNSW graph needs at least --M 2 and --efC 1, not {hnsw_m} and {ef_construction}.")
+    import faiss
+
+    if kind == "flat":
+        return faiss.IndexFlatIP(dimension)
+    if kind == "hnsw":
+        if hnsw_m < 2 or ef_construction < 1:  # FAISS crashes with one neighbour
+            raise TourError(f"an HNSW graph needs at least --M 2 and --efC 1, not {hnsw_m} and {ef_construction}.")
+        graph = faiss.IndexHNSWFlat(dimension, hnsw_m, faiss.METRIC_INNER_PRODUCT)
+        graph.hnsw.efConstruction = ef_construction
+        return graph
     if kind == "pq":
-        _check_pq(count, dimension, pq_m, pq_nbits)
+        if pq_m < 1 or dimension % pq_m:
+            raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
+        if count < 2**pq_nbits:
+            raise TourError(
+                f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many documents, but there are "
+                f"{count}; lower --pq-nbits."
+            )
+        return faiss.IndexPQ(dimension, pq_m, pq_nbits, faiss.METRIC_INNER_PRODUCT)
     if kind == "factory":
-        check_factory(count, dimension, factory)
+        return _factory_index(count, dimension, factory)
+    raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
 
 
-def _built(vectors: np.ndarray, kind: Kind, *, hnsw_m: int, ef_construction: int, pq_m: int, pq_nbits: int) -> Any:
+def write_index(vectors: np.ndarray, path: Path, *, kind: Kind = "flat", **settings: Any) -> None:
+    """Write the index that `build_index` builds to a new file; a flat one needs no memory for its vectors.
+
+    Raises:
+        OSError: if the disk is full.
+        TourError: if the settings do not fit the vectors.
+    """
+    if kind == "flat":
+        _check_matrix(vectors)
+        _write_flat_index(vectors, path)
+    else:
+        write_faiss_index(build_index(vectors, kind=kind, **settings), path)
+
+
+def write_faiss_index(index: Any, path: Path) -> None:
+    """Write an index to a new file, with the bytes of `faiss.write_index`, which does not notice a full disk.
+
+    Raises:
+        OSError: if the disk is full.
+    """
+    import faiss
+
+    failures: list[OSError] = []
+    with open(path, "wb", buffering=0) as file:
+
+        def write(content: bytes) -> None:
+            try:
+                _write_all(file, content)
+            except OSError as error:
+                failures.append(error)
+                raise
+
+        try:
+            faiss.write_index(index, faiss.PyCallbackIOWriter(write, _BYTES))  # type: ignore[attr-defined]
+        except Exception:
+            if failures:  # FAISS replaces it by an error without the system's reason
+                raise failures[0] from None
+            raise
+
+
+def _write_flat_index(vectors: np.ndarray, path: Path) -> None:
+    """Write a flat index with the bytes that FAISS would write, without having its vectors [n, d] in memory.
+
+    The file is the header of an empty index with another number of vectors, and the vectors.
+    """
     import faiss
 
     count, dimension = vectors.shape
-    index: Any
-    if kind == "hnsw":
-        index = faiss.IndexHNSWFlat(dimension, hnsw_m, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = ef_construction
-    elif kind == "pq":
-        index = faiss.IndexPQ(dimension, pq_m, pq_nbits, faiss.METRIC_INNER_PRODUCT)
-        index.train(vectors)
-    else:
-        index = faiss.IndexFlatIP(dimension)
-    for start in range(0, count, ROWS_PER_ADD):
-        index.add(np.ascontiguousarray(vectors[start : start + ROWS_PER_ADD]))
+    header = faiss.serialize_index(faiss.IndexFlatIP(dimension))
+    # The number of vectors stands after four letters and the dimension; how many numbers follow, at the end.
+    header[8:16].view("<i8")[0] = count
+    header[-8:].view("<u8")[0] = count * dimension
+    with open(path, "wb", buffering=0) as file:
+        _write_all(file, header.tobytes())
+        for start in range(0, count, ROWS):
+            _write_all(file, np.ascontiguousarray(vectors[start : start + ROWS], dtype="<f4").tobytes())
+
+
+def _write_all(file: IO[bytes], content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _factory_index(count: int, dimension: int, factory: str) -> Any:
+    import faiss
+
+    # Looked at before FAISS does: it takes memory for any number of lists, and crashes with one neighbour.
+    if any(int(number) < 2 for number in _NEIGHBOURS.findall(factory)):
+        raise TourError(f"--factory {factory}: an HNSW graph needs at least 2 neighbours.")
+    if "0" in _LISTS.findall(factory):
+        raise TourError(f"--factory {factory}: an inverted file needs at least 1 list.")
+    if (centroids := _centroids(factory)) > count:
+        raise TourError(
+            f"--factory {factory} has {centroids} centroids, which need at least as many documents, but there are "
+            f"{count}; give a smaller number."
+        )
+    try:
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    except (RuntimeError, MemoryError) as error:
+        raise TourError(
+            f"--factory {factory!r} is not an index of {dimension} dimensions that FAISS knows: {_reason(error)}."
+        ) from error
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise TourError(f"--factory {factory} does not rank by inner product; give another string.")
+    _leave_out_polysemous_training(index)
     return index
 
 
-def _checked_shape(vectors: np.ndarray) -> tuple[int, int]:
+def _leave_out_polysemous_training(index: Any) -> None:
+    """Train a product quantizer without what FAISS's factory adds to it.
+
+    It takes seconds for each byte of a code, and only renumbers centroids for searches with a threshold of Hamming
+    distances, which are not made here. Similarities are the same.
+    """
+    import faiss
+
+    part: Any = faiss.downcast_index(index)
+    while part is not None:
+        if hasattr(part, "do_polysemous_training"):
+            part.do_polysemous_training = False
+        inner = getattr(part, "index", None) or getattr(part, "base_index", None)
+        part = faiss.downcast_index(inner) if inner is not None else None
+
+
+def _sample(vectors: np.ndarray, factory: str) -> np.ndarray:
+    """Some vectors that training sees, chosen at random with a fixed seed, in their order."""
+    size = max(SAMPLE, SAMPLE_PER_CENTROID * _centroids(factory))
+    if size >= len(vectors):
+        return np.ascontiguousarray(vectors)
+    rows = np.random.default_rng(_SEED).choice(len(vectors), size, replace=False, shuffle=False)
+    return np.ascontiguousarray(vectors[np.sort(rows)])
+
+
+def _centroids(factory: str) -> int:
+    """The largest number of centroids that are trained at once; 0 if there are none."""
+    lists = [int(number) for number in _LISTS.findall(factory)]
+    bits = [int(number) for number in _CODES.findall(factory)] or [_BITS] * ("PQ" in factory)
+    return max([*lists, *(2 ** min(number, 64) for number in bits)], default=0)
+
+
+def _check_matrix(vectors: np.ndarray) -> None:
     if vectors.ndim != 2 or vectors.dtype != np.float32 or not vectors.size:
         raise TourError(f"an index needs float32 vectors [n, d], not {vectors.dtype} {list(vectors.shape)}.")
-    return vectors.shape[0], vectors.shape[1]
 
 
-def _check_pq(count: int, dimension: int, pq_m: int, pq_nbits: int) -> None:
-    if pq_m < 1 or dimension % pq_m:
-        raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
-    if count < 2**pq_nbits:
-        raise TourError(
-            f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many documents, but there are {count}; "
-            "lower --pq-nbits."
-        )
+def _reason(error: Exception) -> str:
+    """What FAISS says, without the place in its source code."""
+    return _PLACE.sub("", first_line(error)).strip(" .")[:200]

@@ -1,6 +1,9 @@
-"""A store that is a FAISS index."""
+"""A store that is a FAISS index: exact search of flat indexes, effort of approximate ones, and vectors read back."""
 
 import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -8,16 +11,27 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.flat_search import FlatSearch
-from tour_pyserini.stores.index_vectors import IndexVectors, stores_exactly
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
 
+VectorLookup = Callable[[Ids], Floats]
+"""A function from positions [m] in an index to vectors [m, d]."""
+
 _FLAT = ("IndexFlat", "IndexFlatIP")
+# FAISS classes that store vectors as they were added; all others compress them.
+_EXACT = (*_FLAT, "IndexFlatL2", "IndexHNSWFlat", "IndexIVFFlat")
 # Above this many numbers in a batch, FAISS finds the lists of an inverted file with another kernel, which rounds
 # differently. In blocks below this limit, a query's hits do not depend on how many queries are searched with it.
 _BLOCK_NUMBERS = 127_999
+# Hits that are fetched in addition to k. Rounding changes the rank of a hit by one or two, unless there are ties.
+EXTRA_HITS = 16
+# With fewer queries, a matrix product is not faster.
+_MATRIX_FROM = 16
+_UNIT_ROUNDOFF = 2.0**-24  # float32
+_ROWS = 65_536  # vectors whose norms are computed at a time
+
+_threshold_lock = threading.Lock()
 
 
 class FaissIndex:
@@ -52,10 +66,10 @@ class FaissIndex:
     @property
     def exact(self) -> bool:
         """Whether `fetch` gives the vectors as they were added, not compressed ones."""
-        return stores_exactly(self._index)
+        return _class_name(self._index) in _EXACT
 
     @cached_property
-    def vectors(self) -> IndexVectors:
+    def vectors(self) -> "IndexVectors":
         """Looks up its vectors."""
         return IndexVectors(self._index)
 
@@ -71,30 +85,188 @@ class FaissIndex:
         """
         try:
             with faiss_threads(threads):
-                hits = self._search(queries, k)
+                hits = self._search(np.ascontiguousarray(queries, dtype=np.float32), min(k, self.size))
         except RuntimeError as error:
             raise TourError(f"FAISS cannot search the index ({first_line(error):.200}); build it again.") from error
-        if hits.ids.size and int(hits.ids.max()) >= self._index.ntotal:
+        if hits.ids.size and int(hits.ids.max()) >= self.size:
             raise TourError("the index is damaged: it gives ids outside its vectors; build it again.")
-        if np.isnan(hits.similarities).any():
-            raise TourError("the index gives similarities that are NaN: its vectors are damaged; build it again.")
         return hits
 
-    def _search(self, queries: Floats, k: int) -> Hits:
-        vectors = np.ascontiguousarray(queries, dtype=np.float32)
-        wanted = min(k, self._index.ntotal)
+    def _search(self, vectors: Floats, wanted: int) -> Hits:
         if self._flat is not None:
             return self._flat.search(vectors, wanted)
-        block = max(1, _BLOCK_NUMBERS // self._index.d)
+        block = max(1, _BLOCK_NUMBERS // self.dimension)
         parts = [self._index.search(vectors[i : i + block], wanted) for i in range(0, len(vectors), block)]
         similarities, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        if (ids < 0).any():
-            self._warn_once(wanted)
-        return Hits(ids, np.where(ids >= 0, similarities, -np.inf))
-
-    def _warn_once(self, wanted: int) -> None:
-        if not self._warned:
+        if (ids < 0).any() and not self._warned:
             log.warning(
                 "the index found fewer than %d hits for some queries; raise efSearch (HNSW) or nprobe (IVF).", wanted
             )
-        self._warned = True
+            self._warned = True
+        return Hits(ids, np.where(ids >= 0, similarities, -np.inf))
+
+
+class IndexVectors:
+    """Looks up the vectors [m, d] at positions [m] of a FAISS index.
+
+    Attributes:
+        kind: name of the FAISS class.
+        exact: whether the vectors are the same as those that were added, not compressed.
+        readable: whether the index can give vectors back.
+    """
+
+    def __init__(self, index: Any) -> None:
+        import faiss
+
+        # `downcast_index` returns a view, so the original index must be kept alive.
+        self._owner, self._index = index, faiss.downcast_index(index)
+        self.kind = _class_name(index)
+        self.exact = self.kind in _EXACT
+        try:
+            inverted = faiss.try_extract_index_ivf(self._index)
+            if inverted is not None:  # an inverted file needs this map to find a vector by its position
+                inverted.make_direct_map()
+            self(np.zeros(1, dtype=np.int64))
+            self.readable = True
+        except RuntimeError:
+            self.readable = False
+
+    def __call__(self, ids: Ids) -> Floats:
+        """The vectors at these positions."""
+        return self._index.reconstruct_batch(np.ascontiguousarray(ids, dtype=np.int64))
+
+
+def set_search_effort(index: Any, name: str, *, ef_search: int | None = None, nprobe: int | None = None) -> None:
+    """Change how much of an approximate FAISS index a search looks at; None leaves it as the index was built.
+
+    Args:
+        index: a FAISS index.
+        name: of the index, for messages.
+        ef_search: efSearch of an HNSW index.
+        nprobe: lists of an inverted file that a query searches.
+
+    Raises:
+        TourError: if it is given for another kind of index.
+    """
+    import faiss
+
+    inner = faiss.downcast_index(index)
+    if ef_search is not None:
+        if not hasattr(inner, "hnsw"):
+            raise TourError(f"--ef-search is for HNSW indexes and {name} is {type(inner).__name__}; leave it out.")
+        inner.hnsw.efSearch = ef_search
+    if nprobe is not None:
+        inverted = faiss.try_extract_index_ivf(inner)
+        if inverted is None:
+            raise TourError(f"--nprobe is for inverted files and {name} is {type(inner).__name__}; leave it out.")
+        inverted.nprobe = nprobe
+
+
+class FlatSearch:
+    """Finds the k hits with the largest inner products; of equal ones, the larger id is first, as in FAISS.
+
+    FAISS uses matrix products, which are several times faster, only for large batches (128,000 numbers), and they round
+    differently. Here all batches of 16 or more queries use them:
+
+    1. FAISS finds k hits and a few more with a matrix product.
+    2. The similarities of these hits are computed again one by one, always with the same operations, and sorted.
+    3. If the k-th similarity is above the last one of FAISS by more than the rounding error, no other vector can be
+       among the k best. Otherwise more hits are fetched.
+    """
+
+    def __init__(self, index: Any) -> None:
+        """Search an `IndexFlat` for inner products, as `faiss.downcast_index` returns it."""
+        self._index = index
+        self._norm: tuple[int, float] = (0, 0.0)  # size of the index when it was computed, largest norm
+
+    def search(self, vectors: Floats, k: int) -> Hits:
+        """The hits [n, k] of the queries, float32 [n, d] in C order; k is at most the size of the index."""
+        ids = np.empty((len(vectors), k), dtype=np.int64)
+        similarities = np.empty((len(vectors), k), dtype=np.float32)
+        rows, wanted = np.arange(len(vectors)), k + EXTRA_HITS
+        rounding = rounding_error(vectors, self._largest_norm())
+        while len(rows):
+            wanted = min(wanted, self._index.ntotal)
+            hits, last = self._fetch(vectors[rows], wanted)
+            ids[rows], similarities[rows] = hits.ids[:, :k], hits.similarities[:, :k]
+            if wanted == self._index.ntotal:
+                break
+            rows = rows[hits.similarities[:, k - 1] <= last + rounding[rows]]
+            wanted *= 2
+        return Hits(ids, similarities)
+
+    def _fetch(self, vectors: Floats, wanted: int) -> tuple[Hits, Floats]:
+        """The hits [n, wanted] in their final order, and FAISS's similarity of the last of them [n]."""
+        with _matrix_products(len(vectors) >= _MATRIX_FROM):
+            rough, ids = self._index.search(vectors, wanted)
+        similarities = _similarities(self._index, vectors, ids)
+        order = np.lexsort((-ids, -similarities), axis=1)
+        return Hits(*(np.take_along_axis(values, order, axis=1) for values in (ids, similarities))), rough[:, -1]
+
+    def _largest_norm(self) -> float:
+        import faiss
+
+        size = self._index.ntotal
+        if self._norm[0] != size:
+            stored = faiss.rev_swig_ptr(self._index.get_xb(), size * self._index.d).reshape(size, self._index.d)
+            parts = (stored[start : start + _ROWS] for start in range(0, size, _ROWS))
+            norms = [float(np.sqrt(np.einsum("nd,nd->n", part, part).max())) for part in parts]
+            if not np.isfinite(norms).all():
+                raise TourError("the index has vectors with NaN or infinity; build it again.")
+            self._norm = size, max(norms)
+        return self._norm[1]
+
+
+def rounding_error(queries: Floats, largest_norm: float) -> Floats:
+    """An upper bound [n] of the difference between two ways to compute similarities of queries [n, d] in float32.
+
+    Args:
+        queries: the queries.
+        largest_norm: of the vectors that they are compared with.
+    """
+    relative_error = 1.01 * queries.shape[-1] * _UNIT_ROUNDOFF  # of one way; relative to the product of the norms
+    return 2 * relative_error * np.linalg.norm(queries, axis=-1) * largest_norm
+
+
+def similarities_of(query: Floats, vectors: Floats) -> Floats:
+    """Inner products [m] of a query [d] and vectors [m, d], with the bits that `FlatSearch` gives for them."""
+    import faiss
+
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    return _similarities(index, query[None, :], np.arange(len(vectors), dtype=np.int64)[None, :])[0]
+
+
+def _similarities(index: Any, vectors: Floats, ids: Ids) -> Floats:
+    """Inner products [n, m], each with the same sequence of operations for all n and m."""
+    import faiss
+
+    result = np.empty(ids.shape, dtype=np.float32)
+    index.compute_distance_subset(
+        len(vectors), faiss.swig_ptr(vectors), ids.shape[1], faiss.swig_ptr(result), faiss.swig_ptr(ids)
+    )
+    return result
+
+
+@contextmanager
+def _matrix_products(use: bool) -> Iterator[None]:
+    """Make FAISS use matrix products in this block for any number of queries, if `use` is true."""
+    import faiss
+
+    if not use:
+        yield
+        return
+    # The threshold is global: without the lock, two threads could restore each other's value.
+    with _threshold_lock:
+        before = faiss.cvar.distance_compute_blas_threshold
+        faiss.cvar.distance_compute_blas_threshold = 1
+        try:
+            yield
+        finally:
+            faiss.cvar.distance_compute_blas_threshold = before
+
+
+def _class_name(index: Any) -> str:
+    import faiss
+
+    return type(faiss.downcast_index(index)).__name__

@@ -10,10 +10,10 @@ import numpy as np
 from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25_index import FOLDER, Bm25Index, has_bm25
-from tour_pyserini.stores.engines.collection_store import CollectionStore, open_collection
-from tour_pyserini.stores.engines.store_address import store_address
-from tour_pyserini.stores.positions import difference
+from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, has_bm25
+from tour_pyserini.stores.collection import CollectionWords, open_collection
+from tour_pyserini.stores.docids import difference
+from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
@@ -60,7 +60,7 @@ def open_signal(spec: Any) -> Signal:
         )
     check_signal(os.fspath(spec))
     if address := store_address(spec):
-        return CollectionSignal(open_collection(address))
+        return LuceneSignal(CollectionWords(open_collection(address)))
     return Bm25Index.open(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)))
 
 
@@ -69,38 +69,6 @@ def signal_files(spec: Any) -> str | None:
     if not isinstance(spec, str | os.PathLike):
         return None
     return str(Path(spec) / FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
-
-
-class CollectionSignal:
-    """Finds documents with the BM25 of a vector database; a signal."""
-
-    absent = 0.0
-
-    def __init__(self, store: CollectionStore) -> None:
-        """Search the texts of a collection."""
-        if not store.settings["store"]["bm25"]:
-            raise TourError(f"{store.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
-        self._store = store
-
-    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
-        """At most k docids of each query and their scores, best first."""
-        found = [self._store.found_by_words(query, k) for query in queries]
-        return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
-
-
-class LuceneSignal:
-    """Finds documents with a Lucene index of Pyserini's; a signal."""
-
-    absent = 0.0
-
-    def __init__(self, searcher: Any) -> None:
-        """Search with a LuceneSearcher, or anything with its `search`."""
-        self._searcher = searcher
-
-    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
-        """At most k docids of each query and their scores, best first."""
-        found = [self._searcher.search(query, k=k) for query in queries]
-        return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
 
 
 class QuerySignal:
@@ -127,6 +95,21 @@ class QuerySignal:
         return [docids for docids, _ in found], [scores for _, scores in found]
 
 
+class LuceneSignal:
+    """Finds documents by the words of a query, with Lucene or with the BM25 of a vector database; a signal."""
+
+    absent = 0.0
+
+    def __init__(self, searcher: Any) -> None:
+        """Search with a LuceneSearcher, or anything with its `search`."""
+        self._searcher = searcher
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+        """At most k docids of each query and their scores, best first."""
+        found = [self._searcher.search(query, k=k) for query in queries]
+        return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
+
+
 def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
     """Refuse a signal that tells its `docids`, if they are not those of the index; their order does not matter.
 
@@ -135,19 +118,12 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
         positions: the position in the index of each docid.
     """
     own = getattr(signal, "docids", None)
-    if own is None:
-        return
-    extra, missing = difference(own, positions)
-    if extra is not None:
-        raise TourError(
-            f"{_name(signal)} has the document {extra!r}, which the index does not have; "
-            "both must be built from the same corpus."
-        )
-    if missing is not None:
-        raise TourError(
-            f"{_name(signal)} lacks the document {missing!r}, which the index has; "
-            "both must be built from the same corpus."
-        )
+    extra, missing = (None, None) if own is None else difference(own, positions)
+    if extra is not None or missing is not None:
+        what = f"has the document {extra!r}, which the index does not have"
+        if extra is None:
+            what = f"lacks the document {missing!r}, which the index has"
+        raise TourError(f"{_name(signal)} {what}; both must be built from the same corpus.")
 
 
 def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> SignalHits:
@@ -173,19 +149,21 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
                 f"{_name(signal)} returned {len(names)} docids and {len(numbers)} scores for the query "
                 f"{queries[row][:80]!r}; it must return as many of each, at most {k}."
             )
-        if unknown := [name for name in names if name not in positions]:
+        try:
+            found = [positions[name] for name in names]
+        except KeyError as error:
             raise TourError(
-                f"{_name(signal)} found the document {unknown[0]!r}, which the index does not have; "
+                f"{_name(signal)} found the document {error.args[0]!r}, which the index does not have; "
                 "both must be built from the same corpus."
-            )
-        if len(set(names)) < len(names):
+            ) from None
+        if len(set(found)) < len(found):
             raise TourError(f"{_name(signal)} returned a document twice for the query {queries[row][:80]!r}.")
         numbers = np.asarray(numbers, dtype=np.float64)
         if not np.isfinite(numbers).all():
             raise TourError(f"{_name(signal)} returned a score that is not a number for {queries[row][:80]!r}.")
         order = np.argsort(-numbers, kind="stable")
-        ids[row, : len(names)] = np.array([positions[name] for name in names], dtype=np.int64)[order]
-        values[row, : len(names)] = numbers[order]
+        ids[row, : len(found)] = np.array(found, dtype=np.int64)[order]
+        values[row, : len(found)] = numbers[order]
     return SignalHits(ids, values, getattr(signal, "absent", None))
 
 

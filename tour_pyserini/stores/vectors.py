@@ -1,22 +1,34 @@
-"""Sources of candidate vectors: the index itself, an encoded corpus, a function, or a source that a user registers."""
+"""Sources of candidate vectors: the index itself, an encoded corpus, a function, or a source that a user registers.
 
+Exact vectors of a compressed index also put its hits in exact order.
+"""
+
+import hashlib
+import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tour_pyserini.core.arrays import Floats, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.data.input_files import Line, json_object, read_json_object, read_lines
+from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.encoded_corpus import EncodedCorpus
-from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.index_vectors import VectorLookup
+from tour_pyserini.stores.docids import Docids, read_docids
+from tour_pyserini.stores.faiss_index import FaissIndex, IndexVectors, VectorLookup
+from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.store import Store
+from tour_pyserini.support.files import atomic_write, cache_home
 
 log = logging.getLogger(__name__)
 
+ORDERS = ("exact", "index")
+"""The order of hits: by the vectors as they were encoded, or by what a compressed index computes."""
+REORDERED = 1000
+"""Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
 OpenSource = Callable[..., VectorLookup]
 """Called as `open_source(rest, docids=docids, dimension=d)`."""
 
@@ -36,7 +48,7 @@ def register_vector_source(name: str, open_source: OpenSource) -> None:
             vectors [m, d].
 
     Raises:
-        TourError: if the name is not allowed or already registered, or `open_source` is not callable.
+        TourError: if the name is not allowed or already registered.
 
     Example:
         def open_array(path, *, docids, dimension):
@@ -53,8 +65,6 @@ def register_vector_source(name: str, open_source: OpenSource) -> None:
         )
     if name in _sources:
         raise TourError(f"the vector source {name!r} is already registered; choose another name.")
-    if not callable(open_source):
-        raise TourError(f"the vector source {name!r} needs a function that opens it, not {open_source!r}.")
     _sources[name] = open_source
 
 
@@ -109,17 +119,11 @@ class _RegisteredVectors:
             )
         self._name, self._docids, self._dimension = name, docids, dimension
         self._lookup = _sources[name](rest, docids=docids, dimension=dimension)
-        if not callable(self._lookup):
-            raise TourError(
-                f"the vector source {name!r} must return a function from positions to vectors, "
-                f"not {type(self._lookup).__name__}."
-            )
 
     def __call__(self, ids: Ids) -> Floats:
         """The vectors of the documents at these positions."""
-        returned = self._lookup(ids)
         try:
-            vectors = np.asarray(returned, dtype=np.float32)
+            vectors = np.asarray(self._lookup(ids), dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise TourError(f"the vector source {self._name!r} must return an array of numbers ({error}).") from error
         if vectors.shape != (len(ids), self._dimension):
@@ -133,3 +137,152 @@ class _RegisteredVectors:
                 f"the vector source {self._name!r} returned a vector with NaN or infinity for document {docid!r}."
             )
         return vectors
+
+
+class EncodedCorpus:
+    """Looks up the vectors [m, d] of the documents at positions [m] of an index; the corpus may have another order."""
+
+    def __init__(self, stored_vectors: VectorLookup, rows: Ids | None = None) -> None:
+        """Use `stored_vectors(rows[i])` for position i of the index; without rows, both have the same order."""
+        self._stored_vectors, self._rows = stored_vectors, rows
+
+    def __call__(self, ids: Ids) -> Floats:
+        """The vectors of the documents at these positions."""
+        return self._stored_vectors(ids if self._rows is None else self._rows[ids])
+
+    @classmethod
+    def open(cls, folder: Path, *, docids: Sequence[str], dimension: int) -> "EncodedCorpus":
+        """Open a folder with a flat FAISS index (`index`, `docid`), or with Pyserini's encoded JSON lines (`*.jsonl`).
+
+        Args:
+            folder: the encoded corpus.
+            docids: the docid at each position of the index that is searched; each needs a vector.
+            dimension: d of that index.
+
+        Raises:
+            TourError: if the folder is not an encoded corpus, or does not fit the index.
+        """
+        if (folder / "index").is_file():
+            vectors, stored_docids, stored_dimension = _open_flat_index(folder)
+        elif files := sorted(folder.glob("*.jsonl")):
+            vectors, stored_docids, stored_dimension = _open_json_lines(files)
+        else:
+            raise TourError(f"{folder} is not an encoded corpus: it has neither a FAISS index nor .jsonl files.")
+        if stored_dimension != dimension:
+            raise TourError(
+                f"the encoded corpus {folder} has {stored_dimension} dimensions and the index {dimension}; "
+                "both must come from the same encoder."
+            )
+        wanted = docids if isinstance(docids, Docids) else Docids.of(docids)
+        if wanted == stored_docids:
+            return cls(vectors)
+        rows = stored_docids.positions.find(wanted)
+        if (rows < 0).any():
+            missing = wanted[int((rows < 0).argmax())]
+            raise TourError(
+                f"the encoded corpus {folder} has no vector for document {missing!r} of the index; encode it too."
+            )
+        return cls(vectors, rows)
+
+
+def _open_flat_index(folder: Path) -> tuple[VectorLookup, Docids, int]:
+    """The vectors by row, the docids and the dimension of a flat FAISS index."""
+    index, docids = read_index_files(folder, PASSAGE_INDEX)
+    vectors = IndexVectors(index)
+    if not (vectors.exact and vectors.readable):
+        raise TourError(
+            f"the encoded corpus {folder} is compressed too ({vectors.kind}); give the folder of a flat index."
+        )
+    return vectors, docids, index.d
+
+
+def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
+    """The vectors by row, the docids and the dimension of JSON lines.
+
+    Both are converted to memory-mapped files in the cache folder once, so that they need not fit in memory.
+    """
+    state = repr([(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files])
+    path = cache_home() / "vectors" / hashlib.sha256(state.encode()).hexdigest()[:32]
+    if not path.with_suffix(".json").is_file():  # it is written last
+        _convert(files, path)
+    dimension: int = read_json_object(path.with_suffix(".json"))["dimension"]
+    vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(-1, dimension)
+    return lambda rows: np.array(vectors[rows]), read_docids(path.with_suffix(".docid")), dimension
+
+
+def _convert(files: list[Path], path: Path) -> None:
+    documents = dimension = 0
+    with atomic_write(path.with_suffix(".f32"), "wb") as out, atomic_write(path.with_suffix(".docid")) as names:
+        for line, docid, vector in _records(files):
+            dimension = dimension or len(vector)
+            if len(vector) != dimension:
+                line.refuse(
+                    f"has {len(vector)} dimensions, but the first line has {dimension}; encode the corpus again"
+                )
+            names.write(f"{docid}\n")
+            out.write(vector.tobytes())
+            documents += 1
+        if not documents:
+            raise TourError(f"the encoded corpus {files[0].parent} has no vectors; encode the corpus again.")
+    with atomic_write(path.with_suffix(".json")) as file:
+        json.dump({"documents": documents, "dimension": dimension}, file)
+
+
+def _records(files: list[Path]) -> Iterator[tuple[Line, str, Floats]]:
+    """The location, docid and vector of each line."""
+    for file in files:
+        for line in read_lines(file):
+            record = json_object(line)
+            docid = str(record.get("id", ""))
+            if docid.split() != [docid]:
+                line.refuse("has no `id` without white space")
+            try:
+                vector = np.array(record.get("vector"), dtype=np.float64).astype(np.float32)
+            except (ValueError, TypeError):
+                vector = np.empty(0, dtype=np.float32)
+            if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+                line.refuse("has no `vector`: a list of finite numbers")
+            yield line, docid, vector
+
+
+class RefinedIndex:
+    """A compressed store whose `search` computes the similarities of hits from exact vectors."""
+
+    def __init__(self, index: Store, vectors: VectorLookup) -> None:
+        """Refine a store with a function from positions [m] to exact vectors [m, d]."""
+        self._index, self._vectors = index, vectors
+
+    def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
+        """The k hits of each of the queries [n, d] with exact similarities; see `Store.search`."""
+        hits = self._index.search(queries, max(k, REORDERED), threads=threads)
+        similarities = np.full(hits.ids.shape, -np.inf, dtype=np.float32)
+        # One query at a time: the vectors of all hits of a batch would take hundreds of megabytes.
+        for row, (query, ids) in enumerate(zip(queries, hits.ids, strict=True)):
+            is_hit = ids >= 0
+            similarities[row, is_hit] = self._vectors(ids[is_hit]) @ query.astype(np.float32)
+        order = np.argsort(-similarities, axis=1, kind="stable")
+        ids = np.take_along_axis(hits.ids, order, axis=1)
+        return Hits(ids[:, :k], np.take_along_axis(similarities, order, axis=1)[:, :k])
+
+
+def in_order(store: Store, vectors: VectorLookup | None, order: str | None) -> Store | RefinedIndex:
+    """What is searched so that hits have the order that was asked for, whatever the method.
+
+    Args:
+        store: the index.
+        vectors: exact vectors from elsewhere; None if there are none.
+        order: one of `ORDERS`. None: exact where the index is exact or the vectors are stored; no passage is encoded,
+            and no function of a user called, for the sake of the order.
+
+    Raises:
+        TourError: if the exact order cannot be had.
+    """
+    if order not in (None, *ORDERS):
+        raise TourError(f"there is no order {order!r} of hits; choose one of {', '.join(ORDERS)}.")
+    if order == "index" or store.exact or not (order or isinstance(vectors, EncodedCorpus)):
+        return store
+    if vectors is None:
+        raise TourError(
+            "the index is compressed, so hits cannot be put in exact order; give exact vectors too (--vectors FOLDER)."
+        )
+    return RefinedIndex(store, vectors)

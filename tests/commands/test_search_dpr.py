@@ -1,0 +1,334 @@
+"""Passage retrieval of the paper: DPR's encoders, Wikipedia passages in a Lucene index, labels of R2-D2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+import torch
+from tiny_r2d2 import TinyR2D2
+from toy_collection import HashReranker, TableEncoder, ToyCollection
+from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
+
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.encoded_queries import load_encoded_queries
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
+from tour_pyserini.index import main as index
+from tour_pyserini.search import main as search
+from tour_pyserini.searchers.opening import open_searcher
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+import oracle
+
+WORDS = ["moon", "sun", "star", "earth", "orbit", "light", "bread", "oven", "baker", "city", "river", "king", "song"]
+WORDS += ["prize", "year", "war", "art", "sea"]
+QUERIES = {"q1": "moon orbit", "q2": "who baked bread in the oven", "q3": "king of the city", "q4": "song prize year"}
+HIDDEN = 32
+INDEX, CORPUS = "wikipedia-dpr-100w.dpr-multi", "wikipedia-dpr-100w"
+QUESTIONS, CONTEXTS = "facebook/dpr-question_encoder-multiset-base", "facebook/dpr-ctx_encoder-multiset-base"
+
+
+def save_encoder(kind, part, folder, common, seed):
+    """Random weights; the last layer norm gives vectors the size of DPR's: norms near 9, inner products of 50 to 80."""
+    torch.manual_seed(seed)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "of", "in"]
+    config = DPRConfig(
+        vocab_size=len(words),
+        hidden_size=HIDDEN,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        initializer_range=0.4,
+    )
+    model = kind(config).eval()
+    norm = getattr(model, part).bert_model.encoder.layer[-1].output.LayerNorm
+    norm.weight.data.fill_(0.7)
+    norm.bias.data.copy_(common)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    settings = {"tokenizer_class": f"{kind.__name__}Tokenizer", "do_lower_case": True, "model_max_length": 128}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return model
+
+
+class Wikipedia:
+    """A few passages with quoted titles, as a BEIR file, as a Lucene index, and as a DPR index."""
+
+    def __init__(self, folder: Path) -> None:
+        random = np.random.default_rng(3)
+        common = torch.from_numpy(random.normal(size=HIDDEN))
+        common *= 8.5 / common.norm()
+        self.questions = save_encoder(DPRQuestionEncoder, "question_encoder", folder / "question", common, 1)
+        self.contexts = save_encoder(DPRContextEncoder, "ctx_encoder", folder / "context", common, 2)
+        self.folder = folder
+        self.documents = [
+            (str(i), " ".join(random.choice(WORDS, size=1 + i % 2)), " ".join(random.choice(WORDS, size=4 + i % 9)))
+            for i in range(30)
+        ]
+        lines = [{"_id": docid, "title": title, "text": text} for docid, title, text in self.documents]
+        self.corpus = self.write(folder / "corpus.jsonl", lines)
+        self.topics = folder / "topics.tsv"
+        self.topics.write_text("".join(f"{q_id}\t{query}\n" for q_id, query in QUERIES.items()))
+        self.index = folder / "index"
+        flags = ["--corpus", self.corpus, "--encoder", folder / "context", "--encoder-class", "dpr"]
+        index([str(flag) for flag in [*flags, "--index", self.index, "--batch-size", 7]])
+
+    @staticmethod
+    def write(path: Path, lines) -> Path:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def lucene(self) -> Path:
+        lines = [{"id": docid, "contents": f'"{title}"\n{text}'} for docid, title, text in self.documents]
+        self.write(self.folder / "wiki" / "docs.jsonl", lines)
+        build = (
+            "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+            "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
+        )
+        flags = ["--collection", "JsonCollection", "--input", self.folder / "wiki", "--index", self.folder / "lucene"]
+        flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1", "--storeRaw"]
+        subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
+        return self.folder / "lucene"
+
+    def vectors(self) -> np.ndarray:
+        return faiss.read_index(str(self.index / "index")).reconstruct_n(0, len(self.documents))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Models this small are slower with a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def wikipedia(tmp_path_factory):
+    return Wikipedia(tmp_path_factory.mktemp("wikipedia"))
+
+
+@pytest.fixture(scope="module")
+def lucene(wikipedia):
+    return wikipedia.lucene()
+
+
+@pytest.fixture(scope="module")
+def labeller(tmp_path_factory):
+    tiny = TinyR2D2(tmp_path_factory.mktemp("models") / "r2d2")
+    tiny.head.weight.data *= 5
+    tiny.save()
+    return tiny
+
+
+def ids_by_hand(wikipedia, *texts):
+    """[CLS] title [SEP] text [SEP]."""
+    words = (wikipedia.folder / "context" / "vocab.txt").read_text().split()
+    known = {word: number for number, word in enumerate(words)}
+    parts = [[known.get(word, 1) for word in text.split()] + [3] for text in texts]
+    return torch.tensor([[2, *(number for part in parts for number in part)]])
+
+
+def test_documents_are_encoded_as_pairs_of_title_and_text(wikipedia):
+    vectors = wikipedia.vectors()
+    with torch.no_grad():
+        expected = [
+            wikipedia.contexts(ids_by_hand(wikipedia, title, text)).pooler_output[0].numpy()
+            for _, title, text in wikipedia.documents
+        ]
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
+    assert np.linalg.norm(vectors, axis=1).mean() == pytest.approx(9, abs=1)
+    assert json.loads((wikipedia.index / "tour-index.json").read_text())["settings"]["encoder_class"] == ("dpr")
+
+
+def test_questions_are_encoded_without_a_title(wikipedia):
+    encoder = load_query_encoder(wikipedia.folder / "question", encoder_class="dpr")
+    with torch.no_grad():
+        expected = wikipedia.questions(ids_by_hand(wikipedia, QUERIES["q2"])).pooler_output[0].numpy()
+    np.testing.assert_allclose(encoder.encode(QUERIES["q2"]), expected, atol=1e-4)
+    products = wikipedia.vectors() @ expected
+    assert 40 < products.min() < products.max() < 100
+
+
+def test_titles_are_read_from_lucene_without_their_quotes(wikipedia, lucene):
+    texts = open_texts(lucene)
+    assert [texts[docid].parts for docid, _, _ in wikipedia.documents] == [
+        (title, text) for _, title, text in wikipedia.documents
+    ]
+
+
+def agree_with_the_oracle(wikipedia, labeller, config, run, encoded):
+    """Check run and optimised vectors against float64 arithmetic; returns the number of queries that were updated."""
+    corpus = wikipedia.vectors().astype(float)
+    encoder, optimised = (
+        load_query_encoder(wikipedia.folder / "question", encoder_class="dpr"),
+        load_encoded_queries(encoded),
+    )
+    ranked = {}
+    for line in run.read_text().splitlines():
+        ranked.setdefault(line.split()[0], []).append(line.split()[2])
+    moved = 0
+    for q_id, query in QUERIES.items():
+        scores = labeller.scores([(query, title, text) for _, title, text in wikipedia.documents])
+        start = encoder.encode(query)
+        end, order, _, _ = oracle.tour(corpus, start, scores.__getitem__, config, 30)
+        np.testing.assert_allclose(optimised.encode(query), end, rtol=1e-4, atol=1e-4 * np.abs(end).max())
+        assert ranked[q_id] == [wikipedia.documents[i][0] for i in order]
+        moved += not np.allclose(start, end)
+    return moved
+
+
+def search_flags(wikipedia, labeller, folder, **changes):
+    flags = {
+        "topics": wikipedia.topics,
+        "preset": "paper-passages-dpr",
+        "reranker": labeller.folder,
+        "cache": folder / "scores.sqlite",
+        "hits": 30,
+        "output": folder / "run.trec",
+        "output-queries": folder / "encoded",
+        "threads": 1,
+        "reranker-threads": 1,
+    } | changes
+    return [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"depth": 8, "iterations": 2}, {"method": "soft", "depth": 8}])
+def test_passage_retrieval_of_the_paper_agrees_with_the_oracle(wikipedia, lucene, labeller, tmp_path, changes):
+    local = {
+        "index": wikipedia.index,
+        "corpus": lucene,
+        "encoder": wikipedia.folder / "question",
+        "encoder-class": "dpr",
+    }
+    search(search_flags(wikipedia, labeller, tmp_path, **local, **changes))
+    config = TourConfig.preset("paper-passages-dpr").replace(**changes)
+    assert config.similarity_scale == 1
+    assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
+
+
+def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp_path, monkeypatch):
+    from pyserini.encode import query_encoder_class_map
+    from pyserini.search.faiss import FaissSearcher
+    from pyserini.search.lucene import LuceneSearcher
+
+    asked = []
+    real = query_encoder_class_map["dpr"]
+    assert real.__name__ == "DprQueryEncoder"
+
+    def encoder(encoder_dir, **options):
+        asked.append(("DprQueryEncoder", encoder_dir, options["tokenizer_name"]))
+        return real(encoder_dir=str(wikipedia.folder / "question"), **options)
+
+    def dense(name, query_encoder):
+        asked.append(("FaissSearcher", name))
+        return FaissSearcher(str(wikipedia.index), query_encoder)
+
+    def sparse(name):
+        asked.append(("LuceneSearcher", name))
+        return LuceneSearcher(str(lucene))
+
+    monkeypatch.setitem(query_encoder_class_map, "dpr", encoder)
+    monkeypatch.setattr(FaissSearcher, "from_prebuilt_index", dense)
+    monkeypatch.setattr(LuceneSearcher, "from_prebuilt_index", sparse)
+    monkeypatch.chdir(tmp_path)
+    search(search_flags(wikipedia, labeller, tmp_path, index=INDEX, corpus=CORPUS, encoder=QUESTIONS))
+    assert sorted(asked) == [("DprQueryEncoder", QUESTIONS, None), ("FaissSearcher", INDEX), ("LuceneSearcher", CORPUS)]
+    monkeypatch.undo()
+    config = TourConfig.preset("paper-passages-dpr")
+    assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
+
+
+def test_pyserini_knows_the_names_of_index_and_corpus():
+    from pyserini.prebuilt_index_info import FAISS_INDEX_INFO, TF_INDEX_INFO
+
+    assert FAISS_INDEX_INFO[INDEX]["texts"] == CORPUS
+    assert CORPUS in TF_INDEX_INFO
+
+
+def test_the_name_of_a_context_encoder_is_passed_to_pyserini(monkeypatch):
+    from pyserini.encode import document_encoder_class_map
+
+    assert document_encoder_class_map["dpr"].__name__ == "DprDocumentEncoder"
+    asked = []
+    monkeypatch.setitem(document_encoder_class_map, "dpr", lambda **options: asked.append(options))
+    load_document_encoder(CONTEXTS)
+    assert [options["model_name"] for options in asked] == [CONTEXTS]
+
+
+def test_the_error_for_an_unavailable_prebuilt_index_names_it(monkeypatch):
+    from pyserini.search.faiss import FaissSearcher
+
+    from tour_pyserini.errors import TourError
+
+    monkeypatch.setattr(FaissSearcher, "from_prebuilt_index", lambda name, encoder: None)
+    with pytest.raises(TourError, match=INDEX):
+        open_searcher(INDEX, None)
+
+
+class TestScale:
+    """Vectors of the size of DPR's: norms near 9, inner products of 50 to 100, and a similarity scale of 1."""
+
+    @pytest.fixture
+    def collection(self, tmp_path):
+        collection = ToyCollection(tmp_path, documents=200, queries=20)
+        random = np.random.default_rng(5)
+        common = 8 * collection.vectors[0]
+        collection.vectors = (common + random.normal(size=collection.vectors.shape) * 1.4).astype(np.float32)
+        collection.write(faiss.IndexFlatIP(collection.vectors.shape[1]))
+        starts = (common + random.normal(size=(20, len(common))) * 1.4).astype(np.float32)
+        collection.encoder = TableEncoder(dict(zip(collection.queries, starts, strict=True)))
+        return collection
+
+    def searched(self, collection, config):
+        from tour_pyserini import TourSearcher
+
+        searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
+        return searcher.batch_run(collection.queries, collection.q_ids, k=100)
+
+    @pytest.mark.parametrize("method", ["hard", "soft"])
+    @pytest.mark.parametrize("iterations", [1, 3])
+    def test_single_precision_agrees_with_double(self, collection, method, iterations):
+        config = TourConfig.preset("paper-passages-dpr").replace(method=method, iterations=iterations)
+        vectors, hits = self.searched(collection, config)
+        assert np.isfinite(vectors).all()
+        moved = 0
+        for row, (q_id, query) in enumerate(zip(collection.q_ids, collection.queries, strict=True)):
+
+            def score(i, query=query):
+                return float(HashReranker().predict([(query, collection.texts[collection.docids[i]])])[0])
+
+            start = collection.encoder.encode(query)
+            end, order, _, _ = oracle.tour(collection.vectors.astype(float), start, score, config, 100)
+            assert np.linalg.norm(vectors[row] - end) <= 1e-4 * np.linalg.norm(end)
+            assert [hit.docid for hit in hits[q_id]] == [collection.docids[i] for i in order]
+            moved += not np.allclose(start, end)
+        assert moved > 10
+
+    def test_one_update_is_not_longer_than_its_bound(self, collection):
+        config = TourConfig.preset("paper-passages-dpr")
+        vectors, _ = self.searched(collection, config)
+        starts = np.stack([collection.encoder.encode(query) for query in collection.queries])
+        widest = np.linalg.norm(collection.vectors[:, None] - collection.vectors[None], axis=-1).max()
+        steps = np.linalg.norm(vectors - starts, axis=1)
+        decay = config.weight_decay * np.linalg.norm(starts, axis=1)
+        assert (steps <= config.learning_rate * (widest + decay) * 1.001).all()
+        assert steps.max() > 0.1
+
+    def test_similarities_of_this_scale_give_peaked_probabilities(self, collection):
+        starts = np.stack([collection.encoder.encode(query) for query in collection.queries])
+        assert np.linalg.norm(collection.vectors, axis=1).mean() == pytest.approx(9, abs=1)
+        similarities = np.sort(starts @ collection.vectors.T, axis=1)[:, ::-1][:, :100]
+        assert 50 < np.median(similarities) < 100
+
+        def largest(scale):
+            return np.mean([max(oracle.soft_max(list(scale * row))) for row in similarities])
+
+        assert largest(1) > 0.5
+        assert largest(1 / 81) < 0.02, "as with unit norms"

@@ -1,0 +1,120 @@
+"""Vectors from ONNX Runtime agree with those of torch; tokens are those of the tokenizer, also if threads share it."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from tiny_models import save_modules
+
+from tour_pyserini.encoders import graph_runner
+from tour_pyserini.encoders.graph_runner import GraphRunner
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.sentence_model import TorchRunner
+from tour_pyserini.errors import TourError
+
+pytest.importorskip("onnx")
+tokenizers = pytest.importorskip("tokenizers")
+QUERIES = ["who wrote hamlet", "far?", "Zürich, 東京 and naïve résumés", "sea " * 700]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": "cls", "l2_norm": False}, {"query_prefix": "query:"}])
+def test_vectors_agree_with_those_of_torch(options):
+    torch, onnx = (load_query_encoder("default", backend=backend, **options) for backend in ("torch", "onnx"))
+    vectors = onnx.encode_batch(QUERIES)
+    assert (vectors.dtype, vectors.shape) == (np.float32, (4, 384))
+    assert vectors == pytest.approx(torch.encode_batch(QUERIES), abs=1e-5)
+    assert np.array_equal(onnx.encode(QUERIES[1]), vectors[1])
+    assert onnx.encode(QUERIES[0], max_length=4) == pytest.approx(torch.encode(QUERIES[0], max_length=4), abs=1e-5)
+
+
+def test_a_graph_with_other_vectors_is_refused_and_this_is_remembered(monkeypatch, tmp_path):
+    folder = save_modules(tmp_path / "model", "bert")
+    monkeypatch.setattr(graph_runner, "TOLERANCE", 0.0)
+    with pytest.raises(TourError, match="--encoder-backend torch"):
+        load_query_encoder(folder, backend="onnx")
+    exports = []
+    monkeypatch.setattr(graph_runner, "write_graph", lambda *args, **_: exports.append(args))
+    with pytest.raises(TourError, match="other vectors"):
+        load_query_encoder(folder, backend="onnx")
+    assert isinstance(load_query_encoder(folder).runner, TorchRunner)  # auto: torch instead
+    assert exports == []
+
+
+def test_a_graph_is_opened_without_torch(tmp_path):
+    folder = save_modules(tmp_path / "model", "bert", prompts={"query": "query: "})
+    load_query_encoder(folder, backend="onnx")
+    code = (
+        "import sys; from tour_pyserini.encoders.loading import load_query_encoder\n"
+        f"print(load_query_encoder({str(folder)!r}).encode('a b').shape)\n"
+        "assert not {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "(32,)\n"), done.stderr
+
+
+def test_8_bits_are_close_and_are_recorded():
+    exact, small = (load_document_encoder("default", precision=name) for name in ("fp32", "int8"))
+    texts = ["The Nobel Prize was first awarded in 1901.", "far", "a longer passage about the sea " * 8]
+    similarity = (exact.encode(texts) * small.encode(texts)).sum(axis=1)
+    assert 0.95 < similarity.min() < 0.99999
+    assert small.settings["precision"] == "int8"
+
+
+processors = tokenizers.processors
+
+SEP, CLS = ("[SEP]", 3), ("[CLS]", 2)
+PROCESSORS = {
+    "none": None,
+    "bert": processors.BertProcessing(SEP, CLS),
+    "end": processors.TemplateProcessing(single="$A [SEP]", pair="$A $B [SEP]", special_tokens=[SEP]),
+    "bytes": processors.ByteLevel(),
+}
+TEXTS = ["", "who", "who wrote it", "wrote it [SEP] who " * 9, "unknown words " * 3]
+
+
+def word_tokenizer(processor):
+    words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "wrote", "it")
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(["[CLS]", "[SEP]"])
+    if processor is not None:
+        tokenizer.post_processor = processor
+    return tokenizer
+
+
+def runner(tokenizer, *, side="right", cut=None):
+    """A runner without a graph."""
+    made = GraphRunner.__new__(GraphRunner)
+    made._tokenizer, made._side, made._cut = tokenizer, side, cut
+    return made
+
+
+@pytest.mark.parametrize("processor", PROCESSORS.values(), ids=PROCESSORS)
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("length", [None, 4, 12])
+def test_they_are_those_of_a_tokenizer_that_cuts(processor, side, length):
+    plain = word_tokenizer(processor)
+    if length:
+        plain.enable_truncation(length, direction=side)
+    expected = [encoding.ids for encoding in plain.encode_batch(TEXTS)]
+    assert runner(word_tokenizer(processor), side=side).tokens(TEXTS, length) == expected
+    assert runner(word_tokenizer(processor), side=side, cut=length).tokens(TEXTS) == expected
+
+
+def test_threads_with_different_lengths_do_not_disturb_each_other():
+    shared = runner(word_tokenizer(PROCESSORS["bert"]))
+    lengths = [4, 9, 16, None]
+    expected = [shared.tokens(TEXTS, length) for length in lengths]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda number: shared.tokens(TEXTS, lengths[number % 4]), range(400)))
+    assert found == expected * 100

@@ -1,0 +1,376 @@
+"""Encoders of every family give the vectors of their library, or one sentence: the table of docs/models.md."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from model_hub import serve
+from tiny_models import (
+    SIZES,
+    WORDS,
+    change_json,
+    save_modules,
+    save_static,
+    save_tokenizer,
+    save_transformer,
+    with_code,
+    with_prompts,
+)
+
+from tour_pyserini.encoders.graph_runner import GraphRunner
+from tour_pyserini.encoders.loading import (
+    describe_encoder,
+    encoder_fingerprint,
+    load_document_encoder,
+    load_query_encoder,
+    needs_pooling,
+    query_encoder_with_cache,
+)
+from tour_pyserini.errors import TourError
+
+TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d", "b " * 100, "  C  a ", "zz not known", "a b c \n"]
+INSTRUCTION = {"query": "find a passage: ", "document": ""}
+BOTH = {"query": "query: ", "document": "passage: "}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def save_parts(folder, *parts, kind="bert", pooling="mean", **settings):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    plain = save_transformer(folder.with_name(f"{folder.name}-plain"), kind)
+    modules = [Transformer(str(plain)), Pooling(SIZES["hidden_size"], pooling, **settings), *parts]
+    SentenceTransformer(modules=modules, device="cpu").save(str(folder))
+    return folder
+
+
+def without_its_prompt(folder):
+    return with_prompts(save_parts(folder, include_prompt=False), {"query": "find a ", "document": "passage: "})
+
+
+def with_activation(folder):
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    torch.manual_seed(4)
+    return save_parts(folder, Dense(SIZES["hidden_size"], 16, activation_function=torch.nn.GELU()))
+
+
+def shorter_than_its_prompt(folder):
+    with_prompts(save_modules(folder, "bert"), {"query": "find a b c d e f g h "})
+    change_json(folder / "sentence_bert_config.json", max_seq_length=6)
+    return folder
+
+
+def in_a_subfolder(folder):
+    save_modules(folder, "bert")
+    inner = folder / "0_Transformer"
+    inner.mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file()]:
+        if path.name not in ("modules.json", "config_sentence_transformers.json"):
+            path.rename(inner / path.name)
+    text = (folder / "modules.json").read_text().replace('"path": ""', '"path": "0_Transformer"')
+    (folder / "modules.json").write_text(text)
+    return folder
+
+
+def stored_in_half_precision(folder):
+    import transformers
+
+    save_modules(folder, "bert")
+    transformers.AutoModel.from_pretrained(folder).half().save_pretrained(folder)
+    return folder
+
+
+def padded_on_the_right(folder):
+    save_modules(folder, "qwen3", pooling="lasttoken")
+    change_json(folder / "tokenizer_config.json", padding_side="right")
+    return folder
+
+
+def positions_from_the_left(folder):
+    """Padded on the left, where GPT-2 begins to count positions: padding changes its vectors."""
+    import torch
+    import transformers
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    plain = folder.with_name(f"{folder.name}-plain")
+    torch.manual_seed(3)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 66, "bos_token_id": 2, "eos_token_id": 3}
+    config = transformers.GPT2Config(vocab_size=len(WORDS), pad_token_id=0, **sizes)
+    transformers.GPT2Model(config).save_pretrained(plain)
+    save_tokenizer(plain, ends="after", side="left")
+    SentenceTransformer(modules=[Transformer(str(plain)), Pooling(32, "lasttoken")], device="cpu").save(str(folder))
+    return folder
+
+
+def default_prompt(folder):
+    return with_prompts(save_modules(folder, "bert"), {"query": "query: ", "x": "find "}, "x")
+
+
+# name -> how its folder is made, whether the graph runs it, and for which texts it has a prompt
+FAMILIES = {
+    "BERT, mean, norm": (lambda folder: save_modules(folder, "bert"), True, []),
+    "BERT, cls": (lambda folder: save_modules(folder, "bert", pooling="cls", norm=False), True, []),
+    "XLM-R, cls, norm": (lambda folder: save_modules(folder, "xlm-roberta", pooling="cls"), True, []),
+    "MPNet, mean, norm": (lambda folder: save_modules(folder, "mpnet"), True, []),
+    "ModernBERT, cls": (lambda folder: save_modules(folder, "modernbert", pooling="cls"), True, []),
+    "max and mean together": (lambda folder: save_modules(folder, "bert", pooling=("max", "mean")), True, []),
+    "weighted mean": (lambda folder: save_modules(folder, "qwen3", pooling="weightedmean"), True, []),
+    "Qwen3, last token, instruction": (
+        lambda folder: save_modules(folder, "qwen3", pooling="lasttoken", prompts=INSTRUCTION),
+        True,
+        ["query"],
+    ),
+    "Gemma, Dense, prompts": (
+        lambda folder: save_modules(folder, "gemma3_text", dense=48, prompts=BOTH),
+        False,
+        ["query", "document"],
+    ),
+    "BERT, Dense": (lambda folder: save_modules(folder, "bert", dense=48), True, []),
+    "Matryoshka": (lambda folder: save_modules(folder, "bert", truncate_dim=8), True, []),
+    "prompts of both": (lambda folder: with_prompts(save_modules(folder, "bert"), BOTH), True, ["query", "document"]),
+    "default prompt, one for queries": (default_prompt, True, ["query"]),
+    "static": (save_static, False, []),
+    "without its prompt": (without_its_prompt, False, ["query", "document"]),
+    "activation": (with_activation, True, []),
+    "shorter than its prompt": (shorter_than_its_prompt, True, ["query"]),
+    "in a subfolder": (in_a_subfolder, True, []),
+    "stored in half precision": (stored_in_half_precision, True, []),
+    "padded on the right": (padded_on_the_right, True, []),
+    "positions from the left": (positions_from_the_left, None, []),
+}
+
+
+def close(actual, expected):
+    assert actual.dtype == np.float32
+    assert actual.shape == expected.shape
+    assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_folder_a_name_and_an_object_give_the_librarys_vectors(family, tmp_path, monkeypatch):
+    import huggingface_hub
+    from sentence_transformers import SentenceTransformer
+
+    make, graph, prompted = FAMILIES[family]
+    folder = make(tmp_path / "model")
+    model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": "float32"})
+    for role in prompted:  # otherwise the test would not notice a forgotten prompt
+        difference = getattr(model, f"encode_{role}")(TEXTS) - model.encode(TEXTS, prompt="")
+        assert np.abs(difference).max() > 0.1
+    queries, documents = (encode(TEXTS, batch_size=1) for encode in (model.encode_query, model.encode_document))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(folder))
+    for spec, options in ((folder, {"backend": "torch"}), (folder, {}), (model, {}), ("someone/some-model", {})):
+        encoder = load_query_encoder(spec, **options)
+        close(encoder.encode_batch(TEXTS), queries)
+        assert np.array_equal(encoder.encode(TEXTS[2]), encoder.encode_batch(TEXTS)[2])
+        close(load_document_encoder(spec, **options).encode(TEXTS), documents)
+        if graph is not None and spec is folder:
+            assert isinstance(encoder.runner, GraphRunner) is (graph and not options)
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+def test_a_folder_of_transformers_alone_is_pooled_as_it_is_said(tmp_path, kind):
+    import torch
+    import transformers
+
+    folder = save_transformer(tmp_path / "bare", kind)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    coded = tokenizer(TEXTS, padding=True, truncation=True, return_tensors="pt")
+    with torch.inference_mode():
+        states = transformers.AutoModel.from_pretrained(folder).eval()(**coded)[0]
+    mask = coded["attention_mask"][..., None]
+    mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=1)
+    for backend in ("torch", "onnx"):
+        close(load_query_encoder(folder, pooling="cls", backend=backend).encode_batch(TEXTS), states[:, 0].numpy())
+        asked = load_document_encoder(folder, pooling="mean", l2_norm=True, backend=backend)
+        close(asked.encode(TEXTS), mean.numpy())
+
+
+@pytest.mark.parametrize("kind", ["bert", "qwen3"])
+@pytest.mark.parametrize("encoder_class", [None, "auto", "sentence"])
+def test_a_folder_that_does_not_say_how_it_pools_is_refused(tmp_path, kind, encoder_class):
+    folder = save_transformer(tmp_path / "bare", kind)
+    cached = tmp_path / "q.sqlite"
+    for load in (
+        load_query_encoder,
+        load_document_encoder,
+        lambda spec, **o: query_encoder_with_cache(spec, cached, **o),
+    ):
+        for spec in (folder, str(folder)):
+            with pytest.raises(TourError, match=r"--pooling mean\|cls\|last.*--l2-norm"):
+                load(spec, encoder_class=encoder_class)
+        load(folder, encoder_class=encoder_class, pooling="last")
+    assert needs_pooling(folder, encoder_class) and not needs_pooling(folder, "dpr") and not needs_pooling("default")
+
+
+def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
+    folder = save_modules(tmp_path / "model", "bert", prompts=BOTH)
+    own, other, none = (load_query_encoder(folder, query_prefix=prefix) for prefix in (None, "find", ""))
+    assert (own.prompt, other.prompt, none.prompt) == ("query: ", "find ", "")
+    assert other.encode("a b") == pytest.approx(none.encode("find a b"), abs=1e-6)
+    assert np.abs(own.encode("a b") - none.encode("a b")).max() > 0.01
+    documents = load_document_encoder(folder)
+    assert documents.prompt == "passage: " and documents.encode([]).shape == (0, 0)
+    facts = describe_encoder(folder, own, documents)
+    assert (facts["family"], facts["modules"]) == ("BertModel", "Transformer, Pooling, Normalize")
+    assert (facts["pooling"], facts["unit length"], facts["query prompt"]) == ("mean", True, "query: ")
+    assert "64 tokens of a query" in facts["max length"]
+    assert "Pyserini" in describe_encoder(folder, object(), documents)["family"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default", "warned"),
+    [
+        ({"query": "query: ", "passage": "passage: "}, None, ["'passage'.*--prefix"]),
+        ({"x": "find "}, "x", ["'x'.*--query-prefix", "'x'.*--prefix"]),
+        ({"query": "query: ", "document": "passage: ", "x": "find "}, None, []),
+    ],
+)
+def test_a_prompt_that_the_library_does_not_use_is_named(tmp_path, caplog, prompts, default, warned):
+    folder = with_prompts(save_modules(tmp_path / "model", "bert"), prompts, default)
+    load_query_encoder(folder, query_prefix="")
+    load_document_encoder(folder, prefix="passage:")
+    assert caplog.messages == [], "a prefix decides"
+    load_query_encoder(folder)
+    load_document_encoder(folder)
+    assert len(caplog.messages) == len(warned)
+    assert all(re.search(*found) for found in zip(warned, caplog.messages, strict=True))
+
+
+def test_functions_and_other_encoders_can_be_given():
+    def lengths(texts):
+        return [[len(text), 1.0] for text in texts]
+
+    assert load_query_encoder(lengths).encode_batch(["ab", "abc"]).tolist() == [[2, 1], [3, 1]]
+    assert load_document_encoder(lengths, prefix="x:").encode(["ab"], titles=["T"]).tolist() == [[7, 1]]
+    own = load_query_encoder(lengths)
+    assert load_query_encoder(own) is own
+
+
+def test_static_embeddings_of_model2vec(tmp_path):
+    model2vec = pytest.importorskip("model2vec")
+    from tokenizers import Tokenizer
+
+    save_tokenizer(tmp_path / "tokens")
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokens" / "tokenizer.json"))
+    model = model2vec.StaticModel(vectors, tokenizer, config={"normalize": True})
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    expected = model.encode(["a b", "c"])
+    assert load_query_encoder(folder).encode_batch(["a b", "c"]) == pytest.approx(expected, abs=1e-6)
+    (folder / "modules.json").unlink(missing_ok=True)
+    assert load_document_encoder(folder).encode(["a b", "c"]) == pytest.approx(expected, abs=1e-6)
+    assert load_query_encoder(folder, truncate_dim=3).encode("a").shape == (3,)
+    for options, word in (({"pooling": "mean"}, "pooling"), ({"backend": "onnx"}, "--encoder-backend torch")):
+        with pytest.raises(TourError, match=word):
+            load_query_encoder(folder, **options)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_other_numbers_are_close_and_are_recorded(tmp_path, dtype):
+    folder = save_modules(tmp_path / "model", "bert", dense=48)
+    exact = load_document_encoder(folder).encode(TEXTS)
+    encoder = load_document_encoder(folder, dtype=dtype)
+    assert encoder.settings["dtype"] == dtype
+    vectors = encoder.encode(TEXTS)
+    assert vectors.dtype == np.float32
+    assert 1e-6 < np.abs(vectors - exact).max() < 0.05
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx"])
+def test_a_tokenizer_may_be_another_one(tmp_path, backend):
+    folder, tokens = save_modules(tmp_path / "model", "bert"), tmp_path / "tokens"
+    save_tokenizer(tokens, length=4)  # the length stays that of the model
+    own, other = (load_query_encoder(folder, tokenizer=t, backend=backend) for t in (None, str(tokens)))
+    assert np.array_equal(own.encode("a b c d e f"), other.encode("a b c d e f"))
+    text = (tokens / "tokenizer.json").read_text().replace('"a": 4', '"b": 4').replace('"b": 5', '"a": 5')
+    (tokens / "tokenizer.json").write_text(text)
+    swapped = load_query_encoder(folder, tokenizer=str(tokens), backend=backend)
+    close(swapped.encode("a a b"), own.encode("b b a"))
+
+
+ONNX = "--encoder-backend torch"
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "word"),
+    [
+        ("./nowhere", {}, "nowhere does not exist"),
+        (Path("nowhere"), {}, "nowhere does not exist"),
+        ("default", {"encoder_class": "zz"}, "choose one of"),
+        ("default", {"pooling": "eos"}, "'eos'"),
+        ("default", {"truncate_dim": 500}, "384"),
+        ("default", {"truncate_dim": 0}, "1 or more"),
+        ("default", {"backend": "jax"}, "'jax'"),
+        *(("default", {"backend": "onnx", **more}, ONNX) for more in ({"device": "cuda"}, {"encoder_class": "dpr"})),
+        *(("default", {"backend": "onnx", **more}, ONNX) for more in ({"tokenizer": "bert"}, {"dtype": "float16"})),
+        (len, {"pooling": "mean"}, "leave pooling out"),
+        (len, {"encoder_class": "dpr"}, "encoder_class"),
+        (3, {}, "int is no encoder"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused(spec, options, word):
+    for load in (load_query_encoder, load_document_encoder):
+        with pytest.raises(TourError, match=word):
+            load(spec, **options)
+
+
+@pytest.mark.parametrize(("options", "word"), [({"precision": "int4"}, "'int4'"), ({"backend": "torch"}, "int8 needs")])
+def test_a_precision_that_cannot_be_had_is_refused(options, word):
+    with pytest.raises(TourError, match=word):
+        load_document_encoder("default", **{"precision": "int8", **options})
+
+
+@pytest.mark.parametrize("function", [lambda texts: [1.0, 2.0], lambda texts: [[1.0]] * 3])
+def test_a_function_that_gives_something_else_is_refused(function):
+    with pytest.raises(TourError, match="for 1 texts"):
+        load_query_encoder(function).encode("a")
+
+
+def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    mark = tmp_path / "mark"
+    folder = with_code(save_transformer(tmp_path / "bare", "bert"), mark)
+    modular = save_modules(tmp_path / "modular", "bert")
+    types = json.loads((modular / "modules.json").read_text())
+    types[1]["type"] = "payload.Pooling"
+    (modular / "modules.json").write_text(json.dumps(types))
+    (modular / "payload.py").write_text(f"open({str(mark)!r}, 'w')")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(folder))
+    for load in (load_query_encoder, load_document_encoder, encoder_fingerprint):
+        for spec in (folder, modular, "some/qwen3-dse"):
+            with pytest.raises(TourError, match="--trust-remote-code"):
+                load(spec)
+    assert not mark.exists()
+    trusted = load_query_encoder(folder, trust_remote_code=True, pooling="cls", backend="torch")
+    assert trusted.encode("a b").shape == (32,) and mark.exists()
+
+
+def test_weights_in_the_old_format_are_downloaded_for_each_part_that_has_no_others(tmp_path, monkeypatch):
+    import torch
+    from safetensors.torch import load_file
+
+    folder, snapshot = with_activation(tmp_path / "model"), tmp_path / "snapshot"
+    dense = folder / "2_Dense"
+    torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
+    (dense / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"the same as model.safetensors")
+    downloads = serve(folder, snapshot, monkeypatch)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: "modules.json")
+    named = load_document_encoder("somebody/model", backend="torch").encode(TEXTS)
+    assert np.array_equal(named, load_document_encoder(folder, backend="torch").encode(TEXTS))
+    assert downloads == ["somebody/model"] * 2
+    assert not (snapshot / "pytorch_model.bin").exists()

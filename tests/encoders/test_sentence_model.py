@@ -1,0 +1,133 @@
+"""What torch runs: batches and threads that change no vector, checkpoints that are not whole, small devices."""
+
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tiny_models import change_json, save_modules, save_transformer
+
+from tour_pyserini.encoders.document_vectors import fitting_length
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.sentence_model import TorchRunner
+from tour_pyserini.errors import TourError
+
+TEXTS = ["a b", "c", "d e f g", "h", "a b c d e"]
+
+
+class LengthModel(list):
+    """A model of one module; the vector of a text is the length that is read. It is slow, so that calls overlap."""
+
+    def __init__(self):
+        super().__init__([SimpleNamespace(auto_model=None)])
+        self.max_seq_length, self.device, self.dtype = 512, SimpleNamespace(type="cpu"), "torch.float32"
+        self.prompts, self.default_prompt_name, self.truncate_dim, self.tokenizer = {}, None, None, "a tokenizer"
+
+    def encode(self, texts, **_):
+        time.sleep(0.001)
+        return np.full((len(texts), 2), self.max_seq_length)
+
+
+def test_the_length_of_one_call_does_not_reach_another():
+    runner = TorchRunner(LengthModel(), "query")
+    lengths = [16, 32, None, 64] * 25
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda length: runner.vectors(["text"], prompt="", max_length=length)[0, 0], lengths))
+    assert found == [length or 512 for length in lengths]
+    assert runner.model.max_seq_length == 512
+    sent = pickle.loads(pickle.dumps(runner))
+    assert sent.vectors(["text"], prompt="", max_length=8).tolist() == [[8, 8]]
+
+
+def test_a_gpu_with_too_little_memory_gets_smaller_batches(tmp_path, monkeypatch):
+    import torch
+
+    encoder = load_document_encoder(save_modules(tmp_path / "model", "bert"), backend="torch")
+    expected, sizes, plain = encoder.encode(TEXTS), [], encoder.runner.model.encode
+
+    def encode(texts, **options):
+        sizes.append(len(texts))
+        if len(texts) > most:
+            raise torch.OutOfMemoryError
+        return plain(texts, **options)
+
+    most = 2
+    monkeypatch.setattr(encoder.runner.model, "encode", encode)
+    assert encoder.encode(TEXTS) == pytest.approx(expected, abs=1e-5)
+    assert (max(sizes), min(sizes)) == (5, 1)
+    most = 0
+    with pytest.raises(TourError, match="too little memory"):
+        encoder.encode(TEXTS)
+
+
+def test_queries_are_encoded_one_by_one_if_groups_change_vectors(monkeypatch, tmp_path):
+    encoder = load_query_encoder(save_modules(tmp_path / "model", "bert"), backend="torch")
+    runner, sizes = encoder.runner, []
+    plain, forward = type(runner)._encode, type(runner)._forward
+    monkeypatch.setattr(
+        type(runner), "_encode", lambda self, texts, prompt: sizes.append(len(texts)) or plain(self, texts, prompt)
+    )
+    for exact in (True, False):
+        assert runner.groups_are_exact is exact
+        encoder.encode_batch(TEXTS)
+        assert (max(sizes) > 1) is exact
+        sizes.clear()
+        monkeypatch.delitem(vars(runner), "groups_are_exact")
+        monkeypatch.setattr(type(runner), "_forward", lambda self, ids: forward(self, ids) + len(ids))
+
+
+@pytest.mark.parametrize("backend", ["torch", "auto"])
+def test_weights_that_are_missing_are_not_random(tmp_path, backend):
+    from safetensors.torch import load_file, save_file
+
+    folder = save_modules(tmp_path / "model", "bert")
+    weights = load_file(folder / "model.safetensors")
+    # The head that the transformer itself pools with is not used.
+    kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    load_query_encoder(folder, backend=backend)
+    kept.pop("encoder.layer.1.output.dense.weight")
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(TourError, match=r"1 weights, such as encoder\.layer\.1\.output\.dense\.weight"):
+        load_query_encoder(folder, backend=backend)
+
+
+def without_pooling(folder):
+    return load_query_encoder(save_modules(folder, "bert", pooling=("max", "mean")), pooling="mean")
+
+
+def without_padding(folder):
+    change_json(save_modules(folder, "qwen3", pooling="lasttoken") / "tokenizer_config.json", pad_token=None)
+    return load_query_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("load", "word"),
+    [
+        (without_padding, "add pad_token"),
+        (without_pooling, "several vectors"),
+        (lambda folder: load_query_encoder(folder, pooling="mean"), "cannot load the encoder"),
+    ],
+)
+def test_a_folder_that_cannot_be_run_is_refused(tmp_path, load, word):
+    (tmp_path / "model").mkdir()
+    with pytest.raises(TourError, match=word):
+        load(tmp_path / "model")
+
+
+def test_norm_and_dimensions_are_changed_on_request(tmp_path):
+    folder = save_modules(tmp_path / "model", "bert")
+    plain = load_query_encoder(folder, l2_norm=False, backend="torch")
+    assert plain.settings["l2_norm"] is False and np.linalg.norm(plain.encode("a b")) > 1.01
+    assert load_query_encoder(folder, truncate_dim=8).encode("a b").shape == (8,)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "camembert", "roberta-prelayernorm", "data2vec-text", "ibert"])
+def test_positions_that_begin_after_the_padding_are_counted(tmp_path, kind):
+    folder = save_transformer(tmp_path / "model", kind, max_position_embeddings=40)
+    change_json(folder / "tokenizer_config.json", model_max_length=10**30)
+    encoder = load_document_encoder(folder, pooling="cls", backend="torch")
+    assert fitting_length(encoder, None) == 39
+    assert np.isfinite(encoder.encode(["b " * 100])).all()

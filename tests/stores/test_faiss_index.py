@@ -1,0 +1,195 @@
+"""Hits of a flat index are exact and do not depend on the other queries of a batch; effort, vectors, and damage."""
+
+import threading
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_collection import unit
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores import faiss_index
+from tour_pyserini.stores.faiss_index import FaissIndex, FlatSearch, IndexVectors, set_search_effort
+from tour_pyserini.support.devices import faiss_threads
+
+
+def flat_index(vectors):
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    return index
+
+
+def expected_hits(vectors, query, k):
+    """Ids and inner products in double precision; of equal products, the larger id is first."""
+    products = vectors.astype(np.float64) @ query.astype(np.float64)
+    return np.lexsort((-np.arange(len(vectors)), -products))[:k], np.sort(products)[::-1][:k]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 40), st.integers(1, 90))
+def test_hits_with_many_ties_are_in_the_order_of_faiss(seed, documents, queries, k):
+    """Products of small integers are exact in every kernel, so the expected order is known."""
+    random = np.random.default_rng(seed)
+    vectors, asked = (random.integers(-2, 3, size=(n, 3)).astype(np.float32) for n in (documents, queries))
+    hits = FaissIndex(flat_index(vectors)).search(asked, k)
+    assert hits.ids.shape == (queries, min(k, documents))
+    for row, query in enumerate(asked):
+        ids, products = expected_hits(vectors, query, k)
+        assert hits.ids[row].tolist() == ids.tolist()
+        assert hits.similarities[row].tolist() == products.tolist()
+
+
+@pytest.mark.parametrize("k", [1, 10, 150])
+def test_hits_do_not_depend_on_the_batch(k):
+    random = np.random.default_rng(5)
+    vectors, queries = unit(random, 4000, 384), unit(random, 400, 384)
+    vectors[2000:2100] = vectors[:100]  # duplicates: ties to the last bit
+    vectors[3000:3100] = np.nextafter(vectors[:100], 1)  # differences below the rounding error
+    queries[:50] = vectors[:50]
+    index = FaissIndex(flat_index(vectors))
+    together = index.search(queries, k)
+    for size in (1, 15, 16, 17, 333, 334):  # around the thresholds of FlatSearch and of FAISS
+        rows = random.permutation(400)[:size]
+        hits = index.search(queries[rows], k, threads=2)
+        assert np.array_equal(hits.ids, together.ids[rows])
+        assert np.array_equal(hits.similarities.view(np.int32), together.similarities[rows].view(np.int32))
+
+
+def test_hits_are_those_of_faiss_for_a_single_query():
+    random = np.random.default_rng(6)
+    vectors, queries = unit(random, 3000, 64), unit(random, 40, 64)
+    index = flat_index(vectors)
+    hits = FaissIndex(index).search(queries, 200)
+    for row in range(len(queries)):
+        similarities, ids = index.search(queries[row : row + 1], 200)
+        assert ids[0].tolist() == hits.ids[row].tolist()
+        assert similarities[0].tolist() == hits.similarities[row].tolist()
+
+
+def test_more_ties_than_extra_hits_are_resolved():
+    vectors = np.ones((500, 4), dtype=np.float32)
+    vectors[250] = 2
+    hits = FaissIndex(flat_index(vectors)).search(np.ones((20, 4), dtype=np.float32), 3)
+    assert hits.ids.tolist() == [[250, 499, 498]] * 20
+
+
+def test_vectors_added_after_the_first_search_are_found():
+    random = np.random.default_rng(7)
+    vectors, queries = unit(random, 300, 16), unit(random, 20, 16)
+    index = flat_index(vectors)
+    searched = FaissIndex(index)
+    searched.search(queries, 5)
+    index.add(100 * vectors)  # larger norms than at the first search
+    hits = searched.search(queries, 5)
+    assert np.array_equal(hits.ids, FaissIndex(index).search(queries, 5).ids)
+    assert (hits.ids >= 300).all()
+
+
+def test_the_threshold_of_faiss_is_lowered_for_a_batch_and_restored(monkeypatch):
+    index = flat_index(unit(np.random.default_rng(8), 100, 8))
+    searches, before = [], threshold()
+    monkeypatch.setattr(index, "search", lambda *a: searches.append(threshold()) or faiss.IndexFlatIP.search(index, *a))
+    for queries in (1, 64):
+        FlatSearch(index).search(unit(np.random.default_rng(9), queries, 8), 5)
+    assert searches == [before, 1]
+    monkeypatch.setattr(index, "search", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        FlatSearch(index).search(unit(np.random.default_rng(9), 64, 8), 5)
+    assert threshold() == before
+
+
+def threshold():
+    return faiss.cvar.distance_compute_blas_threshold
+
+
+def test_concurrent_searches_restore_the_threshold_of_faiss():
+    random = np.random.default_rng(10)
+    index, queries, before = FaissIndex(flat_index(unit(random, 2000, 32))), unit(random, 64, 32), threshold()
+    expected, wrong = index.search(queries, 10).ids, []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(index.search(queries, 10).ids, expected):
+                wrong.append(1)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+    assert threshold() == before
+
+
+def test_the_number_of_threads_is_set_only_during_the_search(monkeypatch):
+    index = FaissIndex(flat_index(unit(np.random.default_rng(11), 50, 8)))
+    search, seen = FlatSearch.search, []
+    monkeypatch.setattr(FlatSearch, "search", lambda *a: seen.append(faiss.omp_get_max_threads()) or search(*a))
+    with faiss_threads(3):
+        for threads in (2, 1):
+            index.search(np.ones((3, 8), dtype=np.float32), 5, threads=threads)
+        assert faiss.omp_get_max_threads() == 3
+    assert seen == [2, 1]
+
+
+def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
+    index = faiss.index_factory(8, factory, metric)
+    vectors = unit(np.random.default_rng(1), 200, 8) if vectors is None else vectors
+    index.train(vectors)
+    if len(vectors):
+        index.add(vectors)
+    return index
+
+
+@pytest.mark.parametrize("factory", ["HNSW8", "IVF4,Flat", "IVF4,SQ8", "PQ4x4", "IVF4,PQ4x4fs"])
+def test_hits_of_an_approximate_index_do_not_depend_on_the_batch(factory, monkeypatch):
+    monkeypatch.setattr(faiss_index, "_BLOCK_NUMBERS", 24)
+    index, queries = made(factory), unit(np.random.default_rng(3), 10, 8)
+    for mine, theirs in zip(FaissIndex(index).search(queries, 5), index.search(queries, 5)[::-1], strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_effort_is_that_of_the_kind_of_index(caplog):
+    graph, lists = made("HNSW8"), made("IVF16,Flat")
+    set_search_effort(graph, "g", ef_search=77)
+    set_search_effort(lists, "l", nprobe=1)
+    assert graph.hnsw.efSearch == 77 and lists.nprobe == 1
+    hits = FaissIndex(lists).search(unit(np.random.default_rng(3), 10, 8), 100)
+    assert (hits.similarities[hits.ids < 0] == -np.inf).all() and "raise efSearch" in caplog.text
+    for index, options in ((lists, {"ef_search": 9}), (graph, {"nprobe": 3})):
+        with pytest.raises(TourError, match="leave it out"):
+            set_search_effort(index, "x", **options)
+
+
+@pytest.mark.parametrize(
+    ("factory", "exact", "readable"),
+    [("Flat", True, True), ("IVF4,Flat", True, True), ("SQ8", False, True), ("IVF4,PQ4x4", False, True)],
+)
+def test_vectors_are_read_back(factory, exact, readable):
+    index = made(factory)
+    vectors, ids = IndexVectors(index), np.array([7, 0, 7])
+    assert (vectors.exact, vectors.readable) == (exact, readable)
+    assert np.array_equal(FaissIndex(index).fetch(ids), vectors(ids))
+    assert np.allclose(vectors(ids), unit(np.random.default_rng(1), 200, 8)[ids], atol=1e-6 if exact else 0.5)
+
+
+def outside():
+    index = faiss.IndexIDMap(faiss.IndexFlatIP(8))
+    index.add_with_ids(np.ones((3, 8), dtype=np.float32), np.array([5, 6, 7]))
+    return index
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: made("Flat", metric=faiss.METRIC_L2), "distance"),
+        (lambda: made("Flat", np.empty((0, 8), np.float32)), "no vectors"),
+        (lambda: made("Flat", np.full((3, 8), np.nan, np.float32)), "NaN"),
+        (outside, "ids outside"),
+    ],
+)
+def test_indexes_that_cannot_be_searched_are_refused(make, word):
+    with pytest.raises(TourError, match=word):
+        FaissIndex(make()).search(np.ones((1, 8), dtype=np.float32), 2)

@@ -1,0 +1,374 @@
+"""Loading query and document encoders: as their own files say, or one of Pyserini's classes by its name."""
+
+import logging
+import os
+import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tour_pyserini.encoders.encoder import (
+    FunctionRunner,
+    TextDocumentEncoder,
+    TextEncoder,
+    TextQueryEncoder,
+    TextRunner,
+)
+from tour_pyserini.encoders.graph_runner import open_encoder_graph
+from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_modular
+from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
+from tour_pyserini.encoders.query_cache import CachedQueryEncoder
+from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.model_files import read_json, read_modules
+from tour_pyserini.support.onnx_graphs import GraphError
+from tour_pyserini.support.optional import import_optional, version_of
+from tour_pyserini.support.token_tables import does_not_fit
+
+log = logging.getLogger(__name__)
+
+ENCODER_BACKENDS = ("auto", "torch", "onnx")
+"""What can run an encoder; `auto` is ONNX Runtime where it was measured to be faster, else torch."""
+PRECISIONS = ("fp32", "int8")
+
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
+_VECTORS_VERSION = 2  # of kept vectors: change it when an encoder of this package computes them in another way
+_STATIC = {"embeddings", "weights", "mapping"}  # all tensors that a model of model2vec may have
+_ENGINES = {"onnx": "ONNX Runtime", "torch": "sentence-transformers (torch)"}
+
+
+def load_query_encoder(
+    spec: Any,
+    *,
+    encoder_class: str | None = None,
+    query_prefix: str | None = None,
+    max_length: int = 256,
+    backend: str = "auto",
+    threads: int | None = None,
+    **model: Any,
+) -> Any:
+    """Load a query encoder: as the model's own files say, or one of Pyserini's classes.
+
+    Args:
+        spec: `default` (all-MiniLM-L6-v2 from the `models` extra), a folder, or a name on the model hub; a
+            `SentenceTransformer`; a function from a list of texts to vectors [n, d]; or a query encoder, which is
+            returned as it is.
+        encoder_class: Pyserini's name of a class, such as `dpr`. If not given, a model with `modules.json` is run as
+            this file says; for a name on the hub without it, Pyserini's class is chosen by the name as Pyserini does;
+            everything else is a transformer (also called `auto`) that needs `pooling`.
+        query_prefix: text put before every query, followed by a space, instead of the model's own prompt; "" for none.
+        max_length: in tokens, for the classes that have this option in Pyserini (`openai-api`, `qwen3`); the others
+            cut a query at their own limit.
+        backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
+        threads: CPU threads; by default all cores.
+        model: `pooling`, `l2_norm`, `truncate_dim`, `tokenizer`, `device`, `dtype` and `trust_remote_code`, the fields
+            of `ModelOptions`: what is asked of the model besides what its files say.
+
+    Raises:
+        TourError: if it cannot be loaded, or if neither its files nor `pooling` say how it pools.
+
+    Example:
+        load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
+    """
+    options = ModelOptions(**model)
+    if not isinstance(spec, str | os.PathLike):
+        return _from_object(spec, "query", options, encoder_class, prefix=query_prefix)
+    if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
+        _refuse_engine(kind, backend, "fp32")
+        return load_pyserini_encoder(spec, "query", kind, options, max_length=max_length, prefix=query_prefix)
+    runner = _runner(spec, "query", options, prefix=query_prefix, backend=backend, threads=threads)
+    return TextQueryEncoder(runner, prefix=query_prefix)
+
+
+def load_document_encoder(
+    spec: Any,
+    *,
+    encoder_class: str | None = None,
+    prefix: str | None = None,
+    backend: str = "auto",
+    precision: str = "fp32",
+    batch_size: int | None = None,
+    threads: int | None = None,
+    **model: Any,
+) -> Any:
+    """Load a document encoder; the arguments are those of `load_query_encoder`, and two more.
+
+    The maximum length is an argument of the encoder's `encode(texts=[...], max_length=256)`, which gives
+    float32 [n, d].
+
+    Args:
+        spec: the encoder.
+        encoder_class: Pyserini's name of a class.
+        prefix: text put before every document, followed by a space, instead of the model's own prompt; "" for none.
+        backend: what runs the model.
+        precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other vectors.
+        batch_size: most documents that torch encodes at once; by default as many as fit a number of tokens.
+        threads: CPU threads.
+        model: the fields of `ModelOptions`.
+    """
+    options = ModelOptions(**model)
+    if not isinstance(spec, str | os.PathLike):
+        return _from_object(spec, "document", options, encoder_class, prefix=prefix)
+    if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
+        _refuse_engine(kind, backend, precision)
+        return load_pyserini_encoder(spec, "document", kind, options, prefix=prefix)
+    engine: dict[str, Any] = {"backend": backend, "precision": precision, "batch_size": batch_size, "threads": threads}
+    return TextDocumentEncoder(_runner(spec, "document", options, prefix=prefix, **engine), prefix=prefix)
+
+
+def query_encoder_with_cache(
+    spec: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    encoder_class: str | None = None,
+    tokenizer: str | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> Any:
+    """A query encoder that keeps the vectors of queries in a file, and loads its model when a query is not there.
+
+    Encoders of Pyserini's classes are loaded at once: nothing identifies their content.
+
+    Args:
+        spec: the encoder.
+        path: the file of vectors.
+        encoder_class: this and the arguments below are those of `load_query_encoder`.
+        tokenizer: folder or name of the tokenizer.
+        trust_remote_code: whether Python code that the model brings along may be run.
+        options: the other arguments.
+    """
+    options |= {"encoder_class": encoder_class, "tokenizer": tokenizer, "trust_remote_code": trust_remote_code}
+    load = partial(load_query_encoder, spec, **options)
+    if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code) or (
+        tokenizer is not None and not Path(tokenizer).is_dir()
+    ):
+        return load()
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    _check_pooling(spec, folder, options.get("pooling"))
+    asked = ModelOptions(device=options.get("device", "cpu"), dtype=options.get("dtype", "auto"))
+    identity = options | {
+        "encoder": fingerprint(folder),
+        "tokenizer": fingerprint(Path(tokenizer)) if tokenizer else None,
+        "backend": backend_for(options.get("backend", "auto"), asked),
+        "libraries": [version_of(name) for name in _LIBRARIES],
+        "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
+        "version": _VECTORS_VERSION,
+    }
+    return CachedQueryEncoder(load, identity, path, name=os.fspath(spec))
+
+
+def encoder_fingerprint(
+    spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
+) -> str:
+    """The fingerprint of an encoder: a hash of its files, or the name on the model hub of one of Pyserini's classes."""
+    if not Path(spec).is_dir() and pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+        return str(spec)
+    return fingerprint(encoder_folder(spec, trust_remote_code=trust_remote_code))
+
+
+def backend_for(backend: str, options: ModelOptions, precision: str = "fp32") -> str:
+    """What runs an encoder: `onnx` or `torch`.
+
+    On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
+    they use torch, which needs no export. GPUs, and numbers other than float32, use torch too.
+    """
+    if backend not in ENCODER_BACKENDS:
+        raise TourError(f"unknown back end {backend!r} of the encoder; choose one of {', '.join(ENCODER_BACKENDS)}.")
+    if precision not in PRECISIONS:
+        raise TourError(f"unknown precision {precision!r} of the encoder; choose one of {', '.join(PRECISIONS)}.")
+    able = options.device == "cpu" and options.dtype in ("auto", "float32")
+    able = able and (options.tokenizer is None or Path(options.tokenizer).is_dir())
+    if not able and (backend == "onnx" or precision == "int8"):
+        raise TourError(
+            "ONNX Runtime, which int8 needs too, encodes only on the device cpu, with float32 and a tokenizer in a "
+            "folder; use --encoder-backend torch and fp32."
+        )
+    if precision == "int8":
+        if backend == "torch":
+            raise TourError("int8 needs --encoder-backend onnx; leave one of the two out.")
+        return "onnx"
+    if backend != "auto":
+        return backend
+    fast = able and "avx2" in (cpu_flags() or ())
+    return "onnx" if fast and find_spec("onnx") and find_spec("onnxruntime") else "torch"
+
+
+def needs_pooling(
+    spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
+) -> bool:
+    """Whether nothing but the user can say how an encoder pools the vectors of tokens: not its files, nor its class."""
+    if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+        return False
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    return not is_modular(folder) and not _is_static(folder)
+
+
+def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | None) -> None:
+    """Refuse to guess a pooling: vectors would have the right size and the wrong meaning."""
+    if pooling is None and not is_modular(folder) and not _is_static(folder):
+        read_json(folder / "config.json")  # a damaged one is the first thing to say
+        raise TourError(
+            f"the encoder {spec} does not say how it pools the vectors of tokens: it has no modules.json of "
+            "sentence-transformers; say how it was trained with --pooling mean|cls|last, and with --l2-norm if its "
+            "vectors have norm 1."
+        )
+
+
+def _runner(
+    spec: str | os.PathLike[str],
+    role: str,
+    options: ModelOptions,
+    *,
+    prefix: str | None,
+    backend: str,
+    precision: str = "fp32",
+    batch_size: int | None = None,
+    threads: int | None = None,
+) -> TextRunner:
+    """What runs the encoder of a name or a folder."""
+    chosen = backend_for(backend, options, precision)
+    folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
+    if _is_static(folder):
+        _refuse_engine("model2vec", backend, precision)
+        return _static_runner(folder, options)
+    _check_pooling(spec, folder, options.pooling)
+    if prefix is None and (name := _unused_prompt(folder, role)):
+        log.warning(
+            "%s: its prompt %r is not used, because sentence-transformers uses only the one named %r; give it with %s",
+            spec,
+            name,
+            role,
+            "--query-prefix" if role == "query" else "--prefix",
+        )
+    if chosen == "onnx":
+        try:
+            return open_encoder_graph(folder, role, options, threads=threads, precision=precision)
+        except GraphError as error:
+            if backend == "onnx" or precision == "int8":
+                raise TourError(f"{spec}: {error}; use --encoder-backend torch and fp32.") from error
+            log.info("%s: %s; using torch instead", spec, error)
+    model = load_sentence_model(folder, options)
+    return TorchRunner(model, role, bare=not is_modular(folder), batch_size=batch_size, threads=threads)
+
+
+def _from_object(given: Any, role: str, options: ModelOptions, encoder_class: str | None, *, prefix: str | None) -> Any:
+    """An encoder around a `SentenceTransformer` or a function; another encoder as it is."""
+    for name in ("pooling", "l2_norm", "truncate_dim", "tokenizer"):
+        if getattr(options, name) is not None:
+            raise TourError(f"an encoder that is given as an object is used as it is; leave {name} out.")
+    if encoder_class is not None:
+        raise TourError("an encoder that is given as an object has its class already; leave encoder_class out.")
+    make: type[TextEncoder] = TextQueryEncoder if role == "query" else TextDocumentEncoder
+    library = sys.modules.get("sentence_transformers")  # not imported: then the object is no model of it
+    if library is not None and isinstance(given, library.SentenceTransformer):
+        return make(TorchRunner(given, role), prefix=prefix)
+    if hasattr(given, "encode"):
+        return given
+    if callable(given):
+        return make(FunctionRunner(given), prefix=prefix)
+    raise TourError(
+        f"{type(given).__name__} is no encoder; give a name, a folder, a SentenceTransformer or a function."
+    )
+
+
+def _refuse_engine(kind: str, backend: str, precision: str) -> None:
+    if backend not in ("auto", "torch") or precision != "fp32":
+        raise TourError(
+            f"ONNX Runtime and int8 are not for encoders of the class {kind}; use --encoder-backend torch and fp32."
+        )
+
+
+def _unused_prompt(folder: Path, role: str) -> str | None:
+    """The name of a prompt in a model's files that seems to be meant for a role, but that its library does not use.
+
+    `encode_query` and `encode_document` of sentence-transformers use the prompts named `query` and `document`. If there
+    is no such prompt, it is empty: neither the default prompt nor one named `passage` takes its place.
+    """
+    settings = read_json(folder / "config_sentence_transformers.json")
+    prompts, default = settings.get("prompts") or {}, settings.get("default_prompt_name")
+    if prompts.get(role):
+        return None
+    meant = ("passage", "corpus") if role == "document" else ()
+    return next((name for name in (*meant, default) if name != "query" and prompts.get(name)), None)
+
+
+def _is_static(folder: Path) -> bool:
+    """Whether the folder holds a model of model2vec alone; with `modules.json`, sentence-transformers runs it."""
+    path = folder / "model.safetensors"
+    if is_modular(folder) or not path.is_file() or not (folder / "tokenizer.json").is_file():
+        return False
+    try:
+        with import_optional("safetensors").safe_open(path, "np") as weights:
+            return "embeddings" in weights.keys() and set(weights.keys()) <= _STATIC  # noqa: SIM118 (not a mapping)
+    except Exception:  # a damaged file: whoever loads the folder says what is wrong
+        return False
+
+
+def _static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
+    """A table of token vectors as a function; model2vec itself runs it.
+
+    Sentence-transformers reads such a folder too, but does not leave out unknown words and cut texts as model2vec does.
+    """
+    for name in ("pooling", "l2_norm", "tokenizer"):
+        if getattr(options, name) is not None:
+            raise TourError(f"the static embeddings in {folder} have no {name} to choose; leave it out.")
+    library = import_optional("model2vec", extra="static")
+    model = library.StaticModel.from_pretrained(str(folder), dimensionality=options.truncate_dim)
+
+    def encode(texts: list[str]) -> Any:
+        try:
+            return model.encode(texts)
+        except IndexError as error:
+            raise does_not_fit(folder, first_line(error)) from error
+
+    return FunctionRunner(encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim)
+
+
+def describe_encoder(
+    spec: str | os.PathLike[str], query_encoder: Any, document_encoder: Any, *, trust_remote_code: bool = False
+) -> dict[str, Any]:
+    """How an encoder encodes queries and documents, by what the facts are about.
+
+    Args:
+        spec: the encoder, as `load_query_encoder` takes it.
+        query_encoder: it, loaded for queries.
+        document_encoder: it, loaded for documents.
+        trust_remote_code: whether Python code that the model brings along may be run.
+    """
+    if not isinstance(query_encoder, TextEncoder) or not isinstance(document_encoder, TextEncoder):
+        return {"family": f"Pyserini's {type(query_encoder).__name__} and {type(document_encoder).__name__}"}
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    settings = query_encoder.settings
+    return {
+        "family": _architecture(folder),
+        "modules": _modules(folder),
+        "pooling": settings.get("pooling"),
+        "unit length": settings.get("l2_norm"),
+        "dimensions kept": settings.get("truncate_dim") or "all",
+        "query prompt": query_encoder.prompt or None,
+        "document prompt": document_encoder.prompt or None,
+        "engine": _ENGINES.get(query_encoder.runner.backend, query_encoder.runner.backend),
+        "precision": document_encoder.settings.get("precision", "fp32"),
+        "dtype": settings.get("dtype"),
+        "max length": f"{_tokens(query_encoder)} of a query, {_tokens(document_encoder)} of a document",
+    }
+
+
+def _architecture(folder: Path) -> str:
+    """The architecture that a folder's configuration names; that of its first module, if it has modules."""
+    for path in (folder / "config.json", *sorted(folder.glob("0_*/config.json"))):
+        if architectures := read_json(path).get("architectures"):
+            return str(architectures[0])
+    return "no transformer"
+
+
+def _modules(folder: Path) -> str:
+    if not is_modular(folder):
+        return "none declared: a transformer with the pooling that was asked for"
+    return ", ".join(module["type"].rpartition(".")[2] for module in read_modules(folder))
+
+
+def _tokens(encoder: TextEncoder) -> str:
+    return "all tokens" if encoder.runner.length is None else f"{encoder.runner.length} tokens"

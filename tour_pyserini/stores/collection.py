@@ -1,0 +1,360 @@
+"""A collection of a vector database as a store: loading it, searching it in exact order, its docids and passages."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.data.documents import Passage, UnknownDocument
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores.faiss_index import EXTRA_HITS, rounding_error, similarities_of
+from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, ask, open_engine
+
+_ROW_BYTES = 1024  # what a docid and the names of fields take in an answer, roughly
+_PASSAGE_BYTES = 65_535  # the longest passage that Milvus keeps
+
+
+class CollectionStore:
+    """Searches a collection that `python -m tour_pyserini.index` loaded; see `Store`.
+
+    Vectors come back with the hits. Similarities are computed from them as FAISS computes them, and the hits are put
+    in that order: an exact collection gives the hits, and the bits, of a flat FAISS index.
+
+    Attributes:
+        address: where it is.
+        state: what the engine says of it.
+        settings: what it was loaded with.
+        exact: always true: a collection holds the vectors as they were added.
+        docids: the docid at each position.
+        texts: the passages by docid; None if the collection does not hold them.
+    """
+
+    exact = True
+
+    def __init__(self, address: StoreAddress, engine: Engine, state: CollectionState) -> None:
+        """Use a collection that has been checked; `open_collection` checks it."""
+        self.address, self.state, self.engine = address, state, engine
+        self.settings: Mapping[str, Any] = json.loads(state.settings)
+        self.docids = StoredDocids(self)
+        self.texts = StoredTexts(self) if self.settings["store"]["texts"] else None
+        self._last: tuple[Ids, Floats] = np.empty(0, dtype=np.int64), np.empty((0, state.dimension), dtype=np.float32)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the vectors."""
+        return self.state.dimension
+
+    @property
+    def size(self) -> int:
+        """How many passages it holds."""
+        return self.state.size
+
+    def description(self) -> dict[str, Any]:
+        """What a record says of it: engine, metric, kind of index, whether searches are exact, consistency."""
+        told = ("metric", "kind", "exact", "consistency", "size", "dimension")
+        return {"engine": self.address.engine, **{name: getattr(self.state, name) for name in told}}
+
+    def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
+        """The k hits of each of the vectors [n, d], best first; `threads` is left to the engine."""
+        queries = np.ascontiguousarray(vectors, dtype=np.float32)
+        k, most = min(k, self.size), min(self.size, self.engine.most_hits)
+        if k > most:
+            raise TourError(f"{self.address} gives at most {most} hits of a query; ask for fewer.")
+        ids = np.full((len(queries), k), -1, dtype=np.int64)
+        similarities = np.full(ids.shape, -np.inf, dtype=np.float32)
+        rows, wanted = list(range(len(queries))), k + EXTRA_HITS
+        while rows:
+            wanted = min(wanted, most)
+            found = zip(rows, self._hits(queries[rows], wanted), strict=True)
+            # Of approximate collections, more hits would not be more exact.
+            more = [row for row, hits in found if self._rank(queries[row], hits, ids[row], similarities[row])]
+            rows, wanted = more if self.state.exact and wanted < most else [], 2 * wanted
+        return Hits(ids, similarities)
+
+    def fetch(self, ids: Ids) -> Floats:
+        """The vectors [m, d] of the passages [m]; those of the last search's hits are not asked for again."""
+        known, vectors = self._last
+        distinct, places = np.unique(ids, return_inverse=True)
+        result = np.empty((len(distinct), self.dimension), dtype=np.float32)
+        is_known = np.isin(distinct, known)
+        result[is_known] = vectors[np.searchsorted(known, distinct[is_known])]
+        if not is_known.all():
+            result[~is_known] = np.stack([row.vector for row in self.rows(distinct[~is_known].tolist(), "vector")])
+        return result[places]
+
+    def rows(self, ids: Sequence[int], what: str) -> list[Row]:
+        """Passages by id, in this order; `what` is docid, vector or passage."""
+        needs = _ROW_BYTES + {"docid": 0, "vector": 4 * self.dimension, "passage": _PASSAGE_BYTES}[what]
+        step = max(1, self.engine.most_bytes // needs)
+        found: dict[int, Row] = {}
+        for start in range(0, len(ids), step):
+            part = ids[start : start + step]
+            for row in self.ask(lambda part=part: self.engine.get(self.address.collection, part, what=what)):
+                found[row.id] = row
+        if missing := [id_ for id_ in ids if id_ not in found]:
+            raise TourError(f"{self.address} has no passage {missing[0]} any more; load it again.")
+        return [found[id_] for id_ in ids]
+
+    def ask(self, request: Any) -> Any:
+        """The answer to a request, which is repeated while the engine is away."""
+        return ask(self.address, self.engine, request)
+
+    def _hits(self, queries: Floats, k: int) -> list[list[Row]]:
+        """The engine's k hits of each query with their vectors, in requests whose answers are not too large."""
+        most = self.engine.most_bytes // (_ROW_BYTES + 4 * self.dimension)
+        with_vectors, step = k <= most, max(1, min(most // k, self.engine.most_hits))
+        found: list[list[Row]] = []
+        for start in range(0, len(queries), step):
+            part = queries[start : start + step]
+            found += self.ask(
+                lambda part=part: self.engine.search(self.address, self.state, part, k, with_vectors=with_vectors)
+            )
+        for hits in found:
+            self.docids.remember(hits)
+        if not with_vectors:
+            full = [self.rows([hit.id for hit in hits], "vector") for hits in found]
+            found = [
+                [hit._replace(vector=row.vector) for hit, row in zip(hits, rows, strict=True)]
+                for hits, rows in zip(found, full, strict=True)
+            ]
+        vectors = {hit.id: hit.vector for hits in found for hit in hits}
+        if known := sorted(vectors):
+            self._last = np.array(known, dtype=np.int64), np.stack([vectors[id_] for id_ in known])
+        return found
+
+    def _rank(self, query: Floats, hits: list[Row], ids: Ids, similarities: Floats) -> bool:
+        """Write the best of the hits into ids [k] and similarities [k]; true if another passage may belong there."""
+        if not hits:
+            return False
+        vectors, found = np.stack([hit.vector for hit in hits]), np.array([hit.id for hit in hits], dtype=np.int64)
+        if not 0 <= int(found.min()) <= int(found.max()) < self.size:
+            raise TourError(f"{self.address} was changed since it was loaded: it gives ids outside it; load it again.")
+        exact = similarities_of(query, vectors)
+        order = np.lexsort((-found, -exact))[: len(ids)]
+        ids[: len(order)], similarities[: len(order)] = found[order], exact[order]
+        largest = float(np.linalg.norm(vectors, axis=1).max())
+        last = min(hit.score for hit in hits)
+        return float(similarities[len(order) - 1]) <= last + float(rounding_error(query, largest))
+
+
+def open_collection(address: StoreAddress) -> CollectionStore:
+    """Open a collection that the index command loaded.
+
+    Raises:
+        TourError: if it does not exist, is not complete, or was made by another program.
+    """
+    engine = open_engine(address)
+    state = ask(address, engine, lambda: engine.state(address.collection))
+    load = f"load it with python -m tour_pyserini.index --index {address}"
+    if state is None:
+        raise TourError(f"{address} does not exist; {load}.")
+    if not state.inner_product:
+        raise TourError(f"{address} ranks by {state.metric}, not by inner product; {load}, under another name.")
+    if not _is_ours(state):
+        raise TourError(
+            f"{address} was made by another program; {load}, under another name, or search it by a store of your own "
+            "(docs/extending.md)."
+        )
+    store = CollectionStore(address, engine, state)
+    if state.size != store.settings["documents"]:
+        raise TourError(f"{address} holds {state.size} of {store.settings['documents']} documents; {load} to go on.")
+    return store
+
+
+def _is_ours(state: CollectionState) -> bool:
+    """Whether the index command made a collection."""
+    try:
+        settings = json.loads(state.settings)
+    except ValueError:
+        return False
+    return isinstance(settings, dict) and {"documents", "encoder_fingerprint", "store"} <= settings.keys()
+
+
+class CollectionWords:
+    """The BM25 of a collection, with the interface of a LuceneSearcher."""
+
+    def __init__(self, store: CollectionStore) -> None:
+        """Search the texts of a collection.
+
+        Raises:
+            TourError: if it was loaded without BM25.
+        """
+        if not store.settings["store"]["bm25"]:
+            raise TourError(f"{store.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
+        self._store = store
+
+    def search(self, query: str, k: int) -> list[Row]:
+        """At most k passages that BM25 finds, best first; of equal scores, the smaller id is first."""
+        store = self._store
+        most = min(k, store.engine.most_hits)
+        hits = store.ask(lambda: store.engine.words(store.address.collection, query, most))
+        store.docids.remember(hits)
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+
+
+class StoredDocids(Sequence[str]):
+    """The docids of a collection, by position; those of hits come with the hits, others when they are asked for.
+
+    Several threads may ask for them.
+    """
+
+    def __init__(self, store: CollectionStore) -> None:
+        self._store = store
+        # Entries are added and looked up, one by one: neither is ever walked through while another thread adds to it.
+        self._known: dict[int, str] = {}
+        self._positions: dict[str, int] = {}
+
+    def remember(self, rows: Sequence[Row]) -> None:
+        """Keep the docids of passages."""
+        for row in rows:
+            self._positions[row.docid] = row.id
+            self._known[row.id] = row.docid
+
+    def __len__(self) -> int:
+        return self._store.size
+
+    def __getitem__(self, position: Any) -> Any:
+        if position not in self._known:
+            self.remember(self._store.rows([position], "docid"))
+        return self._known[position]
+
+    def __iter__(self) -> Iterator[str]:
+        """All docids in order; they are known from then on."""
+        self._fetch_all()
+        return (self._known[position] for position in range(len(self)))
+
+    def positions(self, docids: Sequence[str]) -> dict[str, int]:
+        """The position of each of the docids that the collection has."""
+        if len(self._known) < len(self) and any(docid not in self._positions for docid in docids):
+            self._fetch_all()
+        return {docid: self._positions[docid] for docid in docids if docid in self._positions}
+
+    def _fetch_all(self) -> None:
+        if missing := [position for position in range(len(self)) if position not in self._known]:
+            self.remember(self._store.rows(missing, "docid"))
+
+
+class StoredTexts(Mapping[str, str]):
+    """Docid to passage, for a collection that holds the texts; passages are asked for many at a time.
+
+    Each thread has its own passages, so that none forgets what another one will read next.
+    """
+
+    def __init__(self, store: CollectionStore) -> None:
+        self._store = store
+        self._of_thread = threading.local()
+
+    def load(self, docids: Sequence[str]) -> None:
+        """Fetch the passages that this thread will read next, in one request; its earlier ones are forgotten."""
+        kept = {docid: self._kept[docid] for docid in docids if docid in self._kept}
+        self._of_thread.kept = kept | self._fetch([docid for docid in docids if docid not in kept])
+
+    def __getitem__(self, docid: str) -> str:
+        kept = self._kept
+        if docid not in kept:
+            kept |= self._fetch([docid])
+        if docid not in kept:
+            raise UnknownDocument(docid, self._store.address)
+        return kept[docid]
+
+    def __len__(self) -> int:
+        return self._store.size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._store.docids)
+
+    @property
+    def _kept(self) -> dict[str, Passage]:
+        return self._of_thread.__dict__.setdefault("kept", {})
+
+    def _fetch(self, docids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of those docids that the collection has."""
+        found = {}
+        for row in self._store.rows(list(self._store.docids.positions(docids).values()), "passage"):
+            text = row.passage or ""
+            # Title and text are joined by one character, which is there if both are not empty.
+            rest = text[row.title :].removeprefix(" ") if row.title else text
+            found[row.docid] = Passage(text[: row.title], rest)
+        return found
+
+
+class CollectionLoading:
+    """A collection that is being loaded, in batches. The collection itself says how far an earlier load came.
+
+    Attributes:
+        done: documents that it holds, in whole chunks.
+    """
+
+    def __init__(
+        self, address: StoreAddress, settings: Mapping[str, Any], texts: Mapping[str, str], *, bm25: bool
+    ) -> None:
+        """Make the collection, or go on with it.
+
+        Args:
+            address: the collection.
+            settings: everything that the vectors depend on; it must have `documents`, `dimension` and `chunk`.
+            texts: the passages by docid.
+            bm25: whether the collection finds passages by BM25 too.
+
+        Raises:
+            TourError: if the collection is complete, was made by another program, or with other settings.
+        """
+        if bm25 and not address.texts:
+            raise TourError("--bm25 in a collection reads the texts that it holds; leave out texts=no, or --bm25.")
+        self._address, self.engine, self._texts = address, open_engine(address), texts
+        numbers = {name: n for name, n in address.numbers.items() if name not in ("ef", "nprobe")}
+        store = {"kind": address.kind, **numbers, "texts": address.texts, "bm25": bm25}
+        now = json.loads(json.dumps({**settings, "store": store}))
+        state = self._ask(lambda: self.engine.state(address.collection))
+        if state is None:
+            self._ask(lambda: self.engine.create(address, settings["dimension"], json.dumps(now), bm25=bm25))
+            self.done = 0
+            return
+        if not _is_ours(state):
+            raise TourError(f"{address} was made by another program; choose another name.")
+        before = json.loads(state.settings)
+        if other := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+            raise TourError(
+                f"{address} was loaded with another {other[0]} ({before.get(other[0])!r:.100}, now "
+                f"{now.get(other[0])!r:.100}); use the same again, choose another name, or delete the collection."
+            )
+        if state.size == settings["documents"]:
+            raise TourError(f"{address} is complete already; choose another name, or delete it.")
+        self.done = state.size - state.size % settings["chunk"]
+
+    def append(self, docids: Sequence[str], vectors: Floats) -> None:
+        """Add a chunk of docids [n] and vectors [n, d]; the engine has them when this returns."""
+        part: list[Row] = []
+        size = 0
+        for position, (docid, vector) in enumerate(zip(docids, vectors, strict=True), start=self.done):
+            row = self._row(position, docid, vector)
+            # A number takes 4 bytes, or about 12 as text.
+            needs = 12 * vectors.shape[1] + 4 * len(row.passage or "") + 256
+            if part and size + needs > self.engine.most_bytes:
+                self._insert(part)
+                part, size = [], 0
+            part.append(row)
+            size += needs
+        self._insert(part)
+        self.done += len(docids)
+
+    def finish(self) -> CollectionStore:
+        """Make everything searchable, and check that nothing is missing."""
+        self._ask(lambda: self.engine.finish(self._address.collection))
+        return open_collection(self._address)
+
+    def _row(self, position: int, docid: str, vector: Floats) -> Row:
+        if not self._address.texts:
+            return Row(position, docid, vector)
+        passage = self._texts[docid]
+        title = len(passage.parts[0]) if isinstance(passage, Passage) else 0
+        return Row(position, docid, vector, str(passage), title)
+
+    def _insert(self, rows: list[Row]) -> None:
+        self._ask(lambda: self.engine.insert(self._address.collection, rows))
+
+    def _ask(self, request: Any) -> Any:
+        return ask(self._address, self.engine, request)

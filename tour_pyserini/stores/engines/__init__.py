@@ -1,1 +1,0 @@
-"""Vector databases as stores: Milvus and Qdrant."""

@@ -1,0 +1,203 @@
+"""The folder of an index: its files with their checksums, the settings in its record, and the folder while it is built.
+
+`index` is a FAISS index, `docid` has a docid per line; both are Pyserini's. The record says how they were made.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.collection import open_collection
+from tour_pyserini.stores.docids import Docids, read_docids
+from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.support.files import MAPPED_FROM
+from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
+
+LARGEST_CHECKED = 4 << 30
+"""Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
+
+
+def read_index_files(folder: Path, record: str) -> tuple[Any, Docids]:
+    """The FAISS index and the docids of a folder; large files are memory-mapped.
+
+    Args:
+        folder: has the files `index` and `docid`.
+        record: name of the record in the folder, whose checksums are compared if it is there.
+
+    Raises:
+        TourError: if a file is damaged, or they do not fit together.
+    """
+    check_checksums(folder, record, ("index", "docid"))
+    index = read_faiss(folder / "index")
+    docids = read_docids(folder / "docid")
+    if len(docids) != index.ntotal:
+        raise TourError(
+            f"{folder} is damaged: `docid` has {len(docids)} lines for the {index.ntotal} vectors of `index`; "
+            "build it again."
+        )
+    return index, docids
+
+
+def read_faiss(path: Path, *, mapped: bool | None = None) -> Any:
+    """Read a FAISS index.
+
+    Args:
+        path: the file.
+        mapped: memory-map it if this version of FAISS can: it opens at once, processes share its memory, and an
+            inverted file reads only the lists that are searched. None: if it is large.
+
+    Raises:
+        TourError: if FAISS cannot read it.
+    """
+    import faiss
+
+    try:
+        mapped = path.stat().st_size >= MAPPED_FROM if mapped is None else mapped
+        return faiss.read_index(str(path), getattr(faiss, "IO_FLAG_MMAP_IFC", 0) if mapped else 0)
+    except (OSError, RuntimeError, MemoryError) as error:
+        raise TourError(
+            f"{path} cannot be read as a FAISS index ({first_line(error):.200}); build it again."
+        ) from error
+
+
+def check_checksums(folder: Path, record: str, names: Iterable[str]) -> None:
+    """Compare files with the checksums in the record of their folder, where there are any.
+
+    The checksum of an unchanged file is remembered: see `content_hash`.
+
+    Raises:
+        TourError: if a file was changed since the index was built.
+    """
+    path = folder / record
+    if not path.exists():
+        return
+    try:
+        checksums = dict(read_json_object(path).get("sha256", {}))
+    except (OSError, ValueError, TypeError) as error:
+        raise TourError(f"{path} does not describe an index ({first_line(error)}); build the index again.") from error
+    for file in (folder / name for name in names if name in checksums):
+        if file.is_file() and file.stat().st_size <= LARGEST_CHECKED and content_hash(file) != checksums[file.name]:
+            raise TourError(
+                f"{file} is damaged or was changed since the index was built: it does not have the checksum in "
+                f"{record}; build the index again."
+            )
+
+
+class IndexSettings(NamedTuple):
+    """The encoder of an index, and the options of `python -m tour_pyserini.index` that change its vectors.
+
+    Queries, and exact vectors of passages, must come from the same encoder.
+
+    Attributes:
+        encoder: a folder, or a name.
+        fingerprint: of the encoder.
+        encoder_class: Pyserini's name of the class; None if the encoder was run as its own files say, or if the record
+            of an older version does not tell.
+        pooling: how the vectors of tokens were pooled.
+        l2_norm: whether vectors have norm 1.
+        prefix: what was put before each document instead of the model's own prompt.
+        max_length: tokens of a document that were read.
+        fields: what was encoded of a document.
+        truncate_dim: dimensions that were kept of each vector, if they were cut.
+        precision: `fp32` or `int8`.
+        asked: `pooling`, `l2_norm` and `truncate_dim`, as far as they were asked for.
+    """
+
+    encoder: str
+    fingerprint: str
+    encoder_class: str | None
+    pooling: Any
+    l2_norm: bool | None
+    prefix: str | None
+    max_length: int | None
+    fields: Sequence[str]
+    truncate_dim: int | None = None
+    precision: str | None = None
+    asked: Mapping[str, Any] = {}
+
+
+def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
+    """The settings in the record of an index folder or a collection; None for prebuilt and other programs' indexes."""
+    path, address = Path(index) / PASSAGE_INDEX, store_address(index)
+    if not address and not path.is_file():
+        return None
+    try:
+        stored = open_collection(address).settings if address else read_json_object(path)["settings"]
+        known = {name: stored[name] for name in IndexSettings._fields if name in stored}
+        settings = IndexSettings(**known, fingerprint=stored["encoder_fingerprint"])
+        if not isinstance(settings.encoder, str) or not isinstance(settings.asked, dict):
+            raise TypeError("its encoder is not a name")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TourError(
+            f"{address or path} does not describe an index ({first_line(error)}); build the index again."
+        ) from error
+    if "asked" in stored:
+        return settings
+    # Records of version 0.1 have the name of Pyserini's Python class, and the pooling of the class auto.
+    auto = str(settings.encoder_class).startswith("Auto")
+    asked = {"pooling": settings.pooling, "l2_norm": settings.l2_norm} if auto else {}
+    return settings._replace(encoder_class=None, asked=asked)
+
+
+def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
+    """Check that the vectors for an index come from the encoder of the index, if both have a record.
+
+    Raises:
+        TourError: if they come from different encoders, or `vectors` is empty.
+    """
+    if not vectors:
+        raise TourError("--vectors is empty; give the folder of the encoded corpus, or `encode`.")
+    searched, stored = read_index_settings(index), read_index_settings(vectors)
+    if searched and stored and searched.fingerprint != stored.fingerprint:
+        raise TourError(
+            f"the vectors in {vectors} come from {stored.encoder} and the index {index} from {searched.encoder}; "
+            "both must come from the same encoder."
+        )
+
+
+class PartialVectors(PartialFolder):
+    """A folder with the docids and vectors of the documents encoded so far, written chunk by chunk.
+
+    After an interruption, encoding continues from them.
+
+    Args:
+        folder: created if it does not exist.
+        settings: everything that the vectors depend on. It must have `documents` (how many), `dimension` and `chunk`
+            (documents per chunk).
+    """
+
+    FILES = ("vectors",)
+    SIZES = ("dimension", "chunk", "documents")
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self._dimension: int = settings["dimension"]
+        super().__init__(folder, settings)
+
+    def append(self, docids: Sequence[str], vectors: np.ndarray) -> None:
+        """Add a chunk of docids [n] and vectors float32 [n, d]; they are on disk when this returns."""
+        # The docids are written last: a vector without a docid is ignored when work continues.
+        write_through(self._files["vectors"], np.ascontiguousarray(vectors).tobytes())
+        write_through(self._docids, "".join(f"{docid}\n" for docid in docids).encode())
+        self.done += len(docids)
+
+    def vectors(self) -> np.ndarray:
+        """All vectors so far, float32 [done, d], memory-mapped."""
+        return np.memmap(self.folder / "vectors", dtype=np.float32, mode="r", shape=(self.done, self._dimension))
+
+    def _keep_whole_chunks(self, *, dimension: int, chunk: int, documents: int) -> int:  # type: ignore[override]
+        row = 4 * dimension
+        vectors = self._files["vectors"]
+        lengths = [len(line) for line in whole_lines(self._docids)]
+        done = min(len(lengths), os.fstat(vectors.fileno()).st_size // row)
+        if done != documents:
+            done -= done % chunk
+        self._docids.truncate(sum(lengths[:done]))
+        vectors.truncate(done * row)
+        return done

@@ -1,0 +1,263 @@
+"""Vector databases: the addresses of their collections, what one must be able to do, and requests to it.
+
+An address is `milvus:demo.db?collection=C`, `qdrant://HOST:6333/C`, ...
+"""
+
+import atexit
+import importlib
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import parse_qsl
+
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.back_off import back_off
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+ENGINES: Mapping[str, Sequence[str]] = {"milvus": ("flat", "hnsw", "ivf"), "qdrant": ("flat", "hnsw")}
+"""The engines, each a module of this package, and the kinds of index that each of them has."""
+KEY_VARIABLE = "TOUR_PYSERINI_STORE_KEY"
+"""The environment variable that holds the key of a server, where it asks for one."""
+
+_NUMBERS = ("M", "efC", "ef", "nlist", "nprobe")
+_OPTIONS = ("collection", "kind", *_NUMBERS, "texts", "timeout", "retries")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_ADDRESS = re.compile(rf"({'|'.join(ENGINES)}):(.*)", re.DOTALL)
+_SERVER = re.compile(r"(https?)://([^/?#@\s]+)(?:/([^/?#\s]*))?")
+
+
+class StoreAddress(NamedTuple):
+    """Where a collection is, and how it is searched.
+
+    Attributes:
+        engine: `milvus` or `qdrant`.
+        location: the address of a server (`http://HOST:PORT`), or the path of an embedded database.
+        collection: the name of the collection.
+        kind: the kind of index that a new collection gets: flat (exact), hnsw or ivf.
+        numbers: settings of that kind: M, efC and ef of hnsw, nlist and nprobe of ivf.
+        texts: whether a new collection holds the passages too.
+        timeout: seconds for one request.
+        retries: how often a request is repeated that failed because the engine was away.
+    """
+
+    engine: str
+    location: str
+    collection: str
+    kind: str = "flat"
+    numbers: Mapping[str, int] = {}
+    texts: bool = True
+    timeout: float = 30.0
+    retries: int = 5
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a server, not an embedded database."""
+        return self.location.startswith(("http://", "https://"))
+
+    def __str__(self) -> str:
+        return f"{self.engine}:{self.location}?collection={self.collection}"
+
+
+def store_address(index: Any) -> StoreAddress | None:
+    """The address that `--index` gives; None if it names something else, such as a folder.
+
+    Raises:
+        TourError: if it begins as the address of a collection and does not go on as one.
+
+    Example:
+        >>> store_address("milvus://db.example.org:19530/wiki").location
+        'http://db.example.org:19530'
+    """
+    found = _ADDRESS.fullmatch(index) if isinstance(index, str) else None
+    if found is None or Path(index).exists():
+        return None
+    engine, rest = found.groups()
+    place, _, query = rest.partition("?")
+    if place.startswith("//"):
+        place = f"http:{place}"
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if unknown := [name for name in options if name not in _OPTIONS]:
+        raise TourError(f"{index} has the option {unknown[0]!r}; stores have {', '.join(_OPTIONS)}.")
+    collection = options.get("collection", "")
+    if place.startswith(("http:", "https:")):
+        server = _SERVER.fullmatch(place)
+        if server is None:
+            raise TourError(f"{index} has no address of a server: write {engine}://HOST:PORT/COLLECTION.")
+        place, collection = f"{server[1]}://{server[2]}", collection or server[3] or ""
+    if not place or not _NAME.fullmatch(collection):
+        example = "FOLDER" if engine == "qdrant" else "FILE.db"
+        raise TourError(
+            f"{index} does not name a collection: write {engine}:{example}?collection=NAME or "
+            f"{engine}://HOST:PORT/NAME; a name has letters, digits and _."
+        )
+    kind, texts = options.get("kind", "flat"), options.get("texts", "yes")
+    if kind not in ENGINES[engine]:
+        raise TourError(f"{index}: the kind of an index in {engine} is {' or '.join(ENGINES[engine])}, not {kind!r}.")
+    if texts not in ("yes", "no"):
+        raise TourError(f"{index}: texts is yes or no, not {texts!r}.")
+    counts = {name: _number(index, name, options[name]) for name in (*_NUMBERS, "timeout") if name in options}
+    if "retries" in options:
+        counts["retries"] = _number(index, "retries", options["retries"], least=0)
+    numbers = {name: counts.pop(name) for name in _NUMBERS if name in counts}
+    return StoreAddress(engine, place, collection, kind, numbers, texts == "yes", **counts)
+
+
+def _number(index: str, name: str, text: str, *, least: int = 1) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
+        raise TourError(f"{index}: {name} is a whole number of at least {least}, not {text!r}.")
+    return int(text)
+
+
+class Row(NamedTuple):
+    """One passage of a collection; what was not asked for is None.
+
+    Attributes:
+        id: its position in the index.
+        docid: its docid.
+        vector: [d] its vector.
+        passage: title and text.
+        title: how many characters of the passage are the title.
+        score: of a hit, as the engine computed it.
+    """
+
+    id: int
+    docid: str
+    vector: Any = None
+    passage: str | None = None
+    title: int = 0
+    score: float = 0.0
+
+
+class CollectionState(NamedTuple):
+    """A collection that exists.
+
+    Attributes:
+        dimension: d of its vectors.
+        size: how many passages it holds now.
+        metric: what similarities are, in the engine's word.
+        inner_product: whether that is the inner product.
+        kind: the kind of index, in the engine's word.
+        exact: whether a search finds the true k best.
+        consistency: what a search sees of what was written before.
+        settings: what it was loaded with, as JSON; empty if another program made it.
+    """
+
+    dimension: int
+    size: int
+    metric: str
+    inner_product: bool
+    kind: str
+    exact: bool
+    consistency: str
+    settings: str
+
+
+FOREIGN = CollectionState(0, 0, "none", False, "none", False, "none", "")
+"""A collection whose vectors are not as this package stores them."""
+
+
+class Engine(Protocol):
+    """A connection to one vector database. Methods raise what the engine's own client raises.
+
+    Attributes:
+        most_hits: most hits of a query.
+        most_bytes: most bytes of a request or an answer.
+    """
+
+    most_hits: int
+    most_bytes: int
+
+    def state(self, name: str) -> CollectionState | None:
+        """What is known of a collection; None if it does not exist."""
+        ...
+
+    def create(self, address: StoreAddress, dimension: int, settings: str, *, bm25: bool) -> None:
+        """Make an empty collection."""
+        ...
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Put passages into a collection, in place of earlier ones with the same ids."""
+        ...
+
+    def finish(self, name: str) -> None:
+        """Make everything that was inserted searchable."""
+        ...
+
+    def search(
+        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, *, with_vectors: bool
+    ) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d]."""
+        ...
+
+    def words(self, name: str, query: str, k: int) -> list[Row]:
+        """At most k passages that BM25 finds."""
+        ...
+
+    def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
+        """Passages by id, in any order; `what` is docid, vector or passage."""
+        ...
+
+    def is_temporary(self, error: Exception) -> bool:
+        """Whether a request that failed so may succeed when it is repeated."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connection."""
+        ...
+
+
+def open_engine(address: StoreAddress) -> Engine:
+    """The connection to the database of an address; one for all collections of a process.
+
+    Raises:
+        TourError: if the engine's Python package is missing, or it cannot be opened.
+    """
+    return _connect(address.engine, address.location, address.timeout)
+
+
+@cache
+def _connect(engine: str, location: str, timeout: float) -> Engine:
+    module = importlib.import_module(f"{__package__}.{engine}")
+    try:
+        opened: Engine = module.connect(location, timeout)
+    except TourError:
+        raise
+    except Exception as error:  # clients raise errors of many types
+        raise TourError(
+            f"{engine} cannot be opened at {location} ({first_line(error):.200}); start it or check the address."
+        ) from error
+    atexit.register(opened.close)
+    return opened
+
+
+def ask(address: StoreAddress, engine: Engine, request: Callable[[], Result]) -> Result:
+    """The answer to a request, which is repeated with longer and longer waits while the engine is away.
+
+    Raises:
+        TourError: if the engine refuses the request, or is still away at the end.
+    """
+    for attempt in range(address.retries + 1):
+        try:
+            return request()
+        except TourError:
+            raise
+        except Exception as error:  # clients raise errors of many types
+            reason = first_line(error)[:200]
+            if not engine.is_temporary(error):
+                raise TourError(f"{address} refuses a request ({reason}).") from error
+            failure = error
+        if attempt < address.retries:
+            wait = back_off(attempt)
+            log.warning("%s: %s; trying again in %.1f s", address, reason, wait)
+            time.sleep(wait)
+    raise TourError(
+        f"{address} gave no answer in {address.retries + 1} tries ({reason}); start it again, then run the command "
+        "again: labels that were bought are kept."
+    ) from failure
