@@ -75,7 +75,7 @@ RESULTS = {
     ("name", "content", "topics"),
     [
         ("bond.tsv", "007\tbond\n10\tten\n", {"007": "bond", "10": "ten"}),
-        ("gz.tsv.gz", gzip.compress("\ufeff1\tone\n".encode()), {1: "one"}),
+        ("gz.tsv.gz", gzip.compress("\ufeff1\tone\n".encode(), mtime=0), {1: "one"}),
         ("long.tsv", f"{'1' * 18}\ta\n", {int("1" * 18): "a"}),
         ("longer.tsv", f"{'1' * 5000}\ta\n", {"1" * 5000: "a"}),
         ("sic.tsv", "7\t[sic] in quotations\n", {7: "[sic] in quotations"}),
@@ -85,7 +85,7 @@ RESULTS = {
             {0: ("who", "A", "B"), 1: ('"Why" so', "its", "x"), 2: ("who",)},
         ),
         ("nq.qa.csv", "who, then\t['A', 'B']\nwhy\t[\"C\"]\n", {0: ("who, then", "A", "B"), 1: ("why", "C")}),
-        ("nq.qa.csv.gz", gzip.compress(b"who\t['A']\n"), {0: ("who", "A")}),
+        ("nq.qa.csv.gz", gzip.compress(b"who\t['A']\n", mtime=0), {0: ("who", "A")}),
         ("q.txt", '{"question": "who", "answer": ["A"]}\n', {0: ("who", "A")}),
         (
             "null.jsonl",
@@ -97,7 +97,7 @@ RESULTS = {
         ("text.jsonl", lines(WITH_ID | {"answers": " ['A', \"B\"]"}), {"q7": ("why", "A", "B")}),
         ("both.jsonl", lines(WITH_ID | {"text": "a passage", "title": "a page"}), {"q7": ("why", "B")}),
         ("dpr.json", DPR, {0: ("who", "A", "B"), 1: ("who",)}),
-        ("dpr.json.gz", gzip.compress(json.dumps(DPR).encode()), {0: ("who", "A", "B"), 1: ("who",)}),
+        ("dpr.json.gz", gzip.compress(json.dumps(DPR).encode(), mtime=0), {0: ("who", "A", "B"), 1: ("who",)}),
         ("fid.json", [{"id": 7, "question": "who", "answers": ["A"]}], {"7": ("who", "A")}),
         (
             "squad.json",
