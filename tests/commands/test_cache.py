@@ -14,10 +14,10 @@ import pytest
 from tour_pyserini.cache import main
 from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, ScoreStore
+from tour_pyserini.rerankers import CachedReranker, SqliteScores
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_file import connect
-from tour_pyserini.support.kept_file import Model
+from tour_pyserini.rerankers.sqlite_scores import connect
+from tour_pyserini.support.sqlite_cache import Model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +70,7 @@ def test_stats_by_model(path, capsys):
 
 def test_the_default_file_is_in_the_cache_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path))
-    ScoreStore(tmp_path / "scores.sqlite").close()
+    SqliteScores(tmp_path / "scores.sqlite").close()
     assert "0 scores" in output_of(capsys, "stats")
 
 
@@ -304,7 +304,7 @@ def test_a_damaged_length_that_asks_for_too_much_memory_is_damage(path, monkeypa
     def too_much(*_):
         raise MemoryError
 
-    monkeypatch.setattr("tour_pyserini.support.kept_upkeep._model_uses", too_much)
+    monkeypatch.setattr("tour_pyserini.support.sqlite_cache._model_uses", too_much)
     with pytest.raises(TourError, match=r"is damaged .*MemoryError"):
         main(["stats", "--cache", str(path)])
 
@@ -328,7 +328,7 @@ def test_values_of_other_types_are_damage(tmp_path, change, damages):
     flags = {"prune": ["--unused-for", "0"], "export": ["--output", str(tmp_path / "scores.jsonl")]}
     for command in damages.split():
         path.unlink(missing_ok=True)
-        with ScoreStore(path, Model("print", "name")) as store:
+        with SqliteScores(path, Model("print", "name")) as store:
             store.put({b"k" * 16: 1.5})
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute(change)
@@ -362,7 +362,7 @@ def test_merging_into_a_new_file_keeps_scores_without_a_model(path, tmp_path, ca
 
 def test_a_file_that_contradicts_is_refused_whole(path, tmp_path, capsys):
     other = tmp_path / "other.sqlite"
-    with ScoreStore(other, Model("kind:a0123456789", "a")) as store:
+    with SqliteScores(other, Model("kind:a0123456789", "a")) as store:
         store.put({b"n" * 16: 1.0, pair_key("kind:a0123456789", "q", "7"): 2.0})
     before = output_of(capsys, "verify", "--cache", path)
     with pytest.raises(TourError, match=r"have different scores of the model a for the pair .* \(2 and 2.33333\)"):

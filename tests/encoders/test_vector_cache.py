@@ -11,7 +11,7 @@ from tiny_encoder import save_encoder
 from tour_pyserini.encoders.encoder_loading import query_encoder_with_cache
 from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.encoders.vector_file import VECTORS
-from tour_pyserini.support.kept_upkeep import rows_by_model, verify
+from tour_pyserini.support.sqlite_cache import rows_by_model, verify
 
 
 class Counting:

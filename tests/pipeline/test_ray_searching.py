@@ -14,9 +14,9 @@ import toy_collection
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
+from tour_pyserini.cache import all_scores
 from tour_pyserini.data.records import record_path
 from tour_pyserini.pipeline import SearchRequest, ray_searching, search
-from tour_pyserini.rerankers.score_upkeep import all_scores
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 import sqlite3
 
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_file import APPLICATION_ID
+from tour_pyserini.rerankers.sqlite_scores import APPLICATION_ID
 
 
 def write_layout_1(path, pairs, fingerprint):

@@ -5,8 +5,8 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import backends, load_reranker
-from tour_pyserini.rerankers.backends import backend_for
-from tour_pyserini.rerankers.options import Options
+from tour_pyserini.rerankers.cross_encoders import choose_backend
+from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.support import quantise
 from tour_pyserini.support.files import cache_home
 
@@ -163,7 +163,7 @@ def test_a_model_that_cannot_be_exported_is_run_by_torch(bert_folder, own_cache,
 def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, options, flags, installed, expected):
     monkeypatch.setattr(backends, "cpu_flags", lambda: flags)
     monkeypatch.setattr(backends, "find_spec", lambda _: object() if installed else None)
-    assert backend_for(Options(**options)) == expected
+    assert choose_backend(Options(**options)) == expected
 
 
 @pytest.mark.parametrize(

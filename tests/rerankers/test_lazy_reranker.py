@@ -5,7 +5,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, lazy_reranker, load_reranker, load_reranker_later
-from tour_pyserini.rerankers.lazy_reranker import LazyReranker
+from tour_pyserini.rerankers.loading import LazyReranker
 
 PAIRS = [("who wrote hamlet", "hamlet is a tragedy"), ("the cat", "sat on the mat")]
 

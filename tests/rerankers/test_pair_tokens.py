@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.rerankers.batched import CHUNK
-from tour_pyserini.rerankers.pair_tokens import FastPairTokens, SlowPairTokens, pair_tokens, truncation_strategy
+from tour_pyserini.rerankers.local_reranker import (
+    CHUNK,
+    FastPairTokens,
+    SlowPairTokens,
+    pair_tokens,
+    truncation_strategy,
+)
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")

@@ -16,12 +16,10 @@ from postgres_server import PostgresServer
 
 from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, ScoreStore, postgres_connection
-from tour_pyserini.rerankers.kept_scores import open_scores
-from tour_pyserini.rerankers.postgres_connection import PostgresConnection, is_server, without_password
-from tour_pyserini.rerankers.postgres_store import PostgresStore
-from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.support.kept_file import Model
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_connection
+from tour_pyserini.rerankers.postgres_scores import PostgresConnection, PostgresScores, is_server, without_password
+from tour_pyserini.rerankers.score_cache import open_scores, pair_key
+from tour_pyserini.support.sqlite_cache import Model
 
 psycopg = pytest.importorskip("psycopg")
 ROOT = Path(__file__).parents[2]
@@ -32,8 +30,8 @@ BUYER = """
 import sys, time
 import numpy as np
 from tour_pyserini.rerankers import CachedReranker
-from tour_pyserini.rerankers.postgres_store import PostgresStore
-from tour_pyserini.support.kept_file import Model
+from tour_pyserini.rerankers.postgres_scores import PostgresScores
+from tour_pyserini.support.sqlite_cache import Model
 
 class Slow:
     fingerprint = "slow"
@@ -48,7 +46,7 @@ class Slow:
 
 address, log = sys.argv[1], open(sys.argv[2], "a")
 seconds, lease, count, step = float(sys.argv[3]), *map(int, sys.argv[4:])
-cached = CachedReranker(Slow(), PostgresStore(address, Model("slow", "slow"), lease=lease))
+cached = CachedReranker(Slow(), PostgresScores(address, Model("slow", "slow"), lease=lease))
 for start in range(0, count, step):
     scores = cached.predict([(str(number), str(number % 7)) for number in range(start, start + step)])
     assert scores.tolist() == [number * 1.5 + number % 7 for number in range(start, start + step)]
@@ -98,19 +96,19 @@ def assert_stored(address, numbers):
 
 def test_scores_come_back_as_they_were_put(address):
     scores = {bytes([number]) * 16: value for number, value in enumerate([0.1 + 0.2, -0.0, 1e308, 5e-324, -7.25])}
-    with PostgresStore(address, MODEL) as store:
+    with PostgresScores(address, MODEL) as store:
         store.put(scores)
         store.put({bytes([0]) * 16: 9.0})  # the first one stays
         assert store.get([*scores, b"x" * 16]) == scores
         assert store.stats().scores == 5
     with open_scores(address, MODEL) as store:
-        assert isinstance(store, PostgresStore)
+        assert isinstance(store, PostgresScores)
         assert store.get(scores) == scores
 
 
 def test_a_claimed_key_is_not_claimed_again_until_it_is_put_released_or_its_client_leaves(address):
     a, b, c = (bytes([number]) * 16 for number in range(3))
-    first, second = PostgresStore(address, MODEL), PostgresStore(address, MODEL)
+    first, second = PostgresScores(address, MODEL), PostgresScores(address, MODEL)
     assert first.claim([a, b]) == {a, b}
     assert first.claim([a]) == set()  # another thread of the same process
     assert second.claim([a, b, c]) == {c}
@@ -124,7 +122,7 @@ def test_a_claimed_key_is_not_claimed_again_until_it_is_put_released_or_its_clie
 
 def test_the_claims_of_a_client_that_no_longer_says_that_it_lives_are_free(address):
     key = b"k" * 16
-    with PostgresStore(address, MODEL, lease=2) as dead, PostgresStore(address, MODEL, lease=2) as other:
+    with PostgresScores(address, MODEL, lease=2) as dead, PostgresScores(address, MODEL, lease=2) as other:
         assert dead.claim([key]) == {key}
         time.sleep(3)
         assert other.claim([key]) == set()  # it lives: its thread says so
@@ -136,7 +134,7 @@ def test_the_claims_of_a_client_that_no_longer_says_that_it_lives_are_free(addre
 
 def test_threads_that_claim_at_the_same_time_share_the_keys(address):
     keys = [number.to_bytes(16, "big") for number in range(500)]
-    stores = [PostgresStore(address, MODEL) for _ in range(4)]
+    stores = [PostgresScores(address, MODEL) for _ in range(4)]
     got = []
 
     def claim(store):
@@ -200,14 +198,14 @@ def test_a_killed_server_loses_no_stored_label_and_clients_go_on(server, address
 )
 def test_claims_that_could_not_be_given_up_are_given_up_when_the_server_is_back(server, address, monkeypatch, give_up):
     key = b"k" * 16
-    first = PostgresStore(address, MODEL, lease=2)
+    first = PostgresScores(address, MODEL, lease=2)
     assert first.claim([key]) == {key}
     server.kill()
     monkeypatch.setattr(postgres_connection, "LOST_SECONDS", 0.0)
     give_up(first, key)
     monkeypatch.undo()
     server.start()
-    with PostgresStore(address, MODEL, lease=2) as second:
+    with PostgresScores(address, MODEL, lease=2) as second:
         for _ in range(100):
             if second.claim([key]):
                 break
@@ -221,7 +219,7 @@ def test_claims_that_could_not_be_given_up_are_given_up_when_the_server_is_back(
 
 def test_a_client_claims_again_what_it_could_not_give_up(server, address, monkeypatch):
     key = b"k" * 16
-    with PostgresStore(address, MODEL) as store:
+    with PostgresScores(address, MODEL) as store:
         assert store.claim([key]) == {key}
         server.kill()
         monkeypatch.setattr(postgres_connection, "LOST_SECONDS", 0.0)
@@ -235,7 +233,7 @@ def test_a_client_claims_again_what_it_could_not_give_up(server, address, monkey
 
 def test_a_damaged_score_is_scored_again(address, caplog):
     key = pair_key("x", "q", "p")
-    with PostgresStore(address, MODEL) as store:
+    with PostgresScores(address, MODEL) as store:
         store.put({key: 1.0, b"o" * 16: 2.0})
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("UPDATE tour_scores SET logit = 3.0 WHERE key = %s", [key])
@@ -250,7 +248,7 @@ def test_a_server_that_does_not_answer_is_one_sentence():
     with pytest.raises(
         TourError, match=r"^the score cache postgresql://me@127.0.0.1:1/x cannot be opened .*server runs.$"
     ):
-        PostgresStore("postgresql://me:secret@127.0.0.1:1/x")
+        PostgresScores("postgresql://me:secret@127.0.0.1:1/x")
 
 
 def test_a_database_with_another_layout_is_refused(address):
@@ -258,7 +256,7 @@ def test_a_database_with_another_layout_is_refused(address):
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("UPDATE tour_layout SET version = 7")
     with pytest.raises(TourError, match="has layout 7, but this version reads layout 1"):
-        PostgresStore(address)
+        PostgresScores(address)
 
 
 @pytest.mark.parametrize("location", ["redis://localhost/0", "mysql://u:secret@h/d"])
@@ -312,14 +310,14 @@ class TestUpkeep:
         main(["prune", "--cache", address, "--model", "a"])
         out = capsys.readouterr().out
         assert "1,000 scores would be removed" in out and "1,000 scores removed" in out
-        with PostgresStore(address, MODEL) as store:
+        with PostgresScores(address, MODEL) as store:
             assert store.stats().scores == 10
         with pytest.raises(TourError, match=r"has no scores of a model 'c'"):
             main(["prune", "--cache", address, "--model", "c"])
 
     def test_caches_are_merged_in_both_directions(self, filled, address, tmp_path, capsys):
         other = tmp_path / "other.sqlite"
-        with ScoreStore(other, MODEL) as store:
+        with SqliteScores(other, MODEL) as store:
             store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 1 / 3 + 1e-7})
         main(["merge", str(other), "--cache", address])
         main(["merge", str(other), "--cache", address])
@@ -349,13 +347,13 @@ class TestUpkeep:
     def test_a_conflict_is_refused_and_nothing_is_merged(self, filled, tmp_path):
         address, _ = filled
         other = tmp_path / "other.sqlite"
-        with ScoreStore(other, MODEL) as store:
+        with SqliteScores(other, MODEL) as store:
             store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 0.5})
         with pytest.raises(
             TourError, match=r"different scores of the model a .*\(0.5 and 0.333333\).*nothing of the first"
         ):
             main(["merge", str(other), "--cache", address])
-        with PostgresStore(address, MODEL) as store:
+        with PostgresScores(address, MODEL) as store:
             assert store.stats().scores == 1010
 
 

@@ -14,7 +14,7 @@ from running_service import running_service
 from tour_pyserini import TourError, load_reranker
 from tour_pyserini.rerankers import CachedReranker, load_reranker_later
 from tour_pyserini.rerankers.remote import remote_loading, remote_reranker
-from tour_pyserini.support import back_off
+from tour_pyserini.support import http_client
 
 PAIRS = [(f"query {i % 5}", f"passage {i % 37}") for i in range(100)]
 EXPECTED = np.array([reranker_service.logits(query, [passage])[0] for query, passage in PAIRS], dtype=np.float64)
@@ -30,7 +30,7 @@ def service():
 def environment(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(remote_loading.KEY_VARIABLE, raising=False)
-    monkeypatch.setattr(back_off, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
 
 
 RAW = [

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import Reranker, checked_scores
-from tour_pyserini.rerankers.classifier import relevance_logits
+from tour_pyserini.rerankers import Reranker, score_pairs
+from tour_pyserini.rerankers.local_reranker import relevance_logits
 
 PAIRS = [("who wrote hamlet", "Shakespeare did."), ("who wrote emma", "Austen did.")]
 
@@ -17,7 +17,7 @@ class Fixed:
 
 
 def test_finite_scores_are_returned_as_float64():
-    scores = checked_scores(Fixed([1, 2.5]), PAIRS)
+    scores = score_pairs(Fixed([1, 2.5]), PAIRS)
     assert scores.tolist() == [1.0, 2.5]
     assert scores.dtype == np.float64
 
@@ -25,17 +25,17 @@ def test_finite_scores_are_returned_as_float64():
 @pytest.mark.parametrize("scores", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0, [[1.0], [2.0]]])
 def test_a_wrong_number_of_scores_names_the_reranker(scores):
     with pytest.raises(TourError, match=r"Fixed.*shape.*2 pairs"):
-        checked_scores(Fixed(scores), PAIRS)
+        score_pairs(Fixed(scores), PAIRS)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_a_bad_score_names_query_passage_and_reranker(bad):
     with pytest.raises(TourError, match=r"Fixed.*'who wrote emma'.*'Austen did.'"):
-        checked_scores(Fixed([0.0, bad]), PAIRS)
+        score_pairs(Fixed([0.0, bad]), PAIRS)
 
 
 def test_without_pairs_predict_is_not_called():
-    assert checked_scores(Fixed(None), []).shape == (0,)
+    assert score_pairs(Fixed(None), []).shape == (0,)
 
 
 def test_any_object_with_predict_is_a_reranker():

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.rerankers.pair_tokens import encode_pairs
-from tour_pyserini.support.batching import length_sorted_batches, padded
+from tour_pyserini.rerankers.local_reranker import encode_pairs
+from tour_pyserini.support.tokens import length_sorted_batches, padded
 
 LENGTHS = st.lists(st.integers(0, 600), max_size=200)
 LARGEST = st.none() | st.integers(1, 20)

@@ -13,7 +13,7 @@ from model_hub import serve
 from reranker_families import FAMILIES, LENGTH, PAIRS
 
 from tour_pyserini.rerankers import load_reranker, load_reranker_later
-from tour_pyserini.rerankers.lazy_reranker import LazyReranker
+from tour_pyserini.rerankers.loading import LazyReranker
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 LIBRARY = [family for family, row in FAMILIES.items() if row.engine == "sentence-transformers"] + ["default prompt"]

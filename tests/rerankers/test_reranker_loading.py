@@ -7,7 +7,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker, register_reranker_kind, reranker_loading
-from tour_pyserini.rerankers.reranker_loading import BUILT_IN_KINDS
+from tour_pyserini.rerankers.loading import BUILT_IN_KINDS
 
 
 class Zeros:

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import default_reranker as default
 from tour_pyserini.rerankers import load_reranker, verify_default_reranker
-from tour_pyserini.rerankers.batched import CHUNK
-from tour_pyserini.support.onnx_graphs import open_graph
-from tour_pyserini.support.quantise import is_dynamically_quantised
+from tour_pyserini.rerankers import loading as default
+from tour_pyserini.rerankers.local_reranker import CHUNK
+from tour_pyserini.support.onnx_graphs import is_dynamically_quantised, open_graph
 
 
 def test_the_score_equals_the_sum_of_ids_computed_by_hand(onnx_folder, word_ids):

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, ScoreStore, load_reranker
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, load_reranker
 from tour_pyserini.rerankers import score_cache as cache_module
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_file import APPLICATION_ID
+from tour_pyserini.rerankers.sqlite_scores import APPLICATION_ID
 
 TEXTS = st.text(max_size=8)
 
@@ -133,7 +133,7 @@ def test_scores_are_written_while_others_are_computed(tmp_path, monkeypatch):
 
     def look(_):
         clock[0] += 1 / 8
-        with ScoreStore(tmp_path / "scores") as store:
+        with SqliteScores(tmp_path / "scores") as store:
             stored.append(store.stats().scores)
 
     with CachedReranker(InParts(look), tmp_path / "scores") as cached:
@@ -201,7 +201,7 @@ def test_a_cache_wraps_a_cache(tmp_path):
 
 
 def filled(path):
-    with ScoreStore(path) as store:
+    with SqliteScores(path) as store:
         store.put({number.to_bytes(16, "big"): float(number) for number in range(20000)})
     return path
 
@@ -262,7 +262,7 @@ def test_a_database_of_another_program_is_refused_and_not_changed(tmp_path, tabl
     mine.close()
     before = path.read_bytes()
     with pytest.raises(TourError, match="database of another program"):
-        ScoreStore(path)
+        SqliteScores(path)
     assert path.read_bytes() == before
 
 
@@ -273,15 +273,15 @@ def test_a_later_layout_is_refused(tmp_path):
         later.execute("PRAGMA user_version = 4")
     later.close()
     with pytest.raises(TourError, match="layout 4, but this version reads layout 3"):
-        ScoreStore(path)
+        SqliteScores(path)
 
 
 def test_a_path_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(TourError, match="cannot be opened"):
-        ScoreStore(tmp_path)
+        SqliteScores(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(TourError, match="cannot be opened"):
-        ScoreStore(tmp_path / "file" / "scores")
+        SqliteScores(tmp_path / "file" / "scores")
 
 
 def test_scores_that_cannot_be_stored_are_still_returned(tmp_path, caplog):
@@ -294,14 +294,14 @@ def test_scores_that_cannot_be_stored_are_still_returned(tmp_path, caplog):
 def test_a_stored_score_is_read_back_exactly(tmp_path):
     odd = [0.1, -1e-310, 1e308, np.nextafter(1, 2), -0.0]
     keys = [bytes([number]) for number in range(len(odd))]
-    with ScoreStore(tmp_path / "scores") as store:
+    with SqliteScores(tmp_path / "scores") as store:
         store.put(dict(zip(keys, odd, strict=True)))
         found = store.get(keys)
         assert [found[key] for key in keys] == odd
 
 
 def test_a_stored_key_keeps_its_score_and_other_keys_are_stored(tmp_path, caplog):
-    with ScoreStore(tmp_path / "scores") as store:
+    with SqliteScores(tmp_path / "scores") as store:
         store.put({b"a": 1.0})
         store.put({b"a": 2.0, b"b": 3.0})
         assert store.get([b"a", b"b", b"c"]) == {b"a": 1.0, b"b": 3.0}

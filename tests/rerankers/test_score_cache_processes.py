@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from score_files import write_layout_1
 
+from tour_pyserini.cache import export
 from tour_pyserini.rerankers import CachedReranker
 from tour_pyserini.rerankers.score_cache import pair_key
-from tour_pyserini.rerankers.score_upkeep import SCORES, export
-from tour_pyserini.support.kept_upkeep import rows_by_model, verify
+from tour_pyserini.rerankers.sqlite_scores import SCORES
+from tour_pyserini.support.sqlite_cache import rows_by_model, verify
 
 ROOT = Path(__file__).parents[2]
 

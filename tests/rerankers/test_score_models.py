@@ -7,9 +7,9 @@ import pytest
 from score_files import write_layout_1, write_layout_2
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, ScoreStore
-from tour_pyserini.rerankers.score_upkeep import SCORES
-from tour_pyserini.support.kept_upkeep import rows_by_model, verify
+from tour_pyserini.rerankers import CachedReranker, SqliteScores
+from tour_pyserini.rerankers.sqlite_scores import SCORES
+from tour_pyserini.support.sqlite_cache import rows_by_model, verify
 
 PAIRS = [("who", f"passage {number}") for number in range(2000)]
 
@@ -81,7 +81,7 @@ def test_a_file_of_layout_1_takes_scores_of_another_model(tmp_path):
 
 
 def test_scores_stored_without_a_model_belong_to_the_unknown_model(tmp_path):
-    with ScoreStore(tmp_path / "scores") as store:
+    with SqliteScores(tmp_path / "scores") as store:
         store.put({b"k" * 16: 1.0})
         assert store.get([b"k" * 16]) == {b"k" * 16: 1.0}
     assert held(tmp_path / "scores") == {"": 1}

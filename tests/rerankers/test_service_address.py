@@ -3,8 +3,7 @@
 import pytest
 
 from tour_pyserini import TourError, load_reranker
-from tour_pyserini.rerankers.remote import is_service_address
-from tour_pyserini.rerankers.remote.service_address import parse_address
+from tour_pyserini.rerankers.remote import is_service_address, parse_address
 
 
 def parse(text):

@@ -16,7 +16,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.engines.collection_store import CollectionStore, open_collection
 from tour_pyserini.stores.engines.store_address import KEY_VARIABLE, store_address
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.support import back_off
+from tour_pyserini.support import http_client
 
 VECTORS = some_vectors(120)
 QUERIES = np.random.default_rng(1).standard_normal((4, 12)).astype(np.float32)
@@ -38,7 +38,7 @@ def port():
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(back_off, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tour_pyserini.stores.engines.store_address import store_address
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import Store
-from tour_pyserini.support import back_off
+from tour_pyserini.support import http_client
 
 VECTORS = some_vectors()
 QUERIES = np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32)
@@ -173,7 +173,7 @@ def test_more_hits_than_an_engine_gives(store, monkeypatch):
 
 
 def test_an_engine_that_is_away_for_a_while(store, flat, monkeypatch, caplog):
-    monkeypatch.setattr(back_off, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
     search, failures = type(store._engine).search, [ConnectionError("connection lost"), TimeoutError("too slow")]
 
     def failing(*args, **options):

@@ -5,19 +5,19 @@ from email.utils import formatdate
 
 import pytest
 
-from tour_pyserini.support import json_service
+from tour_pyserini.support import http_client
 
 
 def test_waits_double_up_to_a_limit_and_are_partly_random():
     for attempt, most in enumerate([0.5, 1, 2, 4, 8, 16, 30, 30, 30]):
-        waits = {json_service._wait(attempt, None) for _ in range(50)}
+        waits = {http_client._wait(attempt, None) for _ in range(50)}
         assert len(waits) > 1
         assert most / 2 <= min(waits) <= max(waits) <= most
 
 
 def test_a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one():
-    assert json_service._wait(0, 20.0) == 20
-    assert json_service._wait(0, 0.0) >= 0.25
+    assert http_client._wait(0, 20.0) == 20
+    assert http_client._wait(0, 0.0) >= 0.25
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ def test_a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one():
     [("7", 7), (" 7 ", 7), (formatdate(0, usegmt=True), 0), ("soon", None), ("-1", None), ("", None), (None, None)],
 )
 def test_retry_after_is_a_number_of_seconds_or_a_past_date(header, seconds):
-    assert json_service._retry_after(header) == seconds
+    assert http_client._retry_after(header) == seconds
 
 
 def test_retry_after_is_a_date_to_come():
-    assert json_service._retry_after(formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=30)
+    assert http_client._retry_after(formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=30)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_retry_after_is_a_date_to_come():
     ],
 )
 def test_what_a_service_says_is_one_short_line(answer, said):
-    assert json_service._said(answer) == said
+    assert http_client._said(answer) == said

@@ -9,7 +9,7 @@ from tour_pyserini.data import offsets
 from tour_pyserini.data.documents import Document, Passage, UnknownDocument, parse_document
 from tour_pyserini.data.packed_files import PACKED, plain_file
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.remembered import file_state
+from tour_pyserini.support.memo import file_state
 
 BOM = b"\xef\xbb\xbf"
 READ_BYTES = 8192

@@ -11,7 +11,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write, cache_home
-from tour_pyserini.support.remembered import file_state
+from tour_pyserini.support.memo import file_state
 
 log = logging.getLogger(__name__)
 

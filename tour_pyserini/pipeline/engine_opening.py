@@ -24,7 +24,7 @@ from tour_pyserini.pipeline.search_request import (
     SearchRequest,
 )
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
-from tour_pyserini.rerankers.kept_scores import KeptScores
+from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import open_index, open_searcher
 from tour_pyserini.searchers.optimiser import Observer
@@ -69,7 +69,7 @@ def tour_engine(
     )
 
 
-def open_reranker(request: SearchRequest, opener: Opener, scores: KeptScores | None = None) -> Any:
+def open_reranker(request: SearchRequest, opener: Opener, scores: ScoreStore | None = None) -> Any:
     """The re-ranker of a request, with the score cache unless `no_cache` is set.
 
     With the score cache, its model is loaded when a label is missing there. The cache is the request's, or `scores`.

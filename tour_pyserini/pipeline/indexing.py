@@ -29,7 +29,7 @@ from tour_pyserini.stores.partial_vectors import PartialVectors
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
 from tour_pyserini.support.json_text import parse_json
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.memo import content_hash
 
 CHUNK = 1024  # documents that are encoded and saved together
 COPIED = 64 * CHUNK  # documents whose vectors are copied together

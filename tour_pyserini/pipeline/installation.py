@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.encoders import default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import default_reranker
+from tour_pyserini.rerankers import loading
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.hardware import cores, cpu_flags
 
@@ -216,10 +216,10 @@ def check_default_encoder(name: str) -> Finding:
 
 def check_default_reranker(name: str) -> Finding:
     """The files of the default cross-encoder and their checksums."""
-    if importlib.util.find_spec(default_reranker.PACKAGE) is None:
-        return _not_installed(name, default_reranker.PACKAGE, '"tour_pyserini[models]"')
-    folder = default_reranker.verify_default_reranker(read_again=True)
-    return _verified(name, folder, default_reranker.SHA256["model.onnx"])
+    if importlib.util.find_spec(loading.DEFAULT_PACKAGE) is None:
+        return _not_installed(name, loading.DEFAULT_PACKAGE, '"tour_pyserini[models]"')
+    folder = loading.verify_default_reranker(read_again=True)
+    return _verified(name, folder, loading.DEFAULT_SHA256["model.onnx"])
 
 
 def check_processor(name: str) -> Finding:

@@ -15,7 +15,7 @@ from tour_pyserini.pipeline.request import Request, option, same_option
 from tour_pyserini.pipeline.search_request import SearchRequest
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.remote import is_service_address
-from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.rerankers.reranker import score_pairs
 
 QUERY = "who wrote hamlet"
 PASSAGES = ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven.")
@@ -159,7 +159,7 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
         prompt=request.reranker_prompt,
         trust_remote_code=request.trust_remote_code,
     )
-    scores = checked_scores(reranker, [(QUERY, passage) for passage in PASSAGES])
+    scores = score_pairs(reranker, [(QUERY, passage) for passage in PASSAGES])
     description = getattr(reranker, "description", None)
     facts = {name.replace("_", " "): value for name, value in description._asdict().items()} if description else {}
     examples = [Example("score", float(score), QUERY, text) for text, score in zip(PASSAGES, scores, strict=True)]

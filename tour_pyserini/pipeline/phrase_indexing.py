@@ -20,7 +20,7 @@ from tour_pyserini.stores.phrases.partial_tokens import PartialTokens
 from tour_pyserini.stores.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.stores.phrases.phrase_index_writing import check_fit, write_phrase_index
 from tour_pyserini.support.files import atomic_folder, check_folder
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.memo import content_hash
 
 CHUNK = 64  # passages that are encoded and saved together
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from tour_pyserini.rerankers import ScoreStore
-from tour_pyserini.rerankers.score_store import StoreStats
-from tour_pyserini.support.kept_file import Model
+from tour_pyserini.rerankers import SqliteScores
+from tour_pyserini.rerankers.sqlite_scores import StoreStats
+from tour_pyserini.support.sqlite_cache import Model
 
 
 class RayScores:
@@ -14,7 +14,7 @@ class RayScores:
     A worker's labels are in the file as soon as `put` returns: if the worker or its machine dies, they are not lost.
 
     Args:
-        actor: a handle of a `ScoreStore` that runs as an actor.
+        actor: a handle of a `SqliteScores` that runs as an actor.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -54,5 +54,5 @@ def start_ray_scores(path: str, model: Model) -> RayScores:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor = ray.remote(ScoreStore).options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
+    actor = ray.remote(SqliteScores).options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
     return RayScores(actor.remote(path, model))

@@ -20,15 +20,15 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.pipeline.batches import Batch, searched, told_by_index, topic_batches
 from tour_pyserini.pipeline.ray_scores import RayScores, start_ray_scores
 from tour_pyserini.pipeline.search_request import SearchRequest
-from tour_pyserini.rerankers.postgres_connection import is_server
+from tour_pyserini.rerankers.postgres_scores import is_server
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import display_name
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import score_cache
 from tour_pyserini.support.hardware import cores
-from tour_pyserini.support.kept_file import Model
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.plugins import load_plugins
+from tour_pyserini.support.sqlite_cache import Model
 
 DEATHS = 3
 """How often a batch is given to another worker because its worker died."""

@@ -15,7 +15,7 @@ from tour_pyserini.pipeline.config_flags import config_from_flags
 from tour_pyserini.pipeline.request import Request, flag_name, option
 from tour_pyserini.pipeline.shards import Shard
 from tour_pyserini.pipeline.signal_settings import NO_SIGNAL, changed_settings, check_signal_settings
-from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
+from tour_pyserini.rerankers.local_reranker import BACKENDS, PRECISIONS
 from tour_pyserini.rerankers.phrase_input import CONTEXTS
 from tour_pyserini.stores.refined_index import ORDERS
 from tour_pyserini.support.devices import DTYPES

@@ -31,9 +31,9 @@ from tour_pyserini.pipeline.search_request import (
 )
 from tour_pyserini.pipeline.shards import Shard, output_digest, whole_or_shard
 from tour_pyserini.rerankers import load_reranker_later
-from tour_pyserini.rerankers.kept_scores import KeptScores
-from tour_pyserini.rerankers.postgres_connection import without_password
+from tour_pyserini.rerankers.postgres_scores import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
+from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.searchers.tour_engine import TourEngine
 from tour_pyserini.stores.index_scales import IndexScale
 from tour_pyserini.stores.phrases.phrase_index import is_phrase_index
@@ -152,7 +152,7 @@ def _worker_engine(
     scale: IndexScale | None,
     trace: IO[str] | None,
     predictions: IO[str] | None,
-    scores: KeptScores | None,
+    scores: ScoreStore | None,
 ) -> TourEngine:
     """TouR in a worker of a Ray cluster."""
     opener = Opener()

@@ -11,7 +11,7 @@ from tour_pyserini.core.candidates import Candidates, Floats
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import offsets_among
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.searchers.dense_signal import as_signal, listed
 from tour_pyserini.stores.index_scales import given_scale
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
@@ -75,7 +75,7 @@ class Feedback:
         stack = np.asarray(vectors, dtype=np.float32)[None]
         labels = np.zeros(stack.shape[:2])
         if self._reranker and query:
-            labels[0] = checked_scores(self._reranker, [(query, passage) for passage in passages])
+            labels[0] = score_pairs(self._reranker, [(query, passage) for passage in passages])
         # A candidate's score may be anything by now; its similarity is its vector's with the query's.
         products = np.einsum("nkd,nd->nk", stack, row)
         offsets = self._offsets(docids, products[0], query)[None]

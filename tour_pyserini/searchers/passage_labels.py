@@ -7,7 +7,7 @@ from typing import Any
 from tour_pyserini.core.candidates import Floats, Ids
 from tour_pyserini.data.documents import UnknownDocument
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.stores.engines.collection_texts import StoredTexts
 from tour_pyserini.support.costs import Costs
 
@@ -41,7 +41,7 @@ class PassageLabels:
         with self.costs.stage("label"):
             if label is not None:
                 return label(pairs)
-            scores, computed = counted_scores(self.reranker, pairs)
+            scores, computed = score_pairs_counted(self.reranker, pairs)
         self.costs.add(scored=computed)
         return scores
 

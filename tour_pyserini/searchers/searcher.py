@@ -10,7 +10,7 @@ from tour_pyserini.core.purse import Purse
 from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.dense_signal import dense_part
-from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
+from tour_pyserini.searchers.in_memory import in_memory_index
 from tour_pyserini.searchers.optimiser import Observer
 from tour_pyserini.searchers.tour_engine import TourEngine
 
@@ -96,7 +96,7 @@ class TourSearcher(TourEngine):
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
         return TourSearcher(
             index,
-            as_reranker(score),
+            score,
             passages,
             config,
             signals=signals,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.candidates import Floats
-from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.service.label_calls import Chosen, Purchase, next_call
 from tour_pyserini.service.label_cost import LabelCost
 
@@ -108,7 +108,7 @@ class LabelPool:
         purchases = {id(purchase): purchase for purchase, _ in call}.values()
         start = time.monotonic()
         try:
-            scores, computed = counted_scores(self._reranker, pairs)
+            scores, computed = score_pairs_counted(self._reranker, pairs)
         except Exception as error:  # whatever it is, those that wait are told, and the next call is made
             if len(purchases) > 1 and time.monotonic() - start < DOWN_SECONDS:
                 for purchase in purchases:  # a passage of one of them may be the reason: the others have no part in it

@@ -12,7 +12,7 @@ from tour_pyserini.stores.docids import Docids, read_docids
 from tour_pyserini.stores.faiss_layout import LAYOUT_VERSION, UnknownLayoutError, check_layout
 from tour_pyserini.stores.faiss_trial import try_reading
 from tour_pyserini.support.files import MAPPED_FROM
-from tour_pyserini.support.remembered import check_once, content_hash
+from tour_pyserini.support.memo import check_once, content_hash
 
 log = logging.getLogger(__name__)
 

@@ -58,7 +58,7 @@ def read_kept_labels(
                         known[id_] = texts[docids[id_]]
                     pairs.append((queries[row], known[id_]))
                     places.append((row, id_))
-        labels = reranker.kept(pairs)
+        labels = reranker.lookup(pairs)
         by_row: dict[int, list[tuple[int, float]]] = {}
         for (row, id_), label in zip(places, labels.tolist(), strict=True):
             if np.isfinite(label):

@@ -12,11 +12,11 @@ import torch
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.token_rows import ENDS, STARTS, token_rows
 from tour_pyserini.evaluation.answer_measures import answer_means
-from tour_pyserini.rerankers.pair_tokens import INPUTS, SlowPairTokens
+from tour_pyserini.rerankers.local_reranker import INPUTS, SlowPairTokens
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.batching import Row, padded
 from tour_pyserini.support.checkpoints import usable_length
 from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.tokens import Row, padded
 from tour_pyserini.training.losses import marginal_loss
 from tour_pyserini.training.train_settings import TrainSettings
 from tour_pyserini.training.trainer import computing_in, shuffled
@@ -116,7 +116,7 @@ class ReadingTask:
         """
         texts = [_passage(example) for example in batch]
         pairs = [(example.question, text) for example, text in zip(batch, texts, strict=True)]
-        coded = padded(next(self._pairs.rows([pairs])), self._fill)
+        coded = padded(self._pairs.rows(pairs), self._fill)
         offsets = np.stack([coded.pop("begin"), coded.pop("end")], axis=2)
         masks = {name: np.zeros((2, *offsets.shape[:2]), dtype=bool) for name in ("able", "gold")}
         for row, (example, text) in enumerate(zip(batch, texts, strict=True)):

@@ -17,7 +17,7 @@ from tour_pyserini.data.text_spans import word_offsets
 from tour_pyserini.data.topic import checked_answers
 from tour_pyserini.data.topic_formats import ANSWER_FIELDS, TEXT_FIELDS
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.memo import content_hash
 from tour_pyserini.training.requests import Source
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from tour_pyserini.data.token_rows import Rows, filter_rows, token_rows
 from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
 from tour_pyserini.encoders.phrases.windows import Window, windows_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.batching import Row, length_sorted_batches, padded
 from tour_pyserini.support.checkpoints import usable_length
 from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.tokens import Row, length_sorted_batches, padded
 
 BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.encoders.phrases.phrase_settings import EncoderSettings
-from tour_pyserini.support.batching import Row
+from tour_pyserini.support.tokens import Row
 
 TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
 

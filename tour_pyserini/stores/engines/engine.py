@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from tour_pyserini.core.candidates import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.engines.store_address import StoreAddress
-from tour_pyserini.support.back_off import back_off
+from tour_pyserini.support.http_client import back_off
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")

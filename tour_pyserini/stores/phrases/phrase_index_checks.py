@@ -8,7 +8,7 @@ from tour_pyserini.data.beir_texts import corpus_file
 from tour_pyserini.data.packed_files import plain_file
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.phrases.phrase_index import read_settings
-from tour_pyserini.support.remembered import content_hash
+from tour_pyserini.support.memo import content_hash
 
 
 def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str]) -> None:

@@ -1,8 +1,12 @@
-"""Group token sequences of similar length into batches, and pad them."""
+"""Token sequences: cut them to a length, group them into batches, and pad these."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+
+from tour_pyserini.support.optional import import_optional
 
 Row = Mapping[str, Sequence[int] | np.ndarray]
 """One tokenised text or pair: the model's input names (`input_ids`, ...), each with its integers, all equally long."""
@@ -56,3 +60,43 @@ def padded(rows: Sequence[Row], fill: Mapping[str, int], *, left: bool = False) 
 def encodable(text: str) -> str:
     """The text without halves of surrogate pairs, which JSON may contain and tokenizers refuse."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def token_cutter(tokenizer: Any, *, max_length: int, direction: str, strategy: str = "longest_first") -> Any:
+    """A tokenizer whose `post_process` cuts an encoding, or two, and adds the special tokens of another tokenizer.
+
+    A `tokenizers.Tokenizer` has one truncation, for all threads: one that is switched during a call gives another
+    thread rows of a wrong length. This one never changes, and leaves the other tokenizer as it is. It has no
+    vocabulary, so that it is small.
+
+    Args:
+        tokenizer: the `tokenizers.Tokenizer` that made the encodings, without special tokens.
+        max_length: tokens, including special tokens.
+        direction: the side on which texts are cut, "right" or "left".
+        strategy: which text of a pair is cut, as tokenizers call it.
+    """
+    tokenizers = import_optional("tokenizers")
+    cutter = tokenizers.Tokenizer(tokenizers.models.WordLevel({}, unk_token=""))
+    if tokenizer.post_processor is not None:
+        cutter.post_processor = tokenizer.post_processor
+    cutter.enable_truncation(max_length, strategy=strategy, direction=direction)
+    return cutter
+
+
+class CallLock:
+    """A lock for calls that change the state of an object, such as the truncation of a tokenizer.
+
+    An object that has it can be pickled, which one with a lock of `threading` cannot; the copy's lock is its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CallLock, ()

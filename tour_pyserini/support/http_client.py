@@ -1,23 +1,43 @@
-"""Ask a web service that answers in JSON: deadlines, retries with back-off, and one sentence for what goes wrong."""
+"""Ask a web service that answers in JSON: deadlines, retries with back-off, and one sentence for what goes wrong.
+
+Requests are coroutines; `run_in_background` runs them from ordinary code.
+"""
 
 import asyncio
 import email.utils
 import json
 import logging
+import queue
+import random
+import threading
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.back_off import back_off
 from tour_pyserini.support.json_text import parse_json
 
 log = logging.getLogger(__name__)
 
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+"""Seconds before the first repetition of a request, and most seconds before any; each wait is twice the one before."""
 LONGEST_RETRY_AFTER = 300.0
 """Most seconds that a service may ask to wait (Retry-After); if it asks for more, the request fails."""
 LARGEST_ANSWER = 32 << 20
 """Bytes; a larger answer is refused while it is read."""
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
+
+
+def back_off(attempt: int) -> float:
+    """Seconds until the next try; partly random, so that clients that failed together do not return together."""
+    return min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
 
 
 class Patience(NamedTuple):
@@ -107,7 +127,7 @@ class JsonService:
                 failure = error
             if attempt == retries:
                 break
-            wait = _wait(attempt, failure.retry_after)
+            wait = max(failure.retry_after or 0.0, back_off(attempt))
             if wait > LONGEST_RETRY_AFTER:
                 raise TourError(
                     f"the service {self.base} asks to wait for {wait:.0f} seconds ({failure}); "
@@ -179,11 +199,6 @@ class JsonService:
         return self._client
 
 
-def _wait(attempt: int, retry_after: float | None) -> float:
-    """Seconds until the next try; at least as many as the service asks for."""
-    return max(retry_after or 0.0, back_off(attempt))
-
-
 def _retry_after(value: str | None) -> float | None:
     """Seconds of a Retry-After header: a number of seconds, or a date."""
     if not value:
@@ -215,3 +230,47 @@ def _parsed(address: str, answer: bytes) -> Any:
         return parse_json(answer.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise TourError(f"the answer of {address} is not JSON ({first_line(error)}); check the service.") from error
+
+
+def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in the event loop of a background thread, and wait for its result.
+
+    All coroutines share that loop, so that what they hold open (connections) can be used by the next one. If the
+    waiting is interrupted (Ctrl-C), the coroutine is cancelled.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _running_loop())
+    try:
+        return future.result()
+    finally:
+        future.cancel()
+
+
+def items_from_background(
+    work: Callable[[Callable[[Item], None]], Coroutine[Any, Any, None]],
+) -> Generator[Item, None, None]:
+    """Run a coroutine in the background, and yield what it hands over as soon as it does.
+
+    When the generator is closed, or the waiting is interrupted, the coroutine is cancelled.
+
+    Args:
+        work: makes the coroutine from the function that it hands an item over with.
+    """
+    items: queue.SimpleQueue[tuple[Item] | None] = queue.SimpleQueue()
+    future = asyncio.run_coroutine_threadsafe(work(lambda item: items.put((item,))), _running_loop())
+    future.add_done_callback(lambda _: items.put(None))
+    try:
+        while (handed_over := items.get()) is not None:
+            yield handed_over[0]
+        future.result()
+    finally:
+        future.cancel()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    global _loop, _thread
+    with _lock:
+        if _loop is None or _thread is None or not _thread.is_alive():  # not alive: in a forked process
+            _loop = asyncio.new_event_loop()
+            _thread = threading.Thread(target=_loop.run_forever, name="tour-background-loop", daemon=True)
+            _thread.start()
+        return _loop

@@ -1,7 +1,7 @@
-"""Remember results of slow work between processes: small files in the cache folder, one for each result.
+"""Memos: results of slow work that are kept between processes, one small file in the cache folder for each.
 
 A result is used again only if the state that it was computed from is the same. Without a cache folder that can be
-written, nothing is remembered and everything still works.
+written, there are no memos and everything still works.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ from pathlib import Path
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write, cache_home, sha256
 
-_SMALL = 1 << 20  # bytes; a smaller file is hashed faster than its remembered hash is found
+_SMALL = 1 << 20  # bytes; a smaller file is hashed faster than its memo is found
 # A file that was changed less than this many nanoseconds ago may be changed again without a new time of change.
 _RECENT = 2_000_000_000
 
 State = Sequence[str | int | bool | None]
 
 
-def recall(what: str, name: str, state: State) -> str | None:
-    """The remembered result for this name, if it was computed from the same state; else None.
+def read_memo(what: str, name: str, state: State) -> str | None:
+    """The result for this name, if it was computed from the same state; else None.
 
     Args:
         what: the kind of result, such as "sha256".
@@ -39,8 +39,8 @@ def recall(what: str, name: str, state: State) -> str | None:
         return None
 
 
-def remember(what: str, name: str, state: State, value: str) -> None:
-    """Keep a result for `recall`; an older result for the same name is replaced."""
+def write_memo(what: str, name: str, state: State, value: str) -> None:
+    """Keep a result for `read_memo`; an older result for the same name is replaced."""
     record = {"what": what, "name": name, "state": list(state), "value": value}
     with contextlib.suppress(TourError, OSError), atomic_write(_path(what, name)) as file:
         json.dump(record, file)
@@ -72,24 +72,24 @@ def check_once(what: str, path: str | os.PathLike[str], check: Callable[[Path], 
     """
     path = Path(path)
     name, state = str(path.resolve()), file_state(path)
-    if recall(what, name, (*state, version)) is not None:
+    if read_memo(what, name, (*state, version)) is not None:
         return
     started = time.time_ns()
     check(path)
     if state[0] >= _SMALL and _is_settled(path, state, started):
-        remember(what, name, (*state, version), "passed")
+        write_memo(what, name, (*state, version), "passed")
 
 
 @lru_cache(maxsize=1024)
 def _hash(path: Path, *state: int) -> str:
     if state[0] < _SMALL:
         return sha256(path)
-    if known := recall("sha256", str(path), state):
+    if known := read_memo("sha256", str(path), state):
         return known
     started = time.time_ns()
     value = sha256(path)
     if _is_settled(path, state, started):
-        remember("sha256", str(path), state, value)
+        write_memo("sha256", str(path), state, value)
     return value
 
 
@@ -105,4 +105,4 @@ def file_state(path: str | os.PathLike[str]) -> tuple[int, int, int, int]:
 
 
 def _path(what: str, name: str) -> Path:
-    return cache_home() / "remembered" / f"{hashlib.sha256(f'{what}:{name}'.encode()).hexdigest()[:32]}.json"
+    return cache_home() / "memos" / f"{hashlib.sha256(f'{what}:{name}'.encode()).hexdigest()[:32]}.json"
