@@ -5,7 +5,7 @@ import argparse
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -208,7 +208,7 @@ def _parts(location: str) -> Iterator[list[Score]]:
         yield from iter(lambda: list(itertools.islice(scores, _ROWS)), [])
 
 
-def _scores(location: str) -> Iterator[Score]:
+def _scores(location: str) -> Generator[Score, None, None]:
     if is_server(location):
         with contextlib.closing(PostgresCache(location)) as cache:
             for fingerprint, name, key, logit in cache.scores():

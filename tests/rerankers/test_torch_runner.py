@@ -1,3 +1,5 @@
+"""A classifier whose last layer computes one token only."""
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -6,7 +8,11 @@ transformers = pytest.importorskip("transformers")
 from tour_pyserini.rerankers.torch_runner import shorten_last_layer  # noqa: E402
 
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
 DISTIL = {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
+
+
 FAMILY = {
     "bert": SIZES,
     "roberta": SIZES,

@@ -1,28 +1,21 @@
+"""Batches of similar lengths, and padding."""
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.rerankers.local_reranker import encode_pairs
 from tour_pyserini.support.tokens import length_sorted_batches, padded
 
 LENGTHS = st.lists(st.integers(0, 600), max_size=200)
+
+
 LARGEST = st.none() | st.integers(1, 20)
-
-
-def test_batches_of_a_small_example():
-    batches = [batch.tolist() for batch in length_sorted_batches([2, 9, 4, 3], budget=9)]
-    assert batches == [[1], [2, 3], [0]]
-
-
-@given(LENGTHS, st.integers(1, 3000), LARGEST)
-def test_every_row_is_in_exactly_one_batch(lengths, budget, largest):
-    batches = list(length_sorted_batches(lengths, budget=budget, largest=largest))
-    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
 
 
 @given(LENGTHS, st.integers(1, 3000), LARGEST)
 def test_a_batch_is_as_large_as_budget_and_size_allow(lengths, budget, largest):
     batches = list(length_sorted_batches(lengths, budget=budget, largest=largest))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     longest = [max(1, *(lengths[index] for index in batch)) for batch in batches]
     assert longest == sorted(longest, reverse=True)
     for number, batch in enumerate(batches):
@@ -41,18 +34,3 @@ def test_rows_are_padded_right_or_left():
     assert left["input_ids"].tolist() == [[5, 6], [9, 7]]
     assert left["attention_mask"].tolist() == [[1, 1], [0, 1]]
     assert left["input_ids"].dtype == np.int64
-
-
-def test_only_queries_that_leave_no_room_are_cut():
-    pairs = [("a b", "x"), ("a b c d", "y"), ("a b c", "z")]
-    rows = encode_pairs(
-        pairs,
-        encode=lambda part, strategy: [{"input_ids": [strategy, *pair]} for pair in part],
-        query_lengths=lambda queries: [len(query.split()) for query in queries],
-        room=3,
-    )
-    assert [row["input_ids"] for row in rows] == [
-        ["only_second", "a b", "x"],
-        ["longest_first", "a b c d", "y"],
-        ["longest_first", "a b c", "z"],
-    ]

@@ -1,3 +1,5 @@
+"""Graphs in the cache folder: made once, again when they are damaged, and by one of several processes."""
+
 import errno
 import os
 import subprocess
@@ -44,14 +46,7 @@ def test_a_damaged_graph_is_made_again(damage, caplog):
     assert "damaged" in caplog.text
 
 
-def test_a_graph_whose_checksum_was_never_written_is_made_again():
-    make = Maker()
-    cached_graph("key", make).with_suffix(".sha256").unlink()
-    cached_graph("key", make)
-    assert make.calls == 2
-
-
-def test_a_failed_graph_leaves_no_file_and_is_remembered(home, monkeypatch):
+def test_a_failed_graph_leaves_no_file_and_a_memo(home, monkeypatch):
     def fail(path):
         path.write_bytes(b"half")
         raise GraphError("no")
@@ -59,14 +54,14 @@ def test_a_failed_graph_leaves_no_file_and_is_remembered(home, monkeypatch):
     with pytest.raises(GraphError):
         cached_graph("key", fail)
     assert [path.suffix for path in (home / "graphs").iterdir()] in ([], [".lock"])
-    # The failure is remembered, until a library that takes part is another one.
+    # It is not tried again until a library that takes part is another one.
     with pytest.raises(GraphError, match="no"):
         cached_graph("key", Maker())
     monkeypatch.setattr(onnx_graphs, "version_of", lambda _: "another")
     assert cached_graph("key", Maker()).read_bytes() == b"a graph"
 
 
-def test_a_full_disk_is_not_remembered(home):
+def test_a_full_disk_leaves_no_memo(home):
     def fail(path):
         raise GraphError("no") from OSError("no space left")
 
