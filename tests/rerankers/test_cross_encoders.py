@@ -1,4 +1,4 @@
-"""Cross-encoders by ONNX Runtime and torch: scores by hand and by a plain forward pass, precisions and damaged files."""
+"""Cross-encoders by ONNX Runtime and torch: scores by hand and by a plain forward pass, precisions, damaged files."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Re-rankers behind HTTP, against a real service on loopback: dialects, batches, faults and lies."""
+"""Re-rankers behind HTTP, against a real service on loopback: addresses, dialects, batches, faults and lies."""
 
 import logging
 import signal
@@ -12,11 +12,74 @@ from hypothesis import strategies as st
 from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
-from tour_pyserini.rerankers import CachedReranker, load_reranker_later
-from tour_pyserini.rerankers.remote import remote_loading, remote_reranker
+from tour_pyserini.rerankers import CachedReranker, load_reranker_later, remote
+from tour_pyserini.rerankers.remote import is_service_address, parse_address
 from tour_pyserini.support import http_client
 
+
+@pytest.mark.parametrize(
+    ("text", "base", "endpoint"),
+    [
+        ("http://host:8080/rerank", "http://host:8080", "/rerank"),
+        ("http://host:8080", "http://host:8080", None),
+        ("http://host/", "http://host", None),
+        ("https://gate.example/team/a/v1/rerank/", "https://gate.example/team/a", "/v1/rerank"),
+        ("HTTP://[::1]:80/v2/rerank", "http://[::1]:80", "/v2/rerank"),
+        ("http://host/v1/score", "http://host", "/v1/score"),
+        ("http://host/my-rerank", "http://host/my-rerank", None),
+    ],
+)
+def test_base_and_endpoint(text, base, endpoint):
+    address = parse_address(text)
+    assert (address.base, address.asked.endpoint) == (base, endpoint)
+    assert str(address) == base + (endpoint or "")
+
+
+def test_options_are_read_and_not_part_of_the_address():
+    address = parse_address(
+        "http://host/rerank?model=a%2Fb&dialect=cohere&scores=raw&revision=3&deadline=2.5&retries=0"
+    )
+    assert str(address) == "http://host/rerank"
+    assert (address.asked, address.scores, address.revision) == (("cohere", "a/b", "/rerank"), "raw", "3")
+    assert address.patience == (2.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("ftp://host/rerank", "not the address"),
+        ("http:///rerank", "not the address"),
+        ("http://host:none/rerank", "not the address"),
+        ("http://[::1/rerank", "not the address"),
+        ("http://host/rerank?dialect=cohera", "dialect"),
+        ("http://host/rerank?scores=logits", "scores"),
+        ("http://host/rerank?deadline=0", "deadline"),
+        ("http://host/rerank?deadline=nan", "deadline"),
+        ("http://host/rerank?retries=-1", "retries"),
+        ("http://host/rerank?retries=1.5", "retries"),
+        ("http://host/rerank?model=", "without a value"),
+        ("http://host/rerank?model=a&model=b", "twice"),
+        ("http://host/rerank#model=a", "#"),
+        ("http://user:s3cret@host/rerank", "password"),
+        ("http://s3cret@host/rerank", "password"),
+        ("http://host/rerank?api_key=s3cret", "api_key"),
+        ("ftp://user:s3cret@host", "password"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_named_and_no_secret_repeated(text, word):
+    with pytest.raises(TourError, match=word) as raised:
+        load_reranker(text)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_names_and_folders_are_no_addresses():
+    names = ["default", "cross-encoder/ms-marco-MiniLM-L-6-v2", "./http", "C:\\models", 3]
+    assert not any(map(is_service_address, names))
+
+
 PAIRS = [(f"query {i % 5}", f"passage {i % 37}") for i in range(100)]
+
+
 EXPECTED = np.array([reranker_service.logits(query, [passage])[0] for query, passage in PAIRS], dtype=np.float64)
 
 
@@ -29,7 +92,7 @@ def service():
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv(remote_loading.KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(remote.KEY_VARIABLE, raising=False)
     monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
 
 
@@ -60,11 +123,6 @@ def test_probabilities_become_logits_and_it_is_said_once(service, path, caplog):
         f"{service.url(path)} gives probabilities, not raw scores: labels are their logits, from -16.1 to 16.1, "
         "with fewer digits"
     ]
-
-
-def test_certain_probabilities_stay_finite():
-    logits = remote_reranker.RemoteReranker._logits(None, np.array([0.0, 0.25, 0.5, 1.0]))
-    assert logits == pytest.approx([-16.118, np.log(1 / 3), 0, 16.118], abs=1e-3)
 
 
 def test_fingerprint_is_of_the_model_and_not_of_the_host(service):
@@ -129,18 +187,6 @@ def test_any_text_can_be_sent(plain, pairs):
     assert np.array_equal(plain.predict(pairs), np.array(expected, dtype=float))
 
 
-def test_half_a_surrogate_pair_is_sent_as_a_question_mark(service):
-    scores = load_reranker(service.url("tei")).predict([("a\ud800", "b"), ("a?", "b")])
-    assert scores[0] == scores[1]
-
-
-def test_progress_counts_every_pair(service):
-    reranker, counted = load_reranker(service.url("tei")), []
-    reranker.on_progress = counted.append
-    reranker.predict(PAIRS)
-    assert sum(counted) == len(PAIRS)
-
-
 @pytest.mark.parametrize("fault", ["failing", "busy", "hangup"])
 def test_what_passes_is_tried_again(service, fault, caplog):
     assert np.array_equal(load_reranker(service.url(f"{fault}/tei"), threads=1).predict(PAIRS[:20]), EXPECTED[:20])
@@ -150,87 +196,6 @@ def test_what_passes_is_tried_again(service, fault, caplog):
 def test_a_stall_ends_at_the_deadline_and_is_tried_again(service):
     reranker = load_reranker(service.url("stall/tei?deadline=0.2"), threads=1)
     assert np.array_equal(reranker.predict(PAIRS[:1]), EXPECTED[:1])
-
-
-def test_a_stall_that_does_not_pass_is_one_sentence(service):
-    with pytest.raises(TourError, match=r"no answer in one try \(it did not answer within 0.1 seconds\); start it"):
-        load_reranker(service.url("stall/cohere/v1/rerank?model=m&deadline=0.1&retries=0")).predict(PAIRS[:1])
-
-
-LIES = {
-    "missing": "it has 7 scores for 8 passages",
-    "duplicate": "the index 0 comes twice",
-    "beyond": "a score has the index 8, and the passages have 0 to 7",
-    "negative": "a score has the index -1",
-    "nan": "score of index 0 is nan, not a finite number",
-    "huge": "is 1e+300, not a finite number",
-    "text": "is '0.5', not a finite number",
-    "true": "is True, not a finite number",
-    "nameless": "is None, not a finite number",
-}
-
-
-@pytest.mark.parametrize("fault", LIES)
-@pytest.mark.parametrize("path", ["tei/rerank?scores=raw", "vllm/score?scores=raw", "cohere/v1/rerank?model=m"])
-def test_a_lie_is_one_sentence(service, fault, path):
-    pairs = [
-        ("q", f"passage {i}") for i in np.argsort(-reranker_service.logits("q", [f"passage {i}" for i in range(8)]))
-    ]
-    with pytest.raises(TourError, match="gave a wrong answer") as raised:
-        load_reranker(service.url(f"{fault}/{path}")).predict(pairs)
-    assert LIES[fault] in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-REFUSALS = {
-    "shapeless/tei/rerank?scores=raw": "its scores are not a list",
-    "prose/vllm/score?scores=raw": "is not JSON",
-    "broken/tei?retries=1": r"gave no answer in 2 tries \(status 500: out of memory\)",
-    "later/cohere/rerank?model=m": r"asks to wait for 86400 seconds \(status 429: Rate limit\)",
-    "moved/tei": "sends requests on to http://elsewhere.example/rerank",
-    "key/tei": r"refuses access \(status 401: wrong key None\); set the environment variable TOUR_PYSERINI",
-    "encoder/tei": r"runs tiny/model, which is no re-ranker \(embedding\)",
-    "folder/tei": "tells only a folder of its own, /data, as its model; add the option revision=WORD",
-    "deaf/tei": "whether raw ones are asked for or not; say what they are by the option scores=raw",
-    "deaf/vllm/score": "whether raw ones are asked for or not; say what they are by the option scores=raw",
-    "logits/cohere/rerank?model=m": "which is no probability; if it gives raw scores, add the option scores=raw",
-    "cohere/v1/rerank": r'does not tell which model it runs; add the model.*rerank\?model=NAME"',
-    "cohere": "is neither text-embeddings-inference nor vLLM",
-    "tei?dialect=vllm": "does not tell at /v1/models which model it runs",
-    "vllm?dialect=tei": "does not speak text-embeddings-inference",
-    "tei?model=other": "runs tiny/model, not other",
-    "vllm/score?model=other": "does not serve other; it serves tiny/model",
-}
-
-
-@pytest.mark.parametrize("path", REFUSALS)
-def test_what_cannot_be_used_is_one_sentence(service, path):
-    with pytest.raises(TourError, match=REFUSALS[path]) as raised:
-        load_reranker(service.url(path)).predict(PAIRS)
-    assert "\n" not in str(raised.value)
-
-
-def test_a_service_that_is_away_is_one_sentence():
-    with running_service() as stopped:
-        pass
-    with pytest.raises(
-        TourError, match=r"gave no answer in 3 tries .*; start it or check .* Labels that are kept cannot"
-    ):
-        load_reranker(stopped.url("tei/rerank"))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_length": 128}, "cuts long pairs itself, at 512 tokens; leave the maximum length out"),
-        ({"backend": "onnx"}, "decides itself about backend; leave it out"),
-        ({"precision": "int8"}, "decides itself about precision"),
-        ({"prompt": "qwen3"}, "decides itself about prompt"),
-    ],
-)
-def test_what_a_service_decides_itself_is_refused(service, options, message):
-    with pytest.raises(TourError, match=message):
-        load_reranker(service.url("tei"), **options)
 
 
 def test_a_model_that_was_replaced_gives_no_labels(tmp_path):
@@ -245,7 +210,7 @@ def test_a_model_that_was_replaced_gives_no_labels(tmp_path):
 
 
 def test_parts_come_as_they_arrive_each_pair_once(service, monkeypatch):
-    monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
+    monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
     parts = list(load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS))
     assert len(parts) == 15
     assert sorted(np.concatenate([positions for positions, _ in parts])) == list(range(len(PAIRS)))
@@ -262,7 +227,7 @@ def test_what_arrived_before_a_failure_is_not_lost(service):
 
 
 def test_what_a_replaced_model_gave_is_not_handed_over(monkeypatch):
-    monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
+    monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
     with running_service() as service:
         parts = load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS)
         next(parts)
@@ -273,10 +238,10 @@ def test_what_a_replaced_model_gave_is_not_handed_over(monkeypatch):
 
 def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv(remote_loading.KEY_VARIABLE, "open sesame")
+    monkeypatch.setenv(remote.KEY_VARIABLE, "open sesame")
     reranker = load_reranker(service.url("key/tei"))
     assert np.array_equal(reranker.predict(PAIRS), EXPECTED)
-    monkeypatch.setenv(remote_loading.KEY_VARIABLE, "wrong secret")
+    monkeypatch.setenv(remote.KEY_VARIABLE, "wrong secret")
     with pytest.raises(
         TourError, match=r"wrong key Bearer \*\*\*\); check the key in TOUR_PYSERINI_RERANKER_KEY"
     ) as raised:
@@ -284,15 +249,8 @@ def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
     shown = f"{raised.value} {reranker.description} {reranker.fingerprint} {caplog.text}"
     assert "open sesame" not in shown
     assert "wrong secret" not in shown
-    monkeypatch.delenv(remote_loading.KEY_VARIABLE)
+    monkeypatch.delenv(remote.KEY_VARIABLE)
     assert load_reranker(service.url("tei")).fingerprint == reranker.fingerprint
-
-
-def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(service, monkeypatch):
-    monkeypatch.setenv(remote_loading.KEY_VARIABLE, "sésame")
-    with pytest.raises(TourError, match="cannot be sent; set it again") as raised:
-        load_reranker(service.url("tei"))
-    assert "sésame" not in str(raised.value)
 
 
 def test_a_service_is_asked_again_by_the_next_run(service):
@@ -300,7 +258,7 @@ def test_a_service_is_asked_again_by_the_next_run(service):
 
 
 def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):
-    monkeypatch.setattr(remote_reranker, "CONFIRM_EVERY", 0)
+    monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
     reranker = load_reranker(service.url("slow/vllm/score?scores=raw"), threads=1, batch_size=1)
     reranker.on_progress = lambda _: signal.default_int_handler(signal.SIGINT, None)
     with pytest.raises(KeyboardInterrupt):
@@ -308,3 +266,57 @@ def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):
     asked = service.counts()["/slow/vllm/score"]
     time.sleep(0.3)  # time for six more requests
     assert service.counts()["/slow/vllm/score"] == asked < 10
+
+
+LIES = ("missing", "duplicate", "beyond", "negative", "nan", "huge", "text", "true", "nameless")
+
+
+@pytest.mark.parametrize("fault", LIES)
+@pytest.mark.parametrize("path", ["tei/rerank?scores=raw", "vllm/score?scores=raw", "cohere/v1/rerank?model=m"])
+def test_a_lie_is_refused(service, fault, path):
+    order = np.argsort(-reranker_service.logits("q", [f"passage {i}" for i in range(8)]))
+    with pytest.raises(TourError, match="wrong answer"):
+        load_reranker(service.url(f"{fault}/{path}")).predict([("q", f"passage {i}") for i in order])
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "word"),
+    [
+        ("shapeless/tei/rerank?scores=raw", {}, "not a list"),
+        ("prose/vllm/score?scores=raw", {}, "not JSON"),
+        ("broken/tei?retries=1", {}, "2 tries.*out of memory"),
+        ("stall/cohere/v1/rerank?model=m&deadline=0.1&retries=0", {}, "within 0.1 seconds"),
+        ("later/cohere/rerank?model=m", {}, "86400 seconds"),
+        ("moved/tei", {}, "elsewhere.example"),
+        ("key/tei", {}, "TOUR_PYSERINI_RERANKER_KEY"),
+        ("encoder/tei", {}, "no re-ranker"),
+        ("folder/tei", {}, "revision=WORD"),
+        ("deaf/tei", {}, "scores=raw"),
+        ("deaf/vllm/score", {}, "scores=raw"),
+        ("logits/cohere/rerank?model=m", {}, "no probability"),
+        ("cohere/v1/rerank", {}, "model=NAME"),
+        ("cohere", {}, "neither"),
+        ("tei?dialect=vllm", {}, "/v1/models"),
+        ("vllm?dialect=tei", {}, "does not speak"),
+        ("tei?model=other", {}, "not other"),
+        ("vllm/score?model=other", {}, "does not serve other"),
+        ("tei", {"max_length": 128}, "maximum length"),
+        ("tei", {"backend": "onnx"}, "backend"),
+        ("tei", {"prompt": "qwen3"}, "prompt"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(service, path, options, word):
+    with pytest.raises(TourError, match=word) as raised:
+        load_reranker(service.url(path), **options).predict(PAIRS)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_service_that_is_away_and_a_key_that_cannot_be_sent_are_refused(service, monkeypatch):
+    with running_service() as stopped:
+        pass
+    with pytest.raises(TourError, match=r"3 tries.*labels cannot"):
+        load_reranker(stopped.url("tei/rerank"))
+    monkeypatch.setenv(remote.KEY_VARIABLE, "sésame")
+    with pytest.raises(TourError, match="cannot be sent") as raised:
+        load_reranker(service.url("tei"))
+    assert "sésame" not in str(raised.value)
