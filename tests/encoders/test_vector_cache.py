@@ -11,7 +11,7 @@ from tiny_encoder import save_encoder
 from tour_pyserini.encoders.encoder_loading import query_encoder_with_cache
 from tour_pyserini.encoders.vector_cache import StoredVectorEncoder
 from tour_pyserini.encoders.vector_file import VECTORS
-from tour_pyserini.support.sqlite_cache import rows_by_model, verify
+from tour_pyserini.support.sqlite_cache import CacheFile
 
 
 class Counting:
@@ -130,33 +130,6 @@ def test_vectors_of_another_processor_are_not_used(tmp_path, monkeypatch):
     assert key_of(query_encoder_with_cache(folder, tmp_path / "q.sqlite")) != here
 
 
-def layout_0(path):
-    """A file as earlier versions wrote it, with the vectors of two queries."""
-    encoder = StoredVectorEncoder(Counting, {"encoder": "model"}, path)
-    vectors = encoder.encode_batch(["a", "bb"])
-    with sqlite3.connect(path) as table:
-        rows = table.execute("SELECT key, value FROM vectors").fetchall()
-    table.close()
-    path.unlink()
-    with sqlite3.connect(path) as table:
-        table.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
-        table.execute(f"PRAGMA application_id = {0x546F7556}")
-        table.executemany("INSERT INTO vectors VALUES (?, ?)", rows)
-    table.close()
-    return vectors
-
-
-def test_a_file_of_layout_0_keeps_every_vector(tmp_path):
-    path = tmp_path / "q.sqlite"
-    vectors = layout_0(path)
-    again = StoredVectorEncoder(pytest.fail, {"encoder": "model"}, path)
-    assert np.array_equal(again.encode_batch(["a", "bb"]), vectors)
-    assert [(use.name, use.rows) for use in rows_by_model(VECTORS, path)] == [("", 2)]
-    StoredVectorEncoder(Counting, {"encoder": "model"}, path, name="mine").encode("ccc")
-    assert [(use.name, use.rows) for use in rows_by_model(VECTORS, path)] == [("", 2), ("mine", 1)]
-    assert verify(VECTORS, path) == 3
-
-
 def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
     path = tmp_path / "q.sqlite"
     encoder = StoredVectorEncoder(Counting, {}, path, name="mine")
@@ -167,4 +140,4 @@ def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
             table.execute("UPDATE models SET last_used = ? WHERE name = 'mine'", (used,))
         table.close()
         encoder.encode("a")
-        assert (rows_by_model(VECTORS, path)[0].last_used != used) == recorded
+        assert (CacheFile(VECTORS, path).models()[0].last_used != used) == recorded

@@ -1,4 +1,4 @@
-"""Results that are memo between processes are used only for the state that they were computed from."""
+"""Memos are used only for the state that they were computed from."""
 
 import os
 
@@ -19,7 +19,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_a_result_is_recalled_for_the_same_state_only():
+def test_a_memo_is_read_for_the_same_state_only():
     write_memo("kind", "name", [1, "a"], "value")
     assert read_memo("kind", "name", [1, "a"]) == "value"
     assert read_memo("kind", "name", [2, "a"]) is None
@@ -33,7 +33,7 @@ def test_a_result_is_recalled_for_the_same_state_only():
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"what": "kind"}', "\x00"])
 def test_a_damaged_file_is_as_good_as_none(cache, content):
     write_memo("kind", "name", [], "value")
-    (file,) = (cache / "memo").iterdir()
+    (file,) = (cache / "memos").iterdir()
     file.write_text(content)
     assert read_memo("kind", "name", []) is None
 
@@ -82,7 +82,7 @@ def test_a_changed_file_is_read_again_even_with_its_old_time_of_change(tmp_path,
     assert content_hash(path) == sha256(path) != before
 
 
-def test_a_file_that_was_just_changed_is_not_remembered(tmp_path, monkeypatch):
+def test_a_file_that_was_just_changed_has_no_memo(tmp_path, monkeypatch):
     path, read = tmp_path / "model", counted(monkeypatch)
     path.write_text("weights")
     for _ in range(2):
@@ -117,4 +117,4 @@ def test_a_check_is_repeated_only_after_a_change_or_a_failure(tmp_path):
             with pytest.raises(ValueError):
                 times()
     path.write_text("changed")
-    assert [times(), times()] == [1, 1]  # changed a moment ago, so that nothing is memo
+    assert [times(), times()] == [1, 1]  # changed a moment ago, so that there is no memo

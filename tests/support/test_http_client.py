@@ -10,14 +10,9 @@ from tour_pyserini.support import http_client
 
 def test_waits_double_up_to_a_limit_and_are_partly_random():
     for attempt, most in enumerate([0.5, 1, 2, 4, 8, 16, 30, 30, 30]):
-        waits = {http_client._wait(attempt, None) for _ in range(50)}
+        waits = {http_client.back_off(attempt) for _ in range(50)}
         assert len(waits) > 1
         assert most / 2 <= min(waits) <= max(waits) <= most
-
-
-def test_a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one():
-    assert http_client._wait(0, 20.0) == 20
-    assert http_client._wait(0, 0.0) >= 0.25
 
 
 @pytest.mark.parametrize(

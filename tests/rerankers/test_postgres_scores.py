@@ -1,8 +1,6 @@
 """A score cache in a real PostgreSQL server: real processes that share it, and kill -9 of them and of the server."""
 
-import contextlib
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,17 +14,22 @@ from postgres_server import PostgresServer
 
 from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_connection
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_scores
 from tour_pyserini.rerankers.postgres_scores import PostgresConnection, PostgresScores, is_server, without_password
 from tour_pyserini.rerankers.score_cache import open_scores, pair_key
 from tour_pyserini.support.sqlite_cache import Model
 
 psycopg = pytest.importorskip("psycopg")
+
+
 ROOT = Path(__file__).parents[2]
+
+
 MODEL = Model("kind:a0123456789", "a")
 
-# Scores pairs one by one, and appends each to a log when it is scored: a label that was bought.
-BUYER = """
+
+# Scores pairs one by one, and appends each to a log when it is scored.
+SCORER = """
 import sys, time
 import numpy as np
 from tour_pyserini.rerankers import CachedReranker
@@ -71,12 +74,12 @@ def address(server):
     return server.address
 
 
-def buyer(address, log, *, seconds, count, step, lease=30):
-    command = [sys.executable, "-c", BUYER, address, *map(str, (log, seconds, lease, count, step))]
+def scorer(address, log, *, seconds, count, step, lease=30):
+    command = [sys.executable, "-c", SCORER, address, *map(str, (log, seconds, lease, count, step))]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def bought(*logs):
+def count_scored(*logs):
     """How often each pair was scored."""
     return Counter(line for log in logs for line in log.read_text().splitlines())
 
@@ -150,43 +153,43 @@ def test_threads_that_claim_at_the_same_time_share_the_keys(address):
         store.close()
 
 
-def test_two_processes_buy_no_label_twice(address, tmp_path):
+def test_two_processes_score_no_pair_twice(address, tmp_path):
     logs = [tmp_path / "1", tmp_path / "2"]
-    buyers = [buyer(address, log, seconds=0.005, count=240, step=60) for log in logs]
-    for process in buyers:
+    scorers = [scorer(address, log, seconds=0.005, count=240, step=60) for log in logs]
+    for process in scorers:
         process.communicate(timeout=60)
         assert process.returncode == 0
-    counts = bought(*logs)
+    counts = count_scored(*logs)
     assert len(counts) == 240 and set(counts.values()) == {1}
     assert_stored(address, range(240))
 
 
 def test_a_killed_process_loses_no_stored_label_and_its_claims_are_freed(address, tmp_path):
-    doomed = buyer(address, tmp_path / "doomed", seconds=0.01, count=600, step=30, lease=4)
-    kept = int(doomed.stdout.readline())
+    doomed = scorer(address, tmp_path / "doomed", seconds=0.01, count=600, step=30, lease=4)
+    stored = int(doomed.stdout.readline())
     time.sleep(0.1)  # it has claimed the next thirty
     doomed.send_signal(signal.SIGKILL)
     doomed.communicate()
-    assert_stored(address, range(kept))
-    heir = buyer(address, tmp_path / "heir", seconds=0, count=120, step=60, lease=4)
+    assert_stored(address, range(stored))
+    heir = scorer(address, tmp_path / "heir", seconds=0, count=120, step=60, lease=4)
     heir.communicate(timeout=60)
     assert heir.returncode == 0
     assert_stored(address, range(120))
-    # The heir bought none that was stored when it started.
-    assert not [line for line in bought(tmp_path / "heir") if int(line.split()[0]) < kept]
+    # The heir scored none that was stored when it started.
+    assert not [line for line in count_scored(tmp_path / "heir") if int(line.split()[0]) < stored]
 
 
 def test_a_killed_server_loses_no_stored_label_and_clients_go_on(server, address, tmp_path):
     logs = [tmp_path / "1", tmp_path / "2"]
-    buyers = [buyer(address, log, seconds=0.01, count=240, step=40) for log in logs]
-    kept = [int(process.stdout.readline()) for process in buyers]
+    scorers = [scorer(address, log, seconds=0.01, count=240, step=40) for log in logs]
+    stored = [int(process.stdout.readline()) for process in scorers]
     server.kill()
     server.start()
-    assert_stored(address, range(max(kept)))
-    for process in buyers:
+    assert_stored(address, range(max(stored)))
+    for process in scorers:
         process.communicate(timeout=90)
         assert process.returncode == 0
-    counts = bought(*logs)
+    counts = count_scored(*logs)
     assert len(counts) == 240 and set(counts.values()) == {1}
     assert_stored(address, range(240))
 
@@ -201,7 +204,7 @@ def test_claims_that_could_not_be_given_up_are_given_up_when_the_server_is_back(
     first = PostgresScores(address, MODEL, lease=2)
     assert first.claim([key]) == {key}
     server.kill()
-    monkeypatch.setattr(postgres_connection, "LOST_SECONDS", 0.0)
+    monkeypatch.setattr(postgres_scores, "LOST_SECONDS", 0.0)
     give_up(first, key)
     monkeypatch.undo()
     server.start()
@@ -222,139 +225,13 @@ def test_a_client_claims_again_what_it_could_not_give_up(server, address, monkey
     with PostgresScores(address, MODEL) as store:
         assert store.claim([key]) == {key}
         server.kill()
-        monkeypatch.setattr(postgres_connection, "LOST_SECONDS", 0.0)
+        monkeypatch.setattr(postgres_scores, "LOST_SECONDS", 0.0)
         store.put({key: 1.0})
         with pytest.raises(TourError, match="cannot be used"):
             store.claim([key, b"o" * 16])
         monkeypatch.undo()
         server.start()
         assert store.claim([key, b"o" * 16]) == {key, b"o" * 16}
-
-
-def test_a_damaged_score_is_scored_again(address, caplog):
-    key = pair_key("x", "q", "p")
-    with PostgresScores(address, MODEL) as store:
-        store.put({key: 1.0, b"o" * 16: 2.0})
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute("UPDATE tour_scores SET logit = 3.0 WHERE key = %s", [key])
-        with pytest.raises(TourError, match=f"is damaged .the score {key.hex()} has a wrong checksum"):
-            main(["verify", "--cache", address])
-        assert store.get([key]) == {}
-    assert "1 damaged scores" in caplog.text
-    main(["verify", "--cache", address])
-
-
-def test_a_server_that_does_not_answer_is_one_sentence():
-    with pytest.raises(
-        TourError, match=r"^the score cache postgresql://me@127.0.0.1:1/x cannot be opened .*server runs.$"
-    ):
-        PostgresScores("postgresql://me:secret@127.0.0.1:1/x")
-
-
-def test_a_database_with_another_layout_is_refused(address):
-    PostgresConnection(address).close()
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("UPDATE tour_layout SET version = 7")
-    with pytest.raises(TourError, match="has layout 7, but this version reads layout 1"):
-        PostgresScores(address)
-
-
-@pytest.mark.parametrize("location", ["redis://localhost/0", "mysql://u:secret@h/d"])
-def test_other_servers_are_refused_without_their_password(location):
-    with pytest.raises(TourError, match=r"give a file or postgresql://HOST/DATABASE") as caught:
-        is_server(location)
-    assert "secret" not in str(caught.value)
-
-
-def test_passwords_are_not_shown():
-    assert (
-        without_password("postgresql://u:p%40@h/d?password=x&sslmode=require") == "postgresql://u@h/d?sslmode=require"
-    )
-    assert without_password("scores.sqlite") == "scores.sqlite"
-
-
-@pytest.mark.parametrize("action", ["stats", "verify"])
-def test_an_address_that_cannot_be_read_is_one_sentence_without_its_password(action):
-    with pytest.raises(
-        TourError, match=r"^the address of the score cache cannot be read \(.*give postgresql:"
-    ) as caught:
-        main([action, "--cache", "postgresql://me:secret@[::1/db"])
-    assert "secret" not in str(caught.value)
-
-
-class TestUpkeep:
-    @pytest.fixture
-    def filled(self, address, tmp_path):
-        """1,000 scores of model a and 10 of model b, in the database and in a file."""
-        for model, count in ((MODEL, 1000), (Model("kind:b0123", "b"), 10)):
-            scores = {pair_key(model.fingerprint, "q", str(n)): n / 3 for n in range(count)}
-            for location in (address, tmp_path / "scores.sqlite"):
-                with open_scores(location, model) as store:
-                    store.put(scores)
-        return address, tmp_path / "scores.sqlite"
-
-    def test_stats_verify_and_export_say_of_the_database_what_they_say_of_a_file(self, filled, tmp_path, capsys):
-        said = []
-        for location in map(str, filled):
-            for action in ("stats", "verify"):
-                main([action, "--cache", location])
-            main(["export", "--cache", location, "--output", str(tmp_path / "out.jsonl")])
-            words = capsys.readouterr().out.replace(location, "CACHE").splitlines()
-            said.append(([line for line in words if "MiB" not in line], (tmp_path / "out.jsonl").read_text()))
-        assert said[0] == said[1]
-        assert len(said[0][1].splitlines()) == 1010
-
-    def test_prune_removes_a_model(self, filled, capsys):
-        address, _ = filled
-        main(["prune", "--cache", address, "--model", "a", "--dry-run"])
-        main(["prune", "--cache", address, "--model", "a"])
-        out = capsys.readouterr().out
-        assert "1,000 scores would be removed" in out and "1,000 scores removed" in out
-        with PostgresScores(address, MODEL) as store:
-            assert store.stats().scores == 10
-        with pytest.raises(TourError, match=r"has no scores of a model 'c'"):
-            main(["prune", "--cache", address, "--model", "c"])
-
-    def test_caches_are_merged_in_both_directions(self, filled, address, tmp_path, capsys):
-        other = tmp_path / "other.sqlite"
-        with SqliteScores(other, MODEL) as store:
-            store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 1 / 3 + 1e-7})
-        main(["merge", str(other), "--cache", address])
-        main(["merge", str(other), "--cache", address])
-        main(["merge", address, "--cache", str(other)])
-        lines = capsys.readouterr().out.splitlines()
-        assert lines == [
-            f"{address}: 1 scores added, 1 were there (they differ by 1e-07 at most)",
-            f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
-            f"{other}: 1,009 scores added, 2 were there (they differ by 1e-07 at most)",
-        ]
-
-    def test_damaged_scores_are_neither_merged_nor_exported(self, filled, tmp_path):
-        address, file = filled
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute("UPDATE tour_scores SET logit = 99 WHERE logit = 3")
-        with contextlib.closing(sqlite3.connect(file)) as connection:
-            connection.execute("UPDATE scores SET logit = 99.0 WHERE logit = 3.0")
-            connection.commit()
-        other = tmp_path / "other.sqlite"
-        for location in (address, str(file)):
-            with pytest.raises(TourError, match=r"is damaged .*wrong checksum"):
-                main(["merge", location, "--cache", str(other)])
-            with pytest.raises(TourError, match=r"is damaged .*wrong checksum"):
-                main(["export", "--cache", location, "--output", str(tmp_path / "out.jsonl")])
-        assert not other.exists() and not (tmp_path / "out.jsonl").exists()
-
-    def test_a_conflict_is_refused_and_nothing_is_merged(self, filled, tmp_path):
-        address, _ = filled
-        other = tmp_path / "other.sqlite"
-        with SqliteScores(other, MODEL) as store:
-            store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 0.5})
-        with pytest.raises(
-            TourError, match=r"different scores of the model a .*\(0.5 and 0.333333\).*nothing of the first"
-        ):
-            main(["merge", str(other), "--cache", address])
-        with PostgresScores(address, MODEL) as store:
-            assert store.stats().scores == 1010
 
 
 def test_an_interrupted_scorer_gives_its_claims_up(address):
@@ -372,3 +249,94 @@ def test_an_interrupted_scorer_gives_its_claims_up(address):
         with pytest.raises(KeyboardInterrupt):
             first.predict([("q", "p")])
         assert second.predict([("q", "p")]).tolist() == [1.0]
+
+
+def test_a_damaged_score_is_scored_again(address, caplog, tmp_path):
+    key = pair_key("x", "q", "p")
+    with PostgresScores(address, MODEL) as store:
+        store.put({key: 1.0, b"o" * 16: 2.0})
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("UPDATE tour_scores SET logit = 3.0 WHERE key = %s", [key])
+        with pytest.raises(TourError, match=f"damaged.*{key.hex()}"):
+            main(["merge", address, "--cache", str(tmp_path / "other.sqlite")])
+        assert store.get([key]) == {}
+    assert "1 damaged scores" in caplog.text
+
+
+def change_layout(address):
+    PostgresConnection(address).close()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("UPDATE tour_layout SET version = 7")
+    return address
+
+
+@pytest.mark.parametrize(
+    ("location", "word"),
+    [
+        ("postgresql://me:secret@127.0.0.1:1/x", "cannot be opened"),
+        ("redis://localhost/0", "give a file or postgresql"),
+        ("mysql://u:secret@h/d", "give a file or postgresql"),
+        ("postgresql://me:secret@[::1/db", "cannot be read"),
+        (change_layout, "layout 7"),
+    ],
+)
+def test_other_servers_are_refused_without_their_password(location, word, request):
+    if callable(location):
+        location = location(request.getfixturevalue("address"))
+    with pytest.raises(TourError, match=word) as caught:
+        CachedReranker(Raises(), location)
+    assert "secret" not in str(caught.value)
+
+
+def test_passwords_are_not_shown():
+    shown = without_password("postgresql://u:p%40@h/d?password=x&sslmode=require")
+    assert shown == "postgresql://u@h/d?sslmode=require"
+    assert without_password("scores.sqlite") == "scores.sqlite"
+    assert not is_server("scores.sqlite")
+
+
+@pytest.fixture
+def filled(address, tmp_path):
+    """1,000 scores of model a and 10 of model b, in the database and in a file."""
+    for model, count in ((MODEL, 1000), (Model("kind:b0123", "b"), 10)):
+        scores = {pair_key(model.fingerprint, "q", str(n)): n / 3 for n in range(count)}
+        for location in (address, tmp_path / "scores.sqlite"):
+            with open_scores(location, model) as store:
+                store.put(scores)
+    return address, tmp_path / "scores.sqlite"
+
+
+def test_stats_and_prune_say_of_the_database_what_they_say_of_a_file(filled, capsys):
+    said = []
+    for location in map(str, filled):
+        main(["stats", "--cache", location])
+        for options in (["--dry-run"], []):
+            main(["prune", "--cache", location, "--model", "a", *options])
+        words = capsys.readouterr().out.replace(location, "CACHE").splitlines()
+        said.append([line for line in words if "MiB" not in line])
+        with open_scores(location, MODEL) as store:
+            assert store.stats().scores == 10
+        with pytest.raises(TourError, match="'c'"):
+            main(["prune", "--cache", location, "--model", "c"])
+    assert said[0] == said[1]
+    assert "CACHE: 1,000 scores removed" in said[0]
+
+
+def test_caches_are_merged_in_both_directions_unless_they_contradict(filled, tmp_path, capsys):
+    address, other = filled[0], tmp_path / "other.sqlite"
+    with SqliteScores(other, MODEL) as store:
+        store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 1 / 3 + 1e-7})
+    main(["merge", str(other), "--cache", address])
+    main(["merge", str(other), "--cache", address])
+    main(["merge", address, "--cache", str(other)])
+    assert capsys.readouterr().out.splitlines() == [
+        f"{address}: 1 scores added, 1 were there (they differ by 1e-07 at most)",
+        f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
+        f"{other}: 1,009 scores added, 2 were there (they differ by 1e-07 at most)",
+    ]
+    with SqliteScores(tmp_path / "wrong.sqlite", MODEL) as store:
+        store.put({b"m" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 0.5})
+    with pytest.raises(TourError, match="different scores of the model a"):
+        main(["merge", str(tmp_path / "wrong.sqlite"), "--cache", address])
+    with PostgresScores(address, MODEL) as store:
+        assert store.stats().scores == 1011
