@@ -1,8 +1,10 @@
 """Searches spread over the workers of a real Ray cluster: the bytes of one process, also when workers are killed."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +16,6 @@ import toy_collection
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
-from tour_pyserini.cache import all_scores
 from tour_pyserini.data.records import record_path
 from tour_pyserini.pipeline import SearchRequest, ray_searching, search
 
@@ -68,8 +69,8 @@ def spread(request_, tmp_path, **changes):
 
 
 def labels(path):
-    with all_scores(path) as scores:
-        return [(score.key, score.logit) for score in scores]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT key, logit FROM scores ORDER BY key").fetchall()
 
 
 def what_was_found(run):
