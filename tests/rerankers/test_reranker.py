@@ -34,34 +34,32 @@ def test_finite_scores_are_returned_as_float64():
     assert score_pairs(Fixed(None), []).shape == (0,)  # predict is not called
 
 
-def test_each_distinct_pair_is_scored_once():
-    class Lengths:
-        def predict(self, pairs):
-            asked.append(list(pairs))
-            return [len(passage) for _, passage in pairs]
+class Titles(PartsReranker):
+    """Scores the length of the title, in parts of two, and records what it was asked for."""
 
-    asked = []
-    scores, computed = score_pairs_counted(Lengths(), [("q", "aa"), ("q", "b"), ("q", "aa"), ("r", "aa")])
-    assert (scores.tolist(), computed) == ([2, 1, 2, 2], 3)
-    assert asked == [[("q", "aa"), ("q", "b"), ("r", "aa")]]
+    def __init__(self):
+        self.asked = []
 
+    def reads(self, passage):
+        return "|".join(passage.parts)
 
-def test_pairs_are_distinct_by_what_the_model_reads():
-    class Titles:
-        def reads(self, passage):
-            return "|".join(passage.parts)
-
-        def predict(self, pairs):
-            return [len(passage.parts[0]) for _, passage in pairs]
-
-    assert score_pairs(Titles(), [("q", Passage("a", "b c")), ("q", Passage("a b", "c"))]).tolist() == [1, 3]
+    def predict_parts(self, pairs):
+        self.asked += pairs
+        for start in range(0, len(pairs), 2):
+            part = pairs[start : start + 2]
+            yield np.arange(start, start + len(part)), np.array([len(passage.parts[0]) for _, passage in part])
 
 
-def test_parts_make_the_scores_of_a_call_and_report_progress():
-    reranker, seen = InParts((np.array([1]), np.array([2.0])), (np.array([0]), np.array([1.0]))), []
+def test_repeated_pairs_are_scored_once_and_progress_counts_them_all():
+    """Passages with the same characters and other titles are distinct."""
+    one, other = Passage("a", "b c"), Passage("a b", "c")
+    reranker, seen = Titles(), []
     reranker.on_progress = seen.append
-    assert reranker.predict(PAIRS).tolist() == [1.0, 2.0]
-    assert seen == [1, 1]
+    pairs = [("q", one), ("q", other), ("q", one), ("r", one)]
+    scores, computed = score_pairs_counted(reranker, pairs)
+    assert (scores.tolist(), computed) == ([1, 3, 1, 1], 4)
+    assert reranker.asked == [("q", one), ("q", other), ("r", one)]
+    assert sum(seen) == 4
 
 
 @pytest.mark.parametrize(

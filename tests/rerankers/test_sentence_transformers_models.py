@@ -69,6 +69,8 @@ def test_the_fingerprint_of_an_object_depends_on_weights_length_and_engine(bert_
     objects = [read(folder), read(folder), read(folder, max_length=20), read(bert_folder("other", seed=1)), trained]
     prints = [load_reranker(model).fingerprint for model in objects]
     assert prints[0] == prints[1] and len(set(prints)) == 4
+    objects[0].predict([("who", "cat")])  # which changes the state of its tokenizer
+    assert load_reranker(objects[0]).fingerprint == prints[0]
     monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ())
     assert load_reranker(objects[0]).fingerprint not in prints
 

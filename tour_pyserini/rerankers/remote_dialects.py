@@ -195,9 +195,10 @@ class Cohere:
         if asked.dialect != self.name and (asked.endpoint is None or not asked.endpoint.endswith("/rerank")):
             return None
         if asked.model is None:
+            address = service.base + (asked.endpoint or "")
             raise TourError(
                 f"the service {service.base} does not tell which model it runs; add the model's name to the address: "
-                f'"{service.base}{asked.endpoint or ""}?model=NAME".'
+                f'"{address}?model=NAME".'
             )
         return ServedModel(asked.model)
 

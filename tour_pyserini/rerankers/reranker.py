@@ -34,11 +34,11 @@ class Reranker(Protocol):
     - `on_progress: Callable[[int], None] | None` is called by `predict` with the number of pairs that were just scored.
     - `reads: Callable[[str], str]` returns the text that the model reads of a passage, for the key of the score cache.
       It is needed only if two passages with equal characters can get different scores (because of their titles).
-    - `predict_parts(pairs) -> Iterator[Part]` yields scores as soon as they are computed, in any order, so that the
-      score cache stores them before the call has ended: each part has positions in `pairs` and their logits, and each
-      position comes once. A re-ranker that waits for a server yields each answer when it arrives. It must give the
-      scores that `predict` gives. Without it, the score cache calls `predict` with 32 pairs at a time, so a re-ranker
-      that is faster with more pairs should have it; `PartsReranker` then has `predict`.
+    - `predict_parts(pairs) -> Iterator[Part]` yields scores of distinct pairs as soon as they are computed, in any
+      order, so that the score cache stores them before the call has ended: each part has positions in `pairs` and their
+      logits, and each position comes once. A re-ranker that waits for a server yields each answer when it arrives. It
+      must give the scores that `predict` gives. Without it, the score cache calls `predict` with 32 pairs at a time, so
+      a re-ranker that is faster with more pairs should have it; `PartsReranker` then has `predict`.
     """
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -78,21 +78,27 @@ class PartsReranker(ABC):
 
     @abstractmethod
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
-        """Yield the raw logits of some pairs as soon as they are computed, each position once."""
+        """Yield the raw logits of some of the distinct pairs as soon as they are computed, each position once."""
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
+        """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
+        reads = getattr(self, "reads", str)
+        rows: dict[tuple[str, str], list[int]] = {}
+        for row, (query, passage) in enumerate(pairs):
+            rows.setdefault((query, reads(passage)), []).append(row)
+        repeated = list(rows.values())
         scores = np.empty(len(pairs))
-        with closing(self.predict_parts(pairs)) as parts:
+        with closing(self.predict_parts([pairs[same[0]] for same in repeated])) as parts:
             for positions, logits in parts:
-                scores[positions] = logits
+                for position, logit in zip(positions, logits, strict=True):
+                    scores[repeated[position]] = logit
                 if self.on_progress is not None:
-                    self.on_progress(len(positions))
+                    self.on_progress(sum(len(repeated[position]) for position in positions))
         return scores
 
 
 def score_pairs(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:
-    """Score `pairs`, each distinct pair once, and check that each gets one finite number.
+    """Score `pairs`, and check that each gets one finite number.
 
     Args:
         reranker: any object with `predict`.
@@ -108,16 +114,12 @@ def score_pairs(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def score_pairs_counted(reranker: Reranker, pairs: Sequence[Pair]) -> tuple[np.ndarray, int]:
-    """Score `pairs` as `score_pairs` does; also the number of distinct pairs that no cache had."""
+    """Score `pairs` as `score_pairs` does; also the number of those that no cache had."""
+    if not len(pairs):
+        return np.empty(0), 0
     if hasattr(reranker, "predict_counted"):  # the score cache, which has checked its scores
         return reranker.predict_counted(pairs)
-    reads = getattr(reranker, "reads", str)
-    distinct: dict[tuple[str, str], int] = {}
-    rows = [distinct.setdefault((query, reads(passage)), len(distinct)) for query, passage in pairs]
-    first = dict(zip(reversed(rows), reversed(pairs), strict=True))
-    chosen = [first[row] for row in range(len(distinct))]
-    scores = _check_scores(reranker, chosen, reranker.predict(chosen)) if chosen else np.empty(0)
-    return scores[rows], len(chosen)
+    return _check_scores(reranker, pairs, reranker.predict(pairs)), len(pairs)
 
 
 def score_parts(reranker: Reranker, pairs: Sequence[Pair]) -> Generator[Part, None, None]:

@@ -4,6 +4,7 @@ An object that is a plain classifier of pairs runs on ONNX Runtime, from the tok
 pair; everything else (modules of its own, chat templates, other devices) is run by the library.
 """
 
+import contextlib
 import copy
 import hashlib
 import json
@@ -337,6 +338,9 @@ def _fingerprint(model: Any) -> str | None:
     """Hash weights, tokenizer, modules and settings; None if they are not accessible (back ends other than torch)."""
     import torch
 
+    # The first use of the tokenizer switches its padding and truncation on: both are part of what is hashed.
+    with contextlib.suppress(Exception):  # a template without a place for a pair is refused when it is scored
+        model.preprocess([list(pair) for pair in PROBES[:2]], prompt=_default_prompt(model))
     weights = model.state_dict()
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     if not weights or backend is None:
