@@ -16,9 +16,9 @@ from benchmarks.benchmark_setup import NQ, TOUR, BenchmarkSetup
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
-from tour_pyserini.rerankers import ScoreStore
+from tour_pyserini.rerankers import SqliteScores
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.kept_file import append_suffix
+from tour_pyserini.support.sqlite_cache import append_suffix
 
 WORKERS = 2
 BATCH = 16  # questions; few enough that both workers have work until the end
@@ -96,7 +96,7 @@ def _search(setup: BenchmarkSetup, name: str, *flags: object, kill_at: Sequence[
 def _stored(cache: Path) -> int:
     if not cache.exists():
         return 0
-    with closing(ScoreStore(cache)) as store:
+    with closing(SqliteScores(cache)) as store:
         return store.stats().scores
 
 

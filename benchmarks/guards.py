@@ -79,5 +79,5 @@ def _without_guards() -> Iterator[None]:
         for name, function in nothing.items():
             stack.enter_context(patch(f"tour_pyserini.stores.index_folder.{name}", function))
         stack.enter_context(patch("tour_pyserini.rerankers.score_cache.UNWRITTEN_SECONDS", _NEVER))
-        stack.enter_context(patch("tour_pyserini.rerankers.score_store.score_checksum", lambda key, logit, model: 0))
+        stack.enter_context(patch("tour_pyserini.rerankers.sqlite_scores.score_checksum", lambda key, logit, model: 0))
         yield

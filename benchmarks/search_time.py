@@ -14,7 +14,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.support.kept_file import append_suffix
+from tour_pyserini.support.sqlite_cache import append_suffix
 
 BATCH = 64  # questions that are searched while pairs are labelled
 

@@ -1,36 +1,39 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Show, verify, prune, export or merge kept scores."""
+"""Show, prune or merge cached scores."""
 
 import argparse
+import contextlib
+import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.encoders.query_cache import APPLICATION_ID as VECTORS_ID
 from tour_pyserini.encoders.query_cache import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.rerankers import score_upkeep
-from tour_pyserini.rerankers.postgres_connection import is_server, without_password
-from tour_pyserini.rerankers.postgres_upkeep import PostgresUpkeep
-from tour_pyserini.rerankers.score_upkeep import SCORES
+from tour_pyserini.rerankers.postgres_scores import PostgresCache, is_server, without_password
+from tour_pyserini.rerankers.score_cache import open_scores
+from tour_pyserini.rerankers.sqlite_scores import SCORES, is_intact
 from tour_pyserini.support.files import query_cache, score_cache
-from tour_pyserini.support.kept_file import application_id
-from tour_pyserini.support.kept_upkeep import UNKNOWN, FileUpkeep, ModelUse, is_named
+from tour_pyserini.support.sqlite_cache import UNKNOWN, CacheFile, Model, ModelUse, application_id
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats
   python -m tour_pyserini.cache prune --unused-for 90 --dry-run
-  python -m tour_pyserini.cache export --output scores.jsonl
   python -m tour_pyserini.cache merge machine-1.sqlite machine-2.sqlite --cache postgresql://db/scores"""
+
+ROUNDING = 1e-3
+"""The same model gives the same pair scores that differ by less, by rounding, on different machines."""
+_ROWS = 10_000  # merged at a time
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = _parser().parse_args(argv)
-    _ACTIONS[args.action](args)
+    {"stats": _stats, "prune": _prune, "merge": _merge}[args.action](args)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,10 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = {
         name: actions.add_parser(name, help=text, description=text, allow_abbrev=False)
         for name, text in (
-            ("stats", "show how much is kept, the size of the files, and what belongs to each model"),
-            ("verify", "check the files and everything in them; the exit code is 2 if one is damaged"),
+            ("stats", "show how much is stored, the size of the files, and what belongs to each model"),
             ("prune", "remove what belongs to some models, and make the files smaller"),
-            ("export", "write every score as a JSON line"),
             ("merge", "add the scores of other caches; again, and nothing changes; different scores are refused"),
         )
     }
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
             "--cache",
             metavar="FILE",
             help="one file, or postgresql://HOST/DATABASE (default: the files in the cache folder, scores.sqlite and "
-            "queries.sqlite; export and merge: the first)",
+            "queries.sqlite; merge: the first)",
         )
     prune = commands["prune"]
     prune.add_argument(
@@ -64,7 +65,6 @@ def _parser() -> argparse.ArgumentParser:
         "--unused-for", type=_days, metavar="DAYS", help="only models that were not used for this many days"
     )
     prune.add_argument("--dry-run", action="store_true", help="show what would be removed, but remove nothing")
-    commands["export"].add_argument("--output", required=True, metavar="FILE", help="the file of JSON lines to write")
     commands["merge"].add_argument(
         "sources", nargs="+", metavar="CACHE", help="score caches whose scores are added: files, or postgresql://..."
     )
@@ -82,89 +82,146 @@ def _days(text: str) -> float:
 
 
 def _stats(args: argparse.Namespace) -> None:
-    for kept in _kept(args):
-        models = kept.models()
-        size = kept.size() / 2**20
-        _print(f"{kept.name}: {sum(use.rows for use in models):,} {kept.rows}, {size:.1f} MiB", kept, models)
-
-
-def _verify(args: argparse.Namespace) -> None:
-    for kept in _kept(args):
-        _print(f"{kept.name}: {kept.verify():,} {kept.rows}, all of them valid", kept)
+    for cache in _caches(args.cache):
+        models = cache.models()
+        size = cache.size() / 2**20
+        _print(f"{cache.name}: {sum(use.rows for use in models):,} {cache.rows}, {size:.1f} MiB", cache, models)
 
 
 def _prune(args: argparse.Namespace) -> None:
-    all_kept = _kept(args)
-    models = {kept.name: kept.models() for kept in all_kept}
-    for kept in all_kept:
+    caches = _caches(args.cache)
+    models = {cache.name: cache.models() for cache in caches}
+    for cache in caches:
         # With several files, a name need not occur in each of them.
-        elsewhere = [use for other, uses in models.items() if other != kept.name for use in uses]
+        elsewhere = [use for other, uses in models.items() if other != cache.name for use in uses]
         own = [
             name
             for name in args.model
-            if any(is_named(use, name) for use in models[kept.name])
-            or not any(is_named(use, name) for use in elsewhere)
+            if any(use.is_named(name) for use in models[cache.name]) or not any(use.is_named(name) for use in elsewhere)
         ]
         if args.model and not own:
             continue
-        removed = kept.prune(models=own, unused_for=args.unused_for, dry_run=args.dry_run)
+        removed = cache.prune(models=own, unused_for=args.unused_for, dry_run=args.dry_run)
         verb = "would be removed" if args.dry_run else "removed"
-        _print(f"{kept.name}: {sum(use.rows for use in removed):,} {kept.rows} {verb}", kept, removed)
-
-
-def _export(args: argparse.Namespace) -> None:
-    sys.stdout.write(f"{args.output}: {score_upkeep.export(_scores(args), args.output):,} scores\n")
+        _print(f"{cache.name}: {sum(use.rows for use in removed):,} {cache.rows} {verb}", cache, removed)
 
 
 def _merge(args: argparse.Namespace) -> None:
-    target = _scores(args)
-    merged = score_upkeep.merge([_only_scores(source) for source in args.sources], target)
+    target = args.cache or str(score_cache())
+    merged = merge_scores(args.sources, target)
     rounding = f" (they differ by {merged.difference:.2g} at most)" if merged.difference else ""
     added = f"{merged.added:,} scores added, {merged.present:,} were there{rounding}"
-    sys.stdout.write(f"{without_password(str(target))}: {added}\n")
+    sys.stdout.write(f"{without_password(target)}: {added}\n")
 
 
-def _scores(args: argparse.Namespace) -> str:
-    """The score cache that is meant."""
-    return _only_scores(args.cache) if args.cache else str(score_cache())
-
-
-def _only_scores(location: str) -> str:
-    if not is_server(location) and application_id(Path(location)) == VECTORS_ID:
-        raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
-    return location
-
-
-def _kept(args: argparse.Namespace) -> list[FileUpkeep | PostgresUpkeep]:
+def _caches(location: str | None) -> list[CacheFile | PostgresCache]:
     """What is meant: the given cache, or the files that exist in the cache folder."""
-    if args.cache and is_server(args.cache):
-        return [PostgresUpkeep(args.cache)]
-    if args.cache:
-        path = Path(args.cache)
-        return [FileUpkeep(VECTORS if application_id(path) == VECTORS_ID else SCORES, path)]
-    scores, vectors = FileUpkeep(SCORES, score_cache()), FileUpkeep(VECTORS, query_cache())
-    return [kept for kept in (scores, vectors) if kept.path.exists()] or [scores]
+    if location and is_server(location):
+        return [PostgresCache(location)]
+    if location:
+        return [_cache_file(Path(location))]
+    scores, vectors = CacheFile(SCORES, score_cache()), CacheFile(VECTORS, query_cache())
+    return [cache for cache in (scores, vectors) if cache.path.exists()] or [scores]
 
 
-_ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {
-    "stats": _stats,
-    "verify": _verify,
-    "prune": _prune,
-    "export": _export,
-    "merge": _merge,
-}
+def _cache_file(path: Path) -> CacheFile:
+    return CacheFile(VECTORS if application_id(path) == VECTORS.owner else SCORES, path)
 
 
-def _print(headline: str, kept: FileUpkeep | PostgresUpkeep, models: Sequence[ModelUse] = ()) -> None:
+def _print(headline: str, cache: CacheFile | PostgresCache, models: Sequence[ModelUse]) -> None:
     sys.stdout.write(headline + "\n")
     if models:
-        columns = ["model", "fingerprint", kept.rows, "first used", "last used"]
+        columns = ["model", "fingerprint", cache.rows, "first used", "last used"]
         sys.stdout.write(FORMATS["text"](Table([columns, *map(_row, models)], words=2)) + "\n")
 
 
 def _row(use: ModelUse) -> list[str]:
     dates = (datetime.fromtimestamp(when).strftime("%Y-%m-%d") for when in (use.first_used, use.last_used))
     return [use.name or UNKNOWN, use.fingerprint[:24] or "-", f"{use.rows:,}", *dates]
+
+
+class Score(NamedTuple):
+    """A score and what it is the score of; a model that was not recorded has an empty fingerprint and name."""
+
+    model: Model
+    key: bytes
+    logit: float
+
+
+class Merged(NamedTuple):
+    """What a merge did: scores that were added, scores that were there, and the largest difference among those."""
+
+    added: int
+    present: int
+    difference: float
+
+
+def merge_scores(sources: Sequence[str], target: str) -> Merged:
+    """Add the scores of some caches to another one, one cache after the other; doing it again changes nothing.
+
+    A cache is compared with the target first. A score that is there already stays; one that differs by more than
+    rounding means that two models have the same fingerprint, and nothing of that cache is merged then.
+
+    Args:
+        sources: files, or `postgresql://...`.
+        target: a file, which may be new, or `postgresql://...`.
+    """
+    for location in (*sources, target):
+        if not is_server(location) and _cache_file(Path(location)).layout is VECTORS:
+            raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
+    added, present, differences = zip(*(_merge_one(source, target) for source in sources), strict=True)
+    return Merged(sum(added), sum(present), max(differences))
+
+
+def _merge_one(source: str, target: str) -> Merged:
+    total, difference = 0, 0.0
+    with contextlib.closing(open_scores(target)) as store:
+        before = store.stats().scores
+        for part in _parts(source):
+            stored = store.get([score.key for score in part])
+            for score in part:
+                apart = abs(stored.get(score.key, score.logit) - score.logit)
+                difference = max(difference, apart)
+                if apart > ROUNDING:
+                    raise TourError(
+                        f"{without_password(source)} and {without_password(target)} have different scores of the model "
+                        f"{score.model.name or UNKNOWN} for the pair {score.key.hex()} ({score.logit:.6g} and "
+                        f"{stored[score.key]:.6g}), so one of them is wrong; nothing of the first was merged."
+                    )
+    for part in _parts(source):
+        total += len(part)
+        for model, scores in itertools.groupby(sorted(part), key=lambda score: score.model):
+            with contextlib.closing(open_scores(target, model if model.fingerprint else None)) as store:
+                store.put({score.key: score.logit for score in scores})
+    with contextlib.closing(open_scores(target)) as store:
+        for part in _parts(source):
+            if len(store.get([score.key for score in part])) < len(part):
+                raise TourError(f"not all scores could be written to {without_password(target)}; see the warning.")
+        added = store.stats().scores - before
+    return Merged(added, total - added, difference)
+
+
+def _parts(location: str) -> Iterator[list[Score]]:
+    """Every score of a cache, sorted by key, some at a time; a damaged one is an error."""
+    with contextlib.closing(_scores(location)) as scores:
+        yield from iter(lambda: list(itertools.islice(scores, _ROWS)), [])
+
+
+def _scores(location: str) -> Generator[Score, None, None]:
+    if is_server(location):
+        with contextlib.closing(PostgresCache(location)) as cache:
+            for fingerprint, name, key, logit in cache.scores():
+                yield Score(Model(fingerprint, name), key, logit)
+        return
+    file = CacheFile(SCORES, Path(location))
+    with file.open() as connection:
+        for fingerprint, name, *row in connection.execute(
+            "SELECT fingerprint, name, key, logit, model, scores.checksum FROM scores LEFT JOIN models ON id = model "
+            "ORDER BY key"
+        ):
+            if not is_intact(*row):
+                raise file.damaged("a score has a wrong checksum")
+            yield Score(Model(fingerprint or "", name or ""), row[0], row[1])
 
 
 if __name__ == "__main__":

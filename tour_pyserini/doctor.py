@@ -35,9 +35,9 @@ from tour_pyserini.encoders.loading import describe_encoder, load_document_encod
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, add_request_flags, option, same_option
-from tour_pyserini.rerankers import default_reranker, load_reranker
+from tour_pyserini.rerankers import load_reranker, loading
 from tour_pyserini.rerankers.remote import is_service_address
-from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.hardware import cores, cpu_flags
@@ -241,10 +241,10 @@ def check_default_encoder(name: str) -> Finding:
 
 def check_default_reranker(name: str) -> Finding:
     """The files of the default cross-encoder and their checksums."""
-    if importlib.util.find_spec(default_reranker.PACKAGE) is None:
-        return _not_installed(name, default_reranker.PACKAGE, '"tour_pyserini[models]"')
-    folder = default_reranker.verify_default_reranker(read_again=True)
-    return _verified(name, folder, default_reranker.SHA256["model.onnx"])
+    if importlib.util.find_spec(loading.PACKAGE) is None:
+        return _not_installed(name, loading.PACKAGE, '"tour_pyserini[models]"')
+    folder = loading.verify_default_reranker(read_again=True)
+    return _verified(name, folder, loading.SHA256["model.onnx"])
 
 
 def check_processor(name: str) -> Finding:
@@ -446,7 +446,7 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
         prompt=request.reranker_prompt,
         trust_remote_code=request.trust_remote_code,
     )
-    scores = checked_scores(reranker, [(QUERY, passage) for passage in PASSAGES])
+    scores = score_pairs(reranker, [(QUERY, passage) for passage in PASSAGES])
     description = getattr(reranker, "description", None)
     facts = {name.replace("_", " "): value for name, value in description._asdict().items()} if description else {}
     examples = [Example("score", float(score), QUERY, text) for text, score in zip(PASSAGES, scores, strict=True)]

@@ -256,7 +256,7 @@ def read_cached_labels(
     for start in range(0, len(queries), BATCH):
         near = store.search(vectors[start : start + BATCH], depth).ids
         places = [(row, id_) for row, ids in enumerate(near.tolist(), start) for id_ in ids if id_ >= 0]
-        labels = reranker.kept([(queries[row], passage(id_)) for row, id_ in places])
+        labels = reranker.lookup([(queries[row], passage(id_)) for row, id_ in places])
         for (row, id_), label in zip(places, labels.tolist(), strict=True):
             if np.isfinite(label):
                 found.setdefault(row, {})[id_] = label

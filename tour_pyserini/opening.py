@@ -29,7 +29,7 @@ from tour_pyserini.phrases.index import check_corpus, is_built_with, open_phrase
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
-from tour_pyserini.rerankers.kept_scores import KeptScores
+from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.opening import open_index, open_searcher
@@ -192,7 +192,7 @@ def open_tour_searcher(
     )
 
 
-def open_reranker(request: SearchRequest, opener: Opener, scores: KeptScores | None = None) -> Any:
+def open_reranker(request: SearchRequest, opener: Opener, scores: ScoreStore | None = None) -> Any:
     """The re-ranker of a request, with the score cache unless `no_cache` is set.
 
     With the score cache, its model is loaded when a label is missing there. The cache is the request's, or `scores`.

@@ -18,18 +18,18 @@ from typing import IO, Any, NamedTuple
 from tour_pyserini.batches import Batch, searched, told_by_index, topic_batches
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers import ScoreStore
-from tour_pyserini.rerankers.postgres_connection import is_server
+from tour_pyserini.rerankers import SqliteScores
+from tour_pyserini.rerankers.postgres_scores import is_server
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import display_name
-from tour_pyserini.rerankers.score_store import StoreStats
+from tour_pyserini.rerankers.sqlite_scores import StoreStats
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import score_cache
 from tour_pyserini.support.hardware import cores
-from tour_pyserini.support.kept_file import Model
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.plugins import load_plugins
+from tour_pyserini.support.sqlite_cache import Model
 
 
 class RayScores:
@@ -38,7 +38,7 @@ class RayScores:
     A worker's labels are in the file as soon as `put` returns: if the worker or its machine dies, they are not lost.
 
     Args:
-        actor: a handle of a `ScoreStore` that runs as an actor.
+        actor: a handle of a `SqliteScores` that runs as an actor.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -78,7 +78,7 @@ def start_ray_scores(path: str, model: Model) -> RayScores:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor = ray.remote(ScoreStore).options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
+    actor = ray.remote(SqliteScores).options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
     return RayScores(actor.remote(path, model))
 
 

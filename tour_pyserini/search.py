@@ -27,9 +27,9 @@ from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher, rer
 from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.ray_search import RaySearcher, ray_searcher
 from tour_pyserini.rerankers import load_reranker_later
-from tour_pyserini.rerankers.kept_scores import KeptScores
-from tour_pyserini.rerankers.postgres_connection import without_password
+from tour_pyserini.rerankers.postgres_scores import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
+from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import (
     OUTPUTS,
     SearchRequest,
@@ -201,7 +201,7 @@ def _worker_searcher(
     request: SearchRequest,
     trace: IO[str] | None,
     predictions: IO[str] | None,
-    scores: KeptScores | None,
+    scores: ScoreStore | None,
 ) -> TourSearcher:
     """TouR in a worker of a Ray cluster."""
     opener = Opener()

@@ -23,7 +23,7 @@ from tour_pyserini.flags import Request, config_from_flags, flag_name, option
 from tour_pyserini.index import demo_index
 from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
-from tour_pyserini.rerankers.options import BACKENDS, PRECISIONS
+from tour_pyserini.rerankers.local_reranker import BACKENDS, PRECISIONS
 from tour_pyserini.searchers.opening import check_index
 from tour_pyserini.stores.bm25 import has_bm25
 from tour_pyserini.stores.signals import check_signal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.rerankers import ScoreStore
+from tour_pyserini.rerankers import SqliteScores
 
 ROOT = Path(__file__).resolve().parents[2]
 WAITS = """
@@ -78,7 +78,7 @@ def test_a_forked_process_ends_by_the_signal_itself(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_cannot_be_written_is_one_sentence(tmp_path):
-    ScoreStore(tmp_path / "scores.sqlite").close()
+    SqliteScores(tmp_path / "scores.sqlite").close()
     command = [sys.executable, "-m", "tour_pyserini.cache", "stats", "--cache", str(tmp_path / "scores.sqlite")]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)

@@ -14,7 +14,7 @@ from tour_pyserini import doctor as installation
 from tour_pyserini.doctor import CHECKS, Check, Finding, main, run_check
 from tour_pyserini.encoders import model_folder
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import default_reranker
+from tour_pyserini.rerankers import loading
 from tour_pyserini.support import java
 
 
@@ -211,9 +211,9 @@ def test_default_encoder_checksums(monkeypatch, tmp_path, tampered):
 
 @pytest.mark.parametrize("tampered", [False, True])
 def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
-    folder = default_reranker.verify_default_reranker()
-    copied(folder, tmp_path, default_reranker.SHA256)
-    monkeypatch.setattr(default_reranker, "default_reranker_folder", lambda: tmp_path)
+    folder = loading.verify_default_reranker()
+    copied(folder, tmp_path, loading.SHA256)
+    monkeypatch.setattr(loading, "default_reranker_folder", lambda: tmp_path)
     if tampered:
         with open(tmp_path / "model.onnx", "r+b") as file:
             file.write(b"\x09")

@@ -11,7 +11,7 @@ from tiny_encoder import save_encoder
 
 from tour_pyserini.encoders.loading import query_encoder_with_cache
 from tour_pyserini.encoders.query_cache import VECTORS, CachedQueryEncoder
-from tour_pyserini.support.kept_upkeep import rows_by_model, verify
+from tour_pyserini.support.sqlite_cache import CacheFile
 
 
 class Counting:
@@ -139,33 +139,6 @@ def test_threads_share_it_and_one_encodes_at_a_time(opened):
     assert sorted(encoder.asked) == sorted(f"query {i}" for i in range(20))
 
 
-def layout_0(path):
-    """A file as earlier versions wrote it, with the vectors of two queries."""
-    encoder = CachedQueryEncoder(Counting, {"encoder": "model"}, path)
-    vectors = encoder.encode_batch(["a", "bb"])
-    with sqlite3.connect(path) as table:
-        rows = table.execute("SELECT key, value FROM vectors").fetchall()
-    table.close()
-    path.unlink()
-    with sqlite3.connect(path) as table:
-        table.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
-        table.execute(f"PRAGMA application_id = {0x546F7556}")
-        table.executemany("INSERT INTO vectors VALUES (?, ?)", rows)
-    table.close()
-    return vectors
-
-
-def test_a_file_of_layout_0_keeps_every_vector(tmp_path):
-    path = tmp_path / "q.sqlite"
-    vectors = layout_0(path)
-    again = CachedQueryEncoder(pytest.fail, {"encoder": "model"}, path)
-    assert np.array_equal(again.encode_batch(["a", "bb"]), vectors)
-    assert [(use.name, use.rows) for use in rows_by_model(VECTORS, path)] == [("", 2)]
-    CachedQueryEncoder(Counting, {"encoder": "model"}, path, name="mine").encode("ccc")
-    assert [(use.name, use.rows) for use in rows_by_model(VECTORS, path)] == [("", 2), ("mine", 1)]
-    assert verify(VECTORS, path) == 3
-
-
 def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
     path = tmp_path / "q.sqlite"
     encoder = CachedQueryEncoder(Counting, {}, path, name="mine")
@@ -176,4 +149,4 @@ def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
             table.execute("UPDATE models SET last_used = ? WHERE name = 'mine'", (used,))
         table.close()
         encoder.encode("a")
-        assert (rows_by_model(VECTORS, path)[0].last_used != used) == recorded
+        assert (CacheFile(VECTORS, path).models()[0].last_used != used) == recorded

@@ -1,8 +1,10 @@
 """Searches spread over the workers of a real Ray cluster: the bytes of one process, also when workers are killed."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +18,6 @@ from toy_collection import HashReranker
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini import ray_search as ray_searching
 from tour_pyserini.data.records import record_path
-from tour_pyserini.rerankers.score_upkeep import all_scores
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 
@@ -70,8 +71,8 @@ def spread(request_, tmp_path, **changes):
 
 
 def labels(path):
-    with all_scores(path) as scores:
-        return [(score.key, score.logit) for score in scores]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT key, logit FROM scores ORDER BY key").fetchall()
 
 
 def what_was_found(run):

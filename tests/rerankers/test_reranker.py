@@ -1,9 +1,12 @@
+"""The functions through which scores leave a re-ranker: each distinct pair once, checked."""
+
 import numpy as np
 import pytest
 
+from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import Reranker, checked_scores
-from tour_pyserini.rerankers.classifier import relevance_logits
+from tour_pyserini.rerankers import Reranker, score_pairs
+from tour_pyserini.rerankers.reranker import PartsReranker, score_pairs_counted, score_parts
 
 PAIRS = [("who wrote hamlet", "Shakespeare did."), ("who wrote emma", "Austen did.")]
 
@@ -16,36 +19,68 @@ class Fixed:
         return self.scores
 
 
+class InParts(PartsReranker):
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def predict_parts(self, pairs):
+        yield from self.parts
+
+
 def test_finite_scores_are_returned_as_float64():
-    scores = checked_scores(Fixed([1, 2.5]), PAIRS)
+    scores = score_pairs(Fixed([1, 2.5]), PAIRS)
     assert scores.tolist() == [1.0, 2.5]
     assert scores.dtype == np.float64
+    assert score_pairs(Fixed(None), []).shape == (0,)  # predict is not called
 
 
-@pytest.mark.parametrize("scores", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0, [[1.0], [2.0]]])
-def test_a_wrong_number_of_scores_names_the_reranker(scores):
-    with pytest.raises(TourError, match=r"Fixed.*shape.*2 pairs"):
-        checked_scores(Fixed(scores), PAIRS)
+class Titles(PartsReranker):
+    """Scores the length of the title, in parts of two, and records what it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def reads(self, passage):
+        return "|".join(passage.parts)
+
+    def predict_parts(self, pairs):
+        self.asked += pairs
+        for start in range(0, len(pairs), 2):
+            part = pairs[start : start + 2]
+            yield np.arange(start, start + len(part)), np.array([len(passage.parts[0]) for _, passage in part])
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_a_bad_score_names_query_passage_and_reranker(bad):
-    with pytest.raises(TourError, match=r"Fixed.*'who wrote emma'.*'Austen did.'"):
-        checked_scores(Fixed([0.0, bad]), PAIRS)
+def test_repeated_pairs_are_scored_once_and_progress_counts_them_all():
+    """Passages with the same characters and other titles are distinct."""
+    one, other = Passage("a", "b c"), Passage("a b", "c")
+    reranker, seen = Titles(), []
+    reranker.on_progress = seen.append
+    pairs = [("q", one), ("q", other), ("q", one), ("r", one)]
+    scores, computed = score_pairs_counted(reranker, pairs)
+    assert (scores.tolist(), computed) == ([1, 3, 1, 1], 4)
+    assert reranker.asked == [("q", one), ("q", other), ("r", one)]
+    assert sum(seen) == 4
 
 
-def test_without_pairs_predict_is_not_called():
-    assert checked_scores(Fixed(None), []).shape == (0,)
+@pytest.mark.parametrize(
+    ("reranker", "word"),
+    [
+        *((Fixed(scores), "shape") for scores in ([1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0)),
+        (Fixed("text"), "number"),
+        (Fixed(None), "shape"),
+        *((Fixed([0.0, bad]), "Austen") for bad in (float("nan"), float("inf"))),
+        (InParts((np.array([0]), np.array([1.0]))), "1 of 2"),
+        (InParts((np.array([0, 1]), np.array([1.0, np.nan]))), "Austen"),
+    ],
+)
+def test_wrong_scores_are_refused(reranker, word):
+    with pytest.raises(TourError, match=rf"(Fixed|InParts).*{word}"):
+        list(score_parts(reranker, PAIRS))
+    if isinstance(reranker, Fixed):
+        with pytest.raises(TourError, match=word):
+            score_pairs(reranker, PAIRS)
 
 
 def test_any_object_with_predict_is_a_reranker():
     assert isinstance(Fixed([]), Reranker)
     assert not isinstance(object(), Reranker)
-
-
-def test_one_logit_is_the_score_two_give_their_difference_three_are_refused():
-    assert relevance_logits(np.array([1.0, 2.0]), "m").tolist() == [1.0, 2.0]
-    assert relevance_logits(np.array([[1.0], [2.0]]), "m").tolist() == [1.0, 2.0]
-    assert relevance_logits(np.array([[1.0, 4.0], [2.0, 1.0]]), "m").tolist() == [3.0, -1.0]
-    with pytest.raises(TourError, match="model-x gives 3 outputs"):
-        relevance_logits(np.zeros((2, 3)), "model-x")

@@ -209,6 +209,6 @@ def test_pairs_are_scored_as_long_as_there_is_time():
     assert 1 <= computed < 200 and reranker.calls[0] == 1  # the first pair tells what a label costs
     assert scores[:computed].tolist() == list(range(1, computed + 1)) and np.isnan(scores[computed:]).all()
     assert score_until(reranker, pairs[:3], time.monotonic() + 60, cost)[1] == 3
-    reranker.kept = lambda pairs: np.array([9.0 if passage == "xx" else np.nan for _, passage in pairs])
+    reranker.lookup = lambda pairs: np.array([9.0 if passage == "xx" else np.nan for _, passage in pairs])
     scores, computed = score_until(reranker, pairs[:3], time.monotonic() + 60, cost)
     assert scores.tolist() == [1.0, 9.0, 3.0] and computed == 2

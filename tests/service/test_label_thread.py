@@ -79,7 +79,7 @@ def test_a_request_that_was_ended_stops_costing_and_ends_once(labels, reranker, 
 
 
 def test_labels_that_the_score_cache_has_are_not_asked_for(labels, reranker):
-    reranker.kept = lambda pairs: np.array([np.nan if text == "new" else 7.0 for _, text in pairs])
+    reranker.lookup = lambda pairs: np.array([np.nan if text == "new" else 7.0 for _, text in pairs])
     reranker.gate.set()
     assert Asked(labels, "old", "old").result() == [7.0, 7.0] and not reranker.calls
     assert Asked(labels, "old", "new", "old").result() == [7.0, 3.0, 7.0] and reranker.calls == [["new"]]

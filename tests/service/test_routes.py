@@ -1,4 +1,4 @@
-"""A service gives what the command line gives over HTTP: lists, streams, documents, labels; it refuses in a sentence."""
+"""A service gives what the command line gives: lists, streams, documents, labels. It refuses in a sentence."""
 
 import itertools
 import json

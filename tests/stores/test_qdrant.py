@@ -14,7 +14,7 @@ from tour_pyserini.stores.collection import open_collection
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.qdrant import check_points
 from tour_pyserini.stores.vector_database import KEY_VARIABLE, store_address
-from tour_pyserini.support import back_off
+from tour_pyserini.support import http_client
 
 VECTORS = some_vectors(120)
 QUERIES = np.random.default_rng(1).standard_normal((4, 12)).astype(np.float32)
@@ -29,7 +29,7 @@ def expected():
 
 @pytest.fixture
 def service(monkeypatch):
-    monkeypatch.setattr(back_off, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
     service = QdrantService()
     yield service
     service.close()

@@ -4,7 +4,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.vector_database import StoreAddress, ask, open_engine, store_address
-from tour_pyserini.support import back_off
+from tour_pyserini.support import http_client
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ class Engine:
 
 
 def test_requests_to_an_engine_that_is_away_are_repeated(monkeypatch, caplog):
-    monkeypatch.setattr(back_off, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
     address = StoreAddress("qdrant", "points", "C", retries=2)
     away = Engine(ConnectionError("connection lost"), TimeoutError("too slow"))
     assert ask(address, away, away.answer) == "answer" and caplog.text.count("trying again") == 2

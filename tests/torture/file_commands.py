@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from toy_collection import DIMENSION
 
+from tour_pyserini.cache import merge_scores
 from tour_pyserini.errors import TourError
 
 
@@ -115,11 +116,10 @@ def search_phrases(folder: Path) -> None:
 
 def use_scores(folder: Path) -> None:
     """Every action on a score cache."""
-    for action in ("verify", "stats"):
-        with contextlib.suppress(TourError):
-            run_command("cache", action, cache=folder / "scores.sqlite")
     with contextlib.suppress(TourError):
-        run_command("cache", "export", cache=folder / "scores.sqlite", output=folder / "scores.jsonl")
+        run_command("cache", "stats", cache=folder / "scores.sqlite")
+    with contextlib.suppress(TourError):
+        merge_scores([str(folder / "scores.sqlite")], str(folder / "merged.sqlite"))
 
 
 def use_adapter(folder: Path) -> None:

@@ -19,8 +19,8 @@ from typing import IO, Any, NamedTuple, NoReturn, Protocol
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home
+from tour_pyserini.support.memo import file_state
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.remembered import file_state
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from tour_pyserini.data.input_files import PACKED, plain_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.memo import file_state
 from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
-from tour_pyserini.support.remembered import file_state
 
 log = logging.getLogger(__name__)
 

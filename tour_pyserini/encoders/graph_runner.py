@@ -18,13 +18,18 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
-from tour_pyserini.support.batching import encodable
+from tour_pyserini.support.devices import does_not_fit
 from tour_pyserini.support.hardware import cores
-from tour_pyserini.support.onnx_graphs import GraphError, cached_graph, open_graph, write_graph
+from tour_pyserini.support.onnx_graphs import (
+    GraphError,
+    cached_graph,
+    open_graph,
+    quantisation_recipe,
+    quantise,
+    write_graph,
+)
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.quantise import quantisation_recipe, quantise
-from tour_pyserini.support.token_cutting import token_cutter
-from tour_pyserini.support.token_tables import does_not_fit
+from tour_pyserini.support.tokens import encodable, token_cutter
 
 TOLERANCE = 1e-5
 """Allowed difference between a vector of the graph and of the model, relative to the norm of the vector."""

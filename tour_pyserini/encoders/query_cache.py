@@ -1,8 +1,7 @@
 """Vectors of queries that are kept between runs, so that a query is encoded once and torch need not start again.
 
 They lie in an SQLite file. The table `vectors` holds a value for each key: a checksum of 8 bytes, then the vector as
-float32. Layout 1 also has the number of a model for each row, and the table `models` of every kept file; layout 0 did
-not record models.
+float32, and the number of its encoder in the table `models`.
 """
 
 import contextlib
@@ -21,28 +20,21 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
-from tour_pyserini.support import kept_file
-from tour_pyserini.support.call_lock import CallLock
-from tour_pyserini.support.kept_file import (
-    UNKNOWN_MODEL,
-    Layout,
-    Model,
-    add_model_checksums,
-    create_models,
-    owner_and_version,
-    transaction,
-    use_model,
-)
-from tour_pyserini.support.kept_upkeep import KeptRows
+from tour_pyserini.support.sqlite_cache import Layout, Model, connect, read_keys, transaction, use_model
+from tour_pyserini.support.tokens import CallLock
 
 log = logging.getLogger(__name__)
 
-APPLICATION_ID = 0x546F7556  # "TouV"
-LAYOUT_VERSION = 1
-KEY_BYTES = 16
+VECTORS = Layout(
+    noun="file of query vectors",
+    table="vectors",
+    columns="(key BLOB PRIMARY KEY, value BLOB NOT NULL, model INTEGER NOT NULL DEFAULT 0)",
+    owner=0x546F7556,  # "TouV"
+    version=1,
+    write_ahead=False,
+)
 CHECK_BYTES = 8
 _SECONDS_PER_DAY = 86_400
-_MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 
 
 class CachedQueryEncoder:
@@ -104,17 +96,12 @@ class CachedQueryEncoder:
             return {}
         vectors: dict[bytes, Floats] = {}
         try:
-            with closing(connect(self._path)) as connection:
+            with closing(connect(self._path, VECTORS)) as connection:
                 self._record_use(connection)
-                for start in range(0, len(keys), _MAX_PARAMETERS):
-                    part = keys[start : start + _MAX_PARAMETERS]
-                    marks = ", ".join("?" * len(part))
-                    for key, value in connection.execute(
-                        f"SELECT key, value FROM vectors WHERE key IN ({marks})", part
-                    ):
-                        if is_whole(key, value):
-                            vectors[key] = np.frombuffer(value, dtype="<f4", offset=CHECK_BYTES)
-        except (sqlite3.Error, TourError) as error:
+                for key, value in read_keys(connection, "key, value", "vectors", keys):
+                    if is_whole(key, value):
+                        vectors[key] = np.frombuffer(value, dtype="<f4", offset=CHECK_BYTES)
+        except (sqlite3.Error, UnicodeDecodeError, MemoryError, TourError) as error:
             log.warning(
                 "the query vectors in %s cannot be read (%s): queries are encoded again; delete it", self._path, error
             )
@@ -134,24 +121,11 @@ class CachedQueryEncoder:
             rows.append((key, checksum(key, content) + content))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(connect(self._path)) as connection, transaction(connection):
+            with closing(connect(self._path, VECTORS)) as connection, transaction(connection):
                 model = use_model(connection, self._model)
                 connection.executemany(f"INSERT OR REPLACE INTO vectors VALUES (?, ?, {model})", rows)
-        except (OSError, sqlite3.Error, TourError) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError, MemoryError, TourError) as error:
             log.warning("query vectors cannot be kept in %s (%s)", self._path, error)
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a file of query vectors. A missing file is created; a file of layout 0 is upgraded.
-
-    The connection has the SQL functions `is_whole(key, value)` and `model_checksum`.
-
-    Raises:
-        TourError: when the file is a database of another program or has an unknown layout.
-        sqlite3.Error: when it cannot be opened.
-    """
-    layout = Layout(APPLICATION_ID, LAYOUT_VERSION, _prepare, {"is_whole": (2, is_whole)})
-    return kept_file.connect(path, layout, write_ahead=False)
 
 
 def checksum(key: bytes, content: bytes) -> bytes:
@@ -164,31 +138,3 @@ def is_whole(key: object, value: object) -> bool:
     if not (isinstance(key, bytes) and isinstance(value, bytes)):
         return False
     return (len(value) - CHECK_BYTES) % 4 == 0 and value[:CHECK_BYTES] == checksum(key, value[CHECK_BYTES:])
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    owner, version = owner_and_version(connection)
-    if owner != APPLICATION_ID:
-        if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise TourError(f"{path} is a database of another program; it cannot hold query vectors.")
-        connection.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        version = 0
-    if version == 0:
-        create_models(connection)
-        add_model_checksums(connection)
-        connection.execute(f"ALTER TABLE vectors ADD COLUMN model INTEGER NOT NULL DEFAULT {UNKNOWN_MODEL}")
-        connection.execute(f"PRAGMA user_version = {LAYOUT_VERSION}")
-    elif version != LAYOUT_VERSION:
-        raise TourError(f"{path} has layout {version}, but this version reads layout {LAYOUT_VERSION}; delete it.")
-
-
-VECTORS = KeptRows(
-    noun="file of query vectors",
-    table="vectors",
-    connect=connect,
-    faults={
-        f"with keys that do not have {KEY_BYTES} bytes": f"typeof(key) <> 'blob' OR length(key) <> {KEY_BYTES}",
-        "with a wrong checksum": "NOT is_whole(key, value)",
-    },
-)

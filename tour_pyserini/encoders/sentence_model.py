@@ -17,13 +17,12 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.batching import encodable, length_sorted_batches
-from tour_pyserini.support.call_lock import CallLock
 from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
 from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
+from tour_pyserini.support.memo import read_memo, write_memo
 from tour_pyserini.support.model_files import read_modules
 from tour_pyserini.support.optional import version_of
-from tour_pyserini.support.remembered import recall, remember
+from tour_pyserini.support.tokens import CallLock, encodable, length_sorted_batches
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
@@ -141,7 +140,7 @@ def _check_weights(folder: Path, model: Any) -> None:
     import torch
 
     identity, state = fingerprint(folder), [version_of("transformers")]
-    if recall(_COMPLETE, identity, state):
+    if read_memo(_COMPLETE, identity, state):
         return
     pools = any(type(module).__name__ == "Pooling" for module in model)
     paths = [folder / module["path"] for module in read_modules(folder)] or [folder]
@@ -156,7 +155,7 @@ def _check_weights(folder: Path, model: Any) -> None:
                 f"the encoder {folder} is incomplete: its checkpoint lacks {len(missing)} weights, such as "
                 f"{missing[0]}; download it again, or choose another encoder."
             )
-    remember(_COMPLETE, identity, state, "yes")
+    write_memo(_COMPLETE, identity, state, "yes")
 
 
 def _override(model: Any, options: ModelOptions) -> None:

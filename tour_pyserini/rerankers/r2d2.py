@@ -1,25 +1,17 @@
 """Load the passage re-ranker of R2-D2 (Fajcik et al., 2021), which the TouR paper uses."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.batched import BatchedReranker
-from tour_pyserini.rerankers.description import Description
-from tour_pyserini.rerankers.options import Options
-from tour_pyserini.rerankers.reranker import Pair, Part
-from tour_pyserini.support.batching import Row
+from tour_pyserini.rerankers.local_reranker import LocalReranker, Options
+from tour_pyserini.rerankers.reranker import Description, Pair
 from tour_pyserini.support.checkpoints import read_config, read_tokenizer, usable_length
-from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint
 from tour_pyserini.support.optional import import_optional
-
-BACKENDS: tuple[str, ...] = ("torch",)
-DTYPES: tuple[str, ...] = ("auto", "float32")
+from tour_pyserini.support.tokens import Row, encodable
 
 ENCODER, HEAD = "encoder.", "vt.weight"
 """Names of weights: the prefix of the encoder's weights, and the row [1, hidden] that scores its pooled output."""
@@ -30,47 +22,47 @@ MAX_LENGTH = 256
 """Maximum length in tokens: the published re-ranker was trained with it."""
 
 
-def accepts(folder: Path) -> bool:
-    """Whether the folder holds R2-D2's weights, published or as safetensors, and a configuration."""
-    return (folder / "config.json").is_file() and _has_weights(folder)
+class R2D2:
+    """RoBERTa with a linear score of its pooled output, in a folder with RoBERTa's configuration and tokenizer."""
 
+    BACKENDS: tuple[str, ...] = ("torch",)
+    DTYPES: tuple[str, ...] = ("auto", "float32")
 
-def load(folder: Path, options: Options, *, name: str) -> "R2D2Reranker":
-    """Load the re-ranker in a folder with its weights and RoBERTa's configuration and tokenizer."""
-    return R2D2Reranker(folder, options, name=name)
+    def accepts(self, folder: Path) -> bool:
+        """Whether the folder holds R2-D2's weights, published or as safetensors, and a configuration."""
+        return (folder / "config.json").is_file() and _has_weights(folder)
 
+    def load(self, folder: Path, options: Options, *, name: str) -> "R2D2Reranker":
+        """Load the re-ranker in the folder."""
+        from tour_pyserini.rerankers.torch_runner import TorchRunner
 
-class R2D2Reranker(BatchedReranker):
-    """RoBERTa with a linear score of its pooled output; its input has question, title and text as separate parts.
-
-    A passage without a known title is read with an empty title. An input of more than 256 tokens is cut at the end of
-    the text; a question that leaves no room for the passage is cut to half of the room.
-    """
-
-    def __init__(self, folder: Path, options: Options, *, name: str) -> None:
         config = read_config(folder)
         weights = _read_weights(folder)
-        self._encoder = _encoder(folder, config, weights).to(options.device)
-        self._head = weights[HEAD].float().to(options.device)
-        self._tokenizer = read_tokenizer(folder)
-        self._marks = _marks(self._tokenizer, name)
-        self._length = usable_length(folder, config, self._tokenizer, min(options.max_length, MAX_LENGTH))
-        self._device = options.device
-        self._threads = options.threads
+        encoder = _make_encoder(folder, config, weights).to(options.device)
+        head = weights[HEAD].float().to(options.device)
+        tokenizer = read_tokenizer(folder)
+        length = usable_length(folder, config, tokenizer, min(options.max_length, MAX_LENGTH))
         files = [*checkpoint_files(folder), *_published_files(folder)]
-        super().__init__(
+        return R2D2Reranker(
             name,
-            fingerprint("r2d2", files, max_length=self._length, template=TEMPLATE),
-            Description("R2-D2 passage re-ranker", "one logit", TEMPLATE, "torch", "fp32", "float32", self._length),
-            budget=options.token_budget,
-            largest=options.batch_size,
-            fill={"input_ids": self._tokenizer.pad_token_id or 0},
+            fingerprint("r2d2", files, max_length=length, template=TEMPLATE),
+            Description("R2-D2 passage re-ranker", "one logit", TEMPLATE, "torch", "fp32", "float32", length),
+            R2D2Tokens(tokenizer, max_length=length, name=name),
+            TorchRunner(
+                encoder,
+                options,
+                lambda inputs: encoder(**inputs).pooler_output @ head[0],
+                fill={"input_ids": tokenizer.pad_token_id or 0},
+            ),
+            options,
         )
 
-    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
-        """Compute raw scores batch by batch; higher is more relevant."""
-        with torch_threads(self._threads):
-            yield from super().predict_parts([(query, self.reads(passage)) for query, passage in pairs])
+
+class R2D2Reranker(LocalReranker):
+    """A re-ranker that reads question, title and text as separate parts.
+
+    A passage without a known title is read with an empty title.
+    """
 
     @staticmethod
     def reads(passage: str) -> str:
@@ -78,10 +70,24 @@ class R2D2Reranker(BatchedReranker):
         title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
         return f"{TITLE}{title}{TEXT}{text}"
 
-    def _encode(self, chunks: Iterable[Sequence[Pair]]) -> Iterator[Sequence[Row]]:
-        return map(self._rows, chunks)
+    def _texts(self, pair: Pair) -> Pair:
+        return encodable(pair[0]), encodable(self.reads(pair[1]))
 
-    def _rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+
+class R2D2Tokens:
+    """Tokenises pairs of a question and what `R2D2Reranker.reads` of a passage.
+
+    An input that is too long is cut at the end of the text; a question that leaves no room for the passage is cut to
+    half of the room.
+    """
+
+    def __init__(self, tokenizer: Any, *, max_length: int, name: str) -> None:
+        self._tokenizer = tokenizer
+        self._marks = _marks(tokenizer, name)
+        self._length = max_length
+
+    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        """Tokenise pairs, each cut to the maximum length."""
         parts = [passage.removeprefix(TITLE).partition(TEXT) for _, passage in pairs]
         questions = self._ids([query for query, _ in pairs])
         titles = self._ids([title for title, _, _ in parts])
@@ -101,13 +107,6 @@ class R2D2Reranker(BatchedReranker):
     def _ids(self, texts: list[str]) -> list[list[int]]:
         return self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
 
-    def _forward(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        torch = import_optional("torch")
-        with torch.inference_mode():
-            inputs = {name: torch.from_numpy(ids).to(self._device) for name, ids in batch.items()}
-            scores = self._encoder(**inputs).pooler_output @ self._head[0]
-        return scores.double().cpu().numpy()
-
 
 def _marks(tokenizer: Any, name: str) -> list[int]:
     """The ids of the start, the separator, the end, and the marks of title and text."""
@@ -121,7 +120,7 @@ def _marks(tokenizer: Any, name: str) -> list[int]:
     return ids
 
 
-def _encoder(folder: Path, config: Any, weights: dict[str, Any]) -> Any:
+def _make_encoder(folder: Path, config: Any, weights: dict[str, Any]) -> Any:
     """The encoder in single precision; its weights must be exactly those of the checkpoint."""
     model = import_optional("transformers").AutoModel.from_config(config, trust_remote_code=False).float().eval()
     if getattr(model, "pooler", None) is None:

@@ -1,8 +1,12 @@
-"""The interface of a re-ranker, and the functions through which all its scores are computed."""
+"""The interface of a re-ranker, and the functions through which everybody else asks it for scores.
 
-from collections.abc import Generator, Sequence
+What a re-ranker returns is checked here, once, when it leaves the re-ranker; the score cache trusts what it stores.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,20 +26,19 @@ PART = 32
 class Reranker(Protocol):
     """Any object that scores (query, passage) pairs.
 
-    Six attributes are optional:
+    Five attributes are optional:
 
     - `fingerprint: str` identifies everything a score depends on besides the pair (weights, tokenizer, maximum length,
       input template). Without it, scores cannot be cached.
     - `description: Description` says how the model is run, for people.
-    - `on_progress: Callable[[int], None] | None` is called with the number of pairs that were just scored.
+    - `on_progress: Callable[[int], None] | None` is called by `predict` with the number of pairs that were just scored.
     - `reads: Callable[[str], str]` returns the text that the model reads of a passage, for the key of the score cache.
       It is needed only if two passages with equal characters can get different scores (because of their titles).
-    - `predict_parts(pairs) -> Iterator[Part]` yields scores as soon as they are computed, in any order, so that the
-      score cache keeps them before the call has ended: each part has positions in `pairs` and their logits, and each
-      position comes once. A re-ranker that waits for a server yields each answer when it arrives. It must give the
-      scores that `predict` gives. Without it, the score cache calls `predict` with 32 pairs at a time, so a re-ranker
-      that is faster with more pairs should have it. `BatchedReranker` has it.
-    - `predict_counted(pairs) -> (logits, computed)` also tells how many of the pairs were not merely looked up.
+    - `predict_parts(pairs) -> Iterator[Part]` yields scores of distinct pairs as soon as they are computed, in any
+      order, so that the score cache stores them before the call has ended: each part has positions in `pairs` and their
+      logits, and each position comes once. A re-ranker that waits for a server yields each answer when it arrives. It
+      must give the scores that `predict` gives. Without it, the score cache calls `predict` with 32 pairs at a time, so
+      a re-ranker that is faster with more pairs should have it; `PartsReranker` then has `predict`.
     """
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -43,8 +46,59 @@ class Reranker(Protocol):
         ...
 
 
-def checked_scores(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:
-    """Score `pairs` and check that there is one finite number per pair.
+class Description(NamedTuple):
+    """How a re-ranker that `load_reranker` made scores a pair, for people who want to check it.
+
+    Attributes:
+        family: the architecture, or the kind of folder.
+        score: what a score is made of, such as "one logit".
+        prompt: the text that the model reads around query and passage; None if it reads the pair alone.
+        engine: what runs the model: "ONNX Runtime", "torch", "sentence-transformers", or a service with its address.
+        precision: "fp32", "bf16", "fp16", "int8", or "as stored" for a graph that is run as it is.
+        dtype: what the model computes with: "float32", "bfloat16", "float16", or "as stored".
+        max_length: most tokens of an input, everything included; None if a service does not tell it.
+    """
+
+    family: str
+    score: str
+    prompt: str | None
+    engine: str
+    precision: str
+    dtype: str
+    max_length: int | None
+
+
+PRECISIONS_OF_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+class PartsReranker(ABC):
+    """A re-ranker that computes scores part by part."""
+
+    on_progress: Callable[[int], None] | None = None
+
+    @abstractmethod
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Yield the raw logits of some of the distinct pairs as soon as they are computed, each position once."""
+
+    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
+        reads = getattr(self, "reads", str)
+        rows: dict[tuple[str, str], list[int]] = {}
+        for row, (query, passage) in enumerate(pairs):
+            rows.setdefault((query, reads(passage)), []).append(row)
+        repeated = list(rows.values())
+        scores = np.empty(len(pairs))
+        with closing(self.predict_parts([pairs[same[0]] for same in repeated])) as parts:
+            for positions, logits in parts:
+                for position, logit in zip(positions, logits, strict=True):
+                    scores[repeated[position]] = logit
+                if self.on_progress is not None:
+                    self.on_progress(sum(len(repeated[position]) for position in positions))
+        return scores
+
+
+def score_pairs(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:
+    """Score `pairs`, and check that each gets one finite number.
 
     Args:
         reranker: any object with `predict`.
@@ -56,30 +110,30 @@ def checked_scores(reranker: Reranker, pairs: Sequence[Pair]) -> np.ndarray:
     Raises:
         TourError: when the number of scores is wrong, or a score is NaN or infinite.
     """
-    return _checked(reranker, pairs, reranker.predict(pairs)) if len(pairs) else np.empty(0)
+    return score_pairs_counted(reranker, pairs)[0]
 
 
-def counted_scores(reranker: Reranker, pairs: Sequence[Pair]) -> tuple[np.ndarray, int]:
-    """Score and check `pairs`; also the number of those that the re-ranker did not merely look up."""
-    counted = getattr(reranker, "predict_counted", None)
-    if counted is None or not len(pairs):
-        return checked_scores(reranker, pairs), len(pairs)
-    scores, computed = counted(pairs)
-    return _checked(reranker, pairs, scores), computed
+def score_pairs_counted(reranker: Reranker, pairs: Sequence[Pair]) -> tuple[np.ndarray, int]:
+    """Score `pairs` as `score_pairs` does; also the number of those that no cache had."""
+    if not len(pairs):
+        return np.empty(0), 0
+    if hasattr(reranker, "predict_counted"):  # the score cache, which has checked its scores
+        return reranker.predict_counted(pairs)
+    return _check_scores(reranker, pairs, reranker.predict(pairs)), len(pairs)
 
 
-def checked_parts(reranker: Reranker, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
-    """Score `pairs` part by part, each as soon as it is computed, and check them as `checked_scores` does."""
+def score_parts(reranker: Reranker, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+    """Score distinct `pairs` part by part, each as soon as it is computed, and check them as `score_pairs` does."""
     if not hasattr(reranker, "predict_parts"):
         for start in range(0, len(pairs), PART):
             part = pairs[start : start + PART]
-            yield np.arange(start, start + len(part)), checked_scores(reranker, part)
+            yield np.arange(start, start + len(part)), _check_scores(reranker, part, reranker.predict(part))
         return
     missing = np.ones(len(pairs), dtype=bool)
     with closing(reranker.predict_parts(pairs)) as parts:
-        for positions, scores in parts:
+        for positions, logits in parts:
             missing[positions] = False
-            yield positions, _checked(reranker, [pairs[position] for position in positions], scores)
+            yield positions, _check_scores(reranker, [pairs[position] for position in positions], logits)
     if missing.any():
         raise TourError(
             f"the re-ranker {display_name(reranker)} gave no score to {missing.sum()} of {len(pairs)} pairs; "
@@ -87,17 +141,15 @@ def checked_parts(reranker: Reranker, pairs: Sequence[Pair]) -> Generator[Part, 
         )
 
 
-def joined(parts: Generator[Part, None, None], count: int) -> np.ndarray:
-    """The scores, float64 [count], of all parts in the order of their positions."""
-    scores = np.empty(count)
-    with closing(parts):
-        for positions, part in parts:
-            scores[positions] = part
-    return scores
-
-
-def _checked(reranker: Reranker, pairs: Sequence[Pair], predicted: Any) -> np.ndarray:
-    scores = np.asarray(predicted, dtype=np.float64)
+def _check_scores(reranker: Reranker, pairs: Sequence[Pair], predicted: Any) -> np.ndarray:
+    """The one place where scores of any object, ours or foreign, become float64 [len(pairs)] that code trusts."""
+    try:
+        scores = np.asarray(predicted, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TourError(
+            f"the re-ranker {display_name(reranker)} must return one number per pair, not "
+            f"{type(predicted).__name__} ({error})."
+        ) from error
     if scores.shape != (len(pairs),):
         raise TourError(
             f"the re-ranker {display_name(reranker)} returned scores of shape {list(scores.shape)} for {len(pairs)} "

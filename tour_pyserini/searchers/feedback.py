@@ -11,9 +11,8 @@ from tour_pyserini.core.fusion import Fusion, SignalScores
 from tour_pyserini.core.method import Query
 from tour_pyserini.core.scheduler import Scheduler, Task
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import checked_scores
+from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.searchers.dense_signal import as_signal, listed
-from tour_pyserini.searchers.in_memory import as_reranker
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, found_by
 from tour_pyserini.stores.store import MatrixIndex
@@ -40,7 +39,7 @@ class Feedback:
         """
         self.config = config or TourConfig()
         self.labels = self.config.most_labels > 0
-        self._reranker = load_reranker(as_reranker(reranker)) if self.labels else None
+        self._reranker = load_reranker(reranker) if self.labels else None
         self._signals = [as_signal(signal) for signal in listed(signals)]
         self.reads_query = self.labels or bool(self._signals)
 
@@ -73,7 +72,7 @@ class Feedback:
         def label(tasks: Sequence[Task]) -> list[Floats]:
             pairs = [(text, passages[id_]) for id_ in tasks[0].wanted_labels.tolist()]
             assert self._reranker is not None
-            return [checked_scores(self._reranker, pairs)]
+            return [score_pairs(self._reranker, pairs)]
 
         config = self._config(len(vectors))
         signals = [_scores_of(signal, text, docids) for signal in self._signals] if text else []

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.searchers.opening import SearchedIndex
 from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 
@@ -23,31 +22,6 @@ def in_memory_index(
     store = as_store(vectors) if isinstance(vectors, Store) or _is_faiss(vectors) else MatrixIndex(vectors)
     names, passages = _named_texts(texts, None if docids is None else list(docids), store.size)
     return SearchedIndex(store, names, _query_encoder(encode, store.dimension)), passages
-
-
-def as_reranker(score: Any) -> Any:
-    """A function of pairs as a re-ranker; anything else is returned as it is."""
-    if isinstance(score, type):
-        raise TourError(f"score is the class {score.__name__}; give an object: {score.__name__}(...).")
-    if hasattr(score, "predict") or not callable(score):
-        return score
-    return ScoreFunction(score)
-
-
-class ScoreFunction:
-    """A function from pairs (query, passage) to scores, as a re-ranker."""
-
-    def __init__(self, function: Callable[[list[Pair]], Any]) -> None:
-        self._function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
-
-    def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """The scores, float64 [len(pairs)]."""
-        scores = self._function(list(pairs))
-        try:
-            return np.asarray(scores, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TourError(f"score must return one number per pair, not {type(scores).__name__} ({error}).") from error
 
 
 class QueryFunction:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 
 CHARACTERS = 4.0
 """Characters of a token, about: pairs are not tokenised for a forecast. The fit takes up what this is wrong by."""
@@ -246,7 +246,7 @@ def score_until(reranker: Any, pairs: Sequence[Pair], deadline: float, cost: Lab
     Returns:
         The scores [n], NaN where there was no time; and how many were computed.
     """
-    known = reranker.kept(pairs) if hasattr(reranker, "kept") else np.full(len(pairs), np.nan)
+    known = reranker.lookup(pairs) if hasattr(reranker, "lookup") else np.full(len(pairs), np.nan)
     missing = np.flatnonzero(np.isnan(known))
     waiting = LabelRequest([pairs[position] for position in missing.tolist()], deadline, time.monotonic())
     while waiting.left and not waiting.ended:
@@ -254,7 +254,7 @@ def score_until(reranker: Any, pairs: Sequence[Pair], deadline: float, cost: Lab
         call = [waiting.take()] if not cost.measured else next_call([waiting], cost, now=time.monotonic())
         if call:
             start = time.monotonic()
-            scores, computed = counted_scores(reranker, [chosen.pair for chosen in call])
+            scores, computed = score_pairs_counted(reranker, [chosen.pair for chosen in call])
             cost.learn([chosen.pair for chosen in call][:computed], time.monotonic() - start)
             waiting.scores[[chosen.position for chosen in call]] = scores
     known[missing] = waiting.scores

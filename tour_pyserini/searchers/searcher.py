@@ -23,10 +23,10 @@ from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
-from tour_pyserini.searchers.in_memory import as_reranker, in_memory_index
+from tour_pyserini.searchers.in_memory import in_memory_index
 from tour_pyserini.searchers.label_time import LabelCost, score_until
 from tour_pyserini.stores.collection import StoredTexts
 from tour_pyserini.stores.docids import positions_of
@@ -205,7 +205,7 @@ class TourSearcher:
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
         return TourSearcher(
             index,
-            as_reranker(score),
+            score,
             passages,
             config,
             signals=signals,
@@ -464,7 +464,7 @@ class TourSearcher:
             assert self._reranker is not None
             with self.costs.stage("label"):
                 if deadline is None:
-                    scores, computed = counted_scores(self._reranker, pairs)
+                    scores, computed = score_pairs_counted(self._reranker, pairs)
                 else:
                     scores, computed = score_until(self._reranker, pairs, until, self._label_cost)
             self.costs.add(scored=computed)

@@ -12,7 +12,7 @@ from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher
 from tour_pyserini.phrases.index import is_phrase_index
-from tour_pyserini.rerankers.reranker import checked_scores, display_name
+from tour_pyserini.rerankers.reranker import display_name, score_pairs
 from tour_pyserini.search_request import completed, sparse_signals
 from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.opening import check_index
@@ -140,10 +140,10 @@ class Collection:
         cost = LabelCost(max_length=getattr(description, "max_length", None) or request.reranker_max_length)
         docids = self.searcher(request.config).searcher.docids
         some = [str(self.texts[docids[i * len(docids) // 16]]) for i in range(min(16, len(docids)))]
-        checked_scores(inner, [(some[0][:100], some[0])])  # the first call of a model takes longer
+        score_pairs(inner, [(some[0][:100], some[0])])  # the first call of a model takes longer
         for count in (*_TRIED, *_TRIED):
             pairs = [(text[:60], text) for text in sorted(some, key=len)[:: 2 if count > 1 else 1][:count]]
             start = time.monotonic()
-            checked_scores(inner, pairs)
+            score_pairs(inner, pairs)
             cost.learn(pairs, time.monotonic() - start)
         return cost

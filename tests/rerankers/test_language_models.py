@@ -1,0 +1,233 @@
+"""Each family of re-rankers gives the scores that transformers or sentence-transformers give it, in any precision."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentence_transformers")
+
+import torch
+import transformers
+from model_hub import serve
+from reranker_families import FAMILIES, LENGTH, PAIRS
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import load_reranker, load_reranker_later
+from tour_pyserini.rerankers.loading import LazyReranker
+from tour_pyserini.support import checkpoints
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+HALF = ["bert", "qwen3 classifier, by name", "qwen3-reranker", "LogitScore", "monot5"]
+WORDS = ["Query:", "Document:", "Relevant:", "who", "wrote", "hamlet", "the", "cat", "sat", "on", "mat"]
+
+
+pytest.importorskip("sentence_transformers")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Saves the model of a family, once."""
+    folders = {}
+
+    def save(family):
+        if family not in folders:
+            folders[family] = tmp_path_factory.mktemp("family") / FAMILIES[family].name
+            folders[family].mkdir()
+            FAMILIES[family].save(folders[family])
+        return folders[family]
+
+    return save
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    """A copy of a family's folder that a test may change."""
+    return lambda family: Path(shutil.copytree(saved(family), tmp_path / FAMILIES[family].name))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_are_those_of_the_reference(family, saved):
+    folder, row = saved(family), FAMILIES[family]
+    expected = row.scores(folder, LENGTH)
+    assert np.ptp(expected) > 0.05
+    reranker = load_reranker(folder, max_length=LENGTH)
+    assert reranker.description.engine == row.engine or row.engine is None
+    assert reranker.description.max_length == LENGTH
+    np.testing.assert_allclose(reranker.predict(PAIRS), expected, **CLOSE)
+    # alone, and in other batches
+    np.testing.assert_allclose([reranker.predict([pair])[0] for pair in PAIRS], expected, **CLOSE)
+    other = load_reranker(folder, max_length=LENGTH, batch_size=3, backend=row.other_backend)
+    np.testing.assert_allclose(other.predict(PAIRS[::-1])[::-1], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("family", ["LogitScore", "Dense", "qwen3 classifier, chat template", "qwen3-reranker", "bert"])
+def test_a_name_on_the_hub_has_the_scores_of_its_folder(family, saved, tmp_path, monkeypatch):
+    """Only the files that are asked for are there after a download."""
+    folder, snapshot = saved(family), tmp_path / "snapshot"
+    downloads = serve(folder, snapshot, monkeypatch)
+    named = load_reranker(f"somebody/{FAMILIES[family].name}", max_length=LENGTH)
+    np.testing.assert_allclose(named.predict(PAIRS), FAMILIES[family].scores(folder, LENGTH), **CLOSE)
+    assert named.fingerprint == load_reranker(folder, max_length=LENGTH).fingerprint or family == "LogitScore"
+    assert set(downloads) == {f"somebody/{FAMILIES[family].name}"}
+    assert not (snapshot / "plain").exists()
+
+
+def test_a_name_on_the_hub_is_recognised_by_its_model_card(copied, tmp_path, monkeypatch):
+    folder = copied("qwen3-reranker")
+    (folder / "README.md").write_text("---\nbase_model: Qwen/Qwen3-Reranker-0.6B\n---\n")
+    serve(folder, tmp_path / "snapshot", monkeypatch)
+    named = load_reranker("somebody/mine", max_length=LENGTH)
+    np.testing.assert_allclose(named.predict(PAIRS), FAMILIES["qwen3-reranker"].scores(folder, LENGTH), **CLOSE)
+
+
+def swapped_answers(text):
+    settings = json.loads(text)
+    yes, no = settings["true_token_id"], settings["false_token_id"]
+    return json.dumps(settings | {"true_token_id": no, "false_token_id": yes})
+
+
+@pytest.mark.parametrize(
+    ("family", "file", "change"),
+    [
+        ("qwen3 classifier, chat template", "chat_template.jinja", lambda text: text.replace("Judge", "Decide")),
+        (
+            "LogitScore",
+            "1_LogitScore/config.json",
+            swapped_answers,
+        ),
+        ("LogitScore", "config_sentence_transformers.json", lambda text: text.replace("web search", "log search")),
+        ("default prompt", "config_sentence_transformers.json", lambda text: text.replace("search for", "find")),
+    ],
+)
+def test_every_file_that_changes_scores_changes_the_fingerprint(family, file, change, copied):
+    folder = copied(family)
+    first = load_reranker_later(folder)
+    assert isinstance(load_reranker_later(folder), LazyReranker)
+    before = (folder / file).read_text()
+    (folder / file).write_text(change(before))
+    assert (folder / file).read_text() != before
+    second = load_reranker_later(folder)
+    assert not isinstance(second, LazyReranker)
+    assert second.fingerprint != first.fingerprint
+
+
+def test_the_name_of_a_folder_counts_for_its_memo(copied):
+    folder = copied("qwen3 classifier, by name")
+    prompted = load_reranker_later(folder)
+    link = folder.with_name("another")
+    link.symlink_to(folder)
+    plain = load_reranker_later(link)
+    assert not isinstance(plain, LazyReranker)
+    assert plain.fingerprint != prompted.fingerprint
+    assert plain.description.prompt is None
+
+
+def test_modules_in_another_order_have_another_fingerprint(copied):
+    folder = copied("Dense")
+    first = load_reranker(folder).fingerprint
+    (folder / "2_Dense").rename(folder / "3_Dense")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[2]["path"] = "3_Dense"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert load_reranker(folder).fingerprint != first
+
+
+@pytest.mark.parametrize("family", HALF)
+def test_half_precision_is_close_to_single_precision_and_the_score_depends_only_on_the_pair(family, saved):
+    folder = saved(family)
+    exact, half = (load_reranker(folder, max_length=LENGTH, dtype=dtype) for dtype in ("auto", "bfloat16"))
+    assert exact.description[4:6] == ("fp32", "float32")
+    assert half.description[4:6] == ("bf16", "bfloat16")
+    assert half.fingerprint != exact.fingerprint
+    assert exact.fingerprint == load_reranker(folder, max_length=LENGTH, dtype="float32").fingerprint
+    expected, scores = exact.predict(PAIRS), half.predict(PAIRS)
+    assert 0 < np.median(np.abs(scores - expected)) < 0.2 * np.ptp(expected)
+    assert [half.predict([pair])[0] for pair in PAIRS] == scores.tolist()
+
+
+@pytest.mark.parametrize("family", HALF)
+def test_stored_half_precision_runs_in_single_precision_unless_it_is_large(family, copied, monkeypatch):
+    folder = copied(family)
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model = getattr(transformers, config.architectures[0]).from_pretrained(folder, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    small = load_reranker(folder, max_length=LENGTH)
+    assert small.description.dtype == "float32"
+    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    large = load_reranker(folder, max_length=LENGTH)
+    assert large.description.dtype == "bfloat16"
+    assert large.description.engine != "ONNX Runtime"
+    assert large.fingerprint != small.fingerprint
+    assert load_reranker(folder, max_length=LENGTH, dtype="float32").fingerprint == small.fingerprint
+
+
+@pytest.fixture
+def t5_folder(tmp_path):
+    """Makes a random T5 with one token per word; tokens are spelled as in T5's vocabulary."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    def make(answers=("▁true", "▁false")):
+        words = ["<pad>", "</s>", "<unk>", *(f"▁{word}" for word in WORDS), *answers]
+        tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+        torch.manual_seed(0)
+        config = transformers.T5Config(
+            vocab_size=len(words),
+            d_model=16,
+            d_kv=8,
+            d_ff=32,
+            num_layers=2,
+            num_heads=2,
+            decoder_start_token_id=0,
+            initializer_factor=3.0,
+        )
+        folder = tmp_path / "t5"
+        transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
+        transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+        ).save_pretrained(folder)
+        return folder
+
+    return make
+
+
+def plain(folder, text):
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    true, false = tokenizer.convert_tokens_to_ids(["▁true", "▁false"])
+    with torch.no_grad():
+        coded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        logits = model(**coded, decoder_input_ids=torch.tensor([[0]])).logits[0, 0].double()
+    return float(logits[true] - logits[false])
+
+
+def test_the_score_is_true_minus_false(t5_folder):
+    folder = t5_folder()
+    pairs = [("who wrote hamlet", "the cat"), ("who", "the cat sat on the mat " * 5), ("hamlet", "")]
+    scores = load_reranker(folder).predict(pairs)
+    expected = [plain(folder, f"Query: {query} Document: {passage} Relevant:") for query, passage in pairs]
+    assert np.ptp(expected) > 0.01
+    np.testing.assert_allclose(scores, expected, atol=1e-4)  # batches round differently on some processors
+
+
+def test_a_tokenizer_without_tokens_for_true_and_false_is_refused(t5_folder):
+    with pytest.raises(TourError, match="no token for 'false'"):
+        load_reranker(t5_folder(answers=("▁true", "▁maybe")))
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("who wrote", "Query: who wrote Document: the cat sat on Relevant:"),  # ten tokens with </s>
+        (" ".join(["who wrote hamlet"] * 4), "Query: who wrote hamlet Document: the cat sat Relevant:"),
+    ],
+)
+def test_the_passage_is_cut_and_a_long_query_to_half_of_the_room(t5_folder, query, read):
+    folder = t5_folder()
+    (score,) = load_reranker(folder, max_length=10).predict([(query, "the cat sat on the mat")])
+    assert score == pytest.approx(plain(folder, read), abs=1e-5)
+    assert load_reranker(folder, max_length=64).fingerprint != load_reranker(folder, max_length=10).fingerprint

