@@ -113,7 +113,7 @@ def test_progress_is_reported(tmp_path):
     reranker = load_reranker(save(tmp_path, "LogitScore"), max_length=LENGTH)
     counts: list[int] = []
     reranker.on_progress = counts.append
-    reranker.predict(PAIRS[:3] * 100)
+    reranker.predict([(f"who {number}", "cat") for number in range(300)])
     assert sum(counts) == 300
     assert len(counts) > 1
 

@@ -1,11 +1,15 @@
-"""A classifier whose last layer computes one token only."""
+"""Models of torch: which get batches, and a last layer that computes one token only."""
+
+from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tour_pyserini.rerankers.torch_runner import shorten_last_layer  # noqa: E402
+from tour_pyserini.errors import TourError  # noqa: E402
+from tour_pyserini.rerankers.local_reranker import Options  # noqa: E402
+from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer  # noqa: E402
 
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 
@@ -69,3 +73,37 @@ def test_a_model_of_another_architecture_is_not_changed(inputs):
     sizes = {**SIZES, "embedding_size": 16}
     for kind, options in {"albert": sizes, "gpt2": {"vocab_size": 50, "n_embd": 16, "n_layer": 1, "n_head": 2}}.items():
         assert not shorten_last_layer(classifier(kind, **options), inputs)
+
+
+class Lengths(torch.nn.Module):
+    """Counts the tokens of a row; `behaviour` is what it does with padding and batches."""
+
+    def __init__(self, behaviour):
+        super().__init__()
+        self.behaviour, self.dtype = behaviour, torch.float32
+        self.config = SimpleNamespace(pad_token_id=None, name_or_path="it")
+
+    def forward(self, input_ids, attention_mask):
+        if self.behaviour == "fails" or (self.behaviour == "refuses batches" and len(input_ids) > 1):
+            raise ValueError(self.behaviour)
+        counted = torch.ones_like(input_ids) if self.behaviour == "counts padding" else attention_mask
+        return SimpleNamespace(logits=counted.sum(1, keepdim=True).float())
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "alone", "padding"),
+    [("counts tokens", False, 7), ("counts padding", True, None), ("refuses batches", True, None)],
+)
+def test_a_model_gets_batches_if_padding_does_not_change_its_logits(behaviour, alone, padding):
+    model = Lengths(behaviour)
+    runner = TorchRunner(model, Options(), fill={"input_ids": 7})
+    rows = [{"input_ids": [4] * length, "attention_mask": [1] * length} for length in (3, 5)]
+    runner.test_batches(rows)
+    assert (runner.one_pair_per_call, model.config.pad_token_id) == (alone, padding)
+    assert runner(rows[:1]).tolist() == [[3.0]]
+
+
+def test_a_model_that_cannot_score_a_pair_is_refused():
+    runner = TorchRunner(Lengths("fails"), Options(), fill={"input_ids": 0})
+    with pytest.raises(TourError, match="cannot score a pair"):
+        runner.test_batches([{"input_ids": [4], "attention_mask": [1]}])
