@@ -114,9 +114,11 @@ def test_vectors_of_other_options_are_not_used(tmp_path, other, monkeypatch):
     options = {"backend": "onnx"}
     for _ in range(2):
         query_encoder_with_cache(folder, path, **options).encode("a b")
+    assert sum(use.rows for use in CacheFile(VECTORS, path).models()) == 1
     if not other:  # the same product of matrices may be rounded differently on another processor
         monkeypatch.setattr("tour_pyserini.encoders.loading.cpu_flags", lambda: ("another", "avx2"))
     query_encoder_with_cache(folder, path, **{**options, **other}).encode("a b")
+    assert sum(use.rows for use in CacheFile(VECTORS, path).models()) == 2
 
 
 def test_threads_share_it_and_one_encodes_at_a_time(opened):
