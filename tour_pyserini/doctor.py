@@ -241,10 +241,10 @@ def check_default_encoder(name: str) -> Finding:
 
 def check_default_reranker(name: str) -> Finding:
     """The files of the default cross-encoder and their checksums."""
-    if importlib.util.find_spec(loading.PACKAGE) is None:
-        return _not_installed(name, loading.PACKAGE, '"tour_pyserini[models]"')
+    if importlib.util.find_spec(loading.DEFAULT_PACKAGE) is None:
+        return _not_installed(name, loading.DEFAULT_PACKAGE, '"tour_pyserini[models]"')
     folder = loading.verify_default_reranker(read_again=True)
-    return _verified(name, folder, loading.SHA256["model.onnx"])
+    return _verified(name, folder, loading.DEFAULT_SHA256["model.onnx"])
 
 
 def check_processor(name: str) -> Finding:

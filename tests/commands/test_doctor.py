@@ -212,7 +212,7 @@ def test_default_encoder_checksums(monkeypatch, tmp_path, tampered):
 @pytest.mark.parametrize("tampered", [False, True])
 def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
     folder = loading.verify_default_reranker()
-    copied(folder, tmp_path, loading.SHA256)
+    copied(folder, tmp_path, loading.DEFAULT_SHA256)
     monkeypatch.setattr(loading, "default_reranker_folder", lambda: tmp_path)
     if tampered:
         with open(tmp_path / "model.onnx", "r+b") as file:
