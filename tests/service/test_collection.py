@@ -18,7 +18,7 @@ from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.service import collection as collection_module
 from tour_pyserini.service.collection import SEARCHERS, Collection
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.stores import docids
+from tour_pyserini.stores.docids import Positions
 from tour_pyserini.stores.vectors import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
@@ -84,12 +84,12 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
 
     monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
     monkeypatch.setattr(opening, "load_document_encoder", counted("encoder", load_document_encoder))
-    monkeypatch.setattr(docids, "hashes_of", counted("docids", docids.hashes_of))
+    monkeypatch.setattr(Positions, "__init__", counted("positions", Positions.__init__))
     chosen = words.options["index"] if vectors == "folder" else "encode"
     served = Collection(ServeRequest(**words.options, vectors=chosen, config=CONFIGS["tour"]))
     searchers = [served.searcher(TourConfig(method, depth=depth)) for method in ("tour", "hard") for depth in (3, 4)]
     assert [bool(searcher.search("a b", k=3)) for searcher in searchers] == [True] * 4
-    assert sorted(opened) == sorted(["docids", "vectors" if vectors == "folder" else "encoder"])
+    assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
 
 
 def test_a_signal_weight_counts_where_there_are_signals(served):
