@@ -50,7 +50,7 @@ def _build(args: argparse.Namespace) -> float:
 
 def _open(args: argparse.Namespace) -> float:
     from tour_pyserini.data.texts import open_texts
-    from tour_pyserini.searchers.opening import open_index
+    from tour_pyserini.searchers.searched_index import open_index
     from tour_pyserini.stores.docids import positions_of
 
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def _open(args: argparse.Namespace) -> float:
 def _search(args: argparse.Namespace) -> float:
     import numpy as np
 
-    from tour_pyserini.searchers.opening import open_index
+    from tour_pyserini.searchers.searched_index import open_index
     from tour_pyserini.stores.store import as_store
 
     store = as_store(open_index(args.index).index)
@@ -82,7 +82,7 @@ def _tour(args: argparse.Namespace) -> float:
 
     from tour_pyserini.batches import search_topics
     from tour_pyserini.core.config import TourConfig
-    from tour_pyserini.searchers.opening import open_index
+    from tour_pyserini.searchers.searched_index import open_index
 
     searched = open_index(args.index)
     searched.query_encoder = NumberEncoder(searched.dimension)

@@ -20,7 +20,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import CachedReranker, load_reranker
-from tour_pyserini.searchers.opening import SearchedIndex, open_index
+from tour_pyserini.searchers.searched_index import SearchedIndex, open_index
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.store import Store, as_store

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.hardware import cores, cpu_flags
+from tour_pyserini.support.devices import cores, cpu_flags
 
 RSS_UNIT = 1024 if sys.platform != "darwin" else 1  # bytes in the unit of ru_maxrss
 

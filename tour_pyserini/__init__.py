@@ -5,9 +5,8 @@ imported from here, it comes with a Java that is ready for it. Each command is a
 `tour_pyserini.search` has `search(SearchRequest(...))`, `tour_pyserini.index` has `build_index(IndexRequest(...))`.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
-
-from tour_pyserini.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tour_pyserini.core.config import TourConfig
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from tour_pyserini.phrases.searcher import PhraseSearcher
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.faiss_searcher import FaissSearcher
-    from tour_pyserini.searchers.opening import open_index
     from tour_pyserini.searchers.prf import TourPrf
     from tour_pyserini.searchers.query_encoder import TourQueryEncoder
     from tour_pyserini.searchers.search_path import SearchPath, search_path
+    from tour_pyserini.searchers.searched_index import open_index
     from tour_pyserini.searchers.searcher import TourSearcher
     from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.stores.signals import QuerySignal
@@ -55,7 +54,7 @@ _MODULES = {
     "load_query_encoder": "encoders.loading",
     "load_reranker": "rerankers",
     "method": "core.method",
-    "open_index": "searchers.opening",
+    "open_index": "searchers.searched_index",
     "open_phrase_index": "phrases.index",
     "open_texts": "data.texts",
     "register_method": "core.method",
@@ -96,13 +95,13 @@ __all__ = [
     "search_path",
 ]
 
-_load = lazy_names(__name__, _MODULES)
-
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    return _load(name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

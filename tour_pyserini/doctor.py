@@ -39,8 +39,8 @@ from tour_pyserini.rerankers import load_reranker, loading
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.support.devices import cores, cpu_flags
 from tour_pyserini.support.files import cache_home
-from tour_pyserini.support.hardware import cores, cpu_flags
 
 
 class Finding(NamedTuple):

@@ -32,7 +32,7 @@ from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker
 from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.dense_signal import DenseSignal
-from tour_pyserini.searchers.opening import open_index, open_searcher
+from tour_pyserini.searchers.searched_index import open_index, open_searcher
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.searchers.trace import Trace

@@ -22,8 +22,7 @@ from tour_pyserini.data.qrels import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.path_events import as_events
-from tour_pyserini.evaluation.path_page import as_page
+from tour_pyserini.evaluation.path_page import as_events, as_page
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
 from tour_pyserini.flags import check_names, positive
 from tour_pyserini.index import demo_index

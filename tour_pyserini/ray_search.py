@@ -25,8 +25,8 @@ from tour_pyserini.rerankers.reranker import display_name
 from tour_pyserini.rerankers.sqlite_scores import StoreStats
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.costs import Costs
+from tour_pyserini.support.devices import cores
 from tour_pyserini.support.files import score_cache
-from tour_pyserini.support.hardware import cores
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.plugins import load_plugins
 from tour_pyserini.support.sqlite_cache import Model

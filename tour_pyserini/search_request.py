@@ -24,7 +24,7 @@ from tour_pyserini.index import demo_index
 from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
 from tour_pyserini.rerankers.local_reranker import BACKENDS, PRECISIONS
-from tour_pyserini.searchers.opening import check_index
+from tour_pyserini.searchers.searched_index import check_index
 from tour_pyserini.stores.bm25 import has_bm25
 from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.stores.vector_database import store_address

@@ -193,7 +193,7 @@ def _phrase_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
 
     from tour_pyserini.phrases.encoder import EncoderSettings, PhraseEncoder
     from tour_pyserini.phrases.model import model_from_base
-    from tour_pyserini.support.checkpoints import read_tokenizer
+    from tour_pyserini.support.model_files import read_tokenizer
     from tour_pyserini.training.examples import training_examples
     from tour_pyserini.training.phrase_encoder import PhraseTask, PhraseValidation
 
@@ -244,7 +244,7 @@ def _query_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
 
 
 def _phrase_reranker(request: PhraseRerankerRequest, base: Path) -> Job:
-    from tour_pyserini.support.checkpoints import read_tokenizer
+    from tour_pyserini.support.model_files import read_tokenizer
     from tour_pyserini.training.examples import training_questions
     from tour_pyserini.training.phrase_reranker import RerankerTask, find_candidates
 

@@ -19,7 +19,7 @@ from tour_pyserini.encoders.encoded_queries import load_encoded_queries
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
-from tour_pyserini.searchers.opening import open_searcher
+from tour_pyserini.searchers.searched_index import open_searcher
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import oracle

@@ -14,7 +14,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.index import main as index
 from tour_pyserini.rerankers import CachedReranker, load_reranker_later
 from tour_pyserini.search import main as search
-from tour_pyserini.searchers.opening import open_index
+from tour_pyserini.searchers.searched_index import open_index
 from tour_pyserini.stores.store import as_store
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.path_events import FINAL_NOTE, ROUND_NOTE, as_events
-from tour_pyserini.evaluation.path_map import projected
-from tour_pyserini.evaluation.path_page import as_page
+from tour_pyserini.evaluation.path_page import FINAL_NOTE, ROUND_NOTE, as_events, as_page, projected
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, read_paths
 from tour_pyserini.page import main
 from tour_pyserini.service.messages import Candidate, Round

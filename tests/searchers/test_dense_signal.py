@@ -11,7 +11,7 @@ from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection,
 
 from tour_pyserini import QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
 from tour_pyserini.searchers.dense_signal import DenseSignal, as_signal
-from tour_pyserini.searchers.opening import SearchedIndex
+from tour_pyserini.searchers.searched_index import SearchedIndex
 from tour_pyserini.stores.store import MatrixIndex
 
 SECOND = 5  # dimension of the second index

@@ -9,7 +9,7 @@ import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher, search_path
-from tour_pyserini.searchers.path_figure import RankLine, path_figure
+from tour_pyserini.searchers.search_path import RankLine, path_figure
 from tour_pyserini.support.pictures import GAIN, LOSS
 
 

@@ -16,7 +16,7 @@ from tour_pyserini.evaluation.answer_matching import CHUNK
 PARENT = """
 import os, sys, time
 from multiprocessing import get_context
-from tour_pyserini.support.processes import end_with_parent
+from tour_pyserini.evaluation.answer_matching import end_with_parent
 
 def work(number):
     end_with_parent()

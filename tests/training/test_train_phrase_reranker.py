@@ -19,7 +19,7 @@ from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.phrases.spans import sentences_around
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.support.checkpoints import read_tokenizer
+from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training import examples as examples_module
 from tour_pyserini.training import phrase_reranker
 from tour_pyserini.training.examples import Example

@@ -18,8 +18,7 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
-from tour_pyserini.support.devices import does_not_fit
-from tour_pyserini.support.hardware import cores
+from tour_pyserini.support.devices import cores, does_not_fit
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,

@@ -21,8 +21,7 @@ from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyse
 from tour_pyserini.encoders.query_cache import CachedQueryEncoder
 from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.devices import does_not_fit
-from tour_pyserini.support.hardware import cpu_flags
+from tour_pyserini.support.devices import cpu_flags, does_not_fit
 from tour_pyserini.support.model_files import read_json, read_modules
 from tour_pyserini.support.onnx_graphs import GraphError
 from tour_pyserini.support.optional import import_optional, version_of

@@ -17,10 +17,9 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.checkpoints import POSITIONS_AFTER_PADDING
 from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
 from tour_pyserini.support.memo import read_memo, write_memo
-from tour_pyserini.support.model_files import read_modules
+from tour_pyserini.support.model_files import POSITIONS_AFTER_PADDING, read_modules
 from tour_pyserini.support.optional import version_of
 from tour_pyserini.support.tokens import CallLock, encodable, length_sorted_batches
 

@@ -1,8 +1,13 @@
 """Whether passages contain answers to questions, as DPR and Pyserini decide it, and judgements from that."""
 
+import contextlib
+import ctypes
 import logging
+import os
 import re
 import signal
+import sys
+import threading
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +15,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, lru_cache
 from itertools import chain, islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,10 +26,38 @@ from tour_pyserini.data.documents import one_line_parts
 from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.processes import end_with_parent, kill_workers
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
+
+_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
+
+
+def end_with_parent() -> None:
+    """Called first in a worker process: if its parent ends, even by SIGKILL, the worker ends too.
+
+    A thread waits until the parent's end of a pipe is closed, which works on every system. Linux also sends a signal,
+    which needs no turn of the Python interpreter.
+    """
+    parent = parent_process()
+    if parent is None:
+        return
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def kill_workers(pool: ProcessPoolExecutor) -> None:
+    """End the workers of a pool at once; its `shutdown` would wait for what they are doing."""
+    for worker in list((pool._processes or {}).values()):  # from Python 3.14 on, this is `pool.kill_workers()`
+        worker.kill()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,15 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.phrases.model import read_phrase_model
 from tour_pyserini.phrases.spans import Rows, filter_rows, token_rows
-from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.support.model_files import OLD_WEIGHTS, SAFE_WEIGHTS, SMALL_FILES, is_checkpoint
+from tour_pyserini.support.model_files import (
+    OLD_WEIGHTS,
+    SAFE_WEIGHTS,
+    SMALL_FILES,
+    is_checkpoint,
+    read_tokenizer,
+    usable_length,
+)
 from tour_pyserini.support.tokens import Row, length_sorted_batches, padded
 
 FILE = "tour-phrase-encoder.json"

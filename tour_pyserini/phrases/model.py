@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.checkpoints import read_config
+from tour_pyserini.support.model_files import read_config
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

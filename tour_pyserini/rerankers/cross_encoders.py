@@ -27,10 +27,18 @@ from tour_pyserini.rerankers.local_reranker import (
 )
 from tour_pyserini.rerankers.prompts import FAMILIES, PAIR, Prompt, PromptTokens, choose_prompt
 from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Reranker
-from tour_pyserini.support.checkpoints import chosen_dtype, read_config, read_model, read_tokenizer, usable_length
-from tour_pyserini.support.devices import does_not_fit
-from tour_pyserini.support.hardware import cpu_flags
-from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint, read_json
+from tour_pyserini.support.devices import cpu_flags, does_not_fit
+from tour_pyserini.support.model_files import (
+    checkpoint_files,
+    chosen_dtype,
+    fingerprint,
+    is_checkpoint,
+    read_config,
+    read_json,
+    read_model,
+    read_tokenizer,
+    usable_length,
+)
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,

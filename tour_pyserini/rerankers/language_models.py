@@ -13,8 +13,17 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.local_reranker import PROBES, LocalReranker, Options
 from tour_pyserini.rerankers.prompts import FAMILIES, PAIR, PromptTokens, check_answers, choose_prompt
 from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair
-from tour_pyserini.support.checkpoints import chosen_dtype, read_config, read_model, read_tokenizer, usable_length
-from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint, read_json
+from tour_pyserini.support.model_files import (
+    checkpoint_files,
+    chosen_dtype,
+    fingerprint,
+    is_checkpoint,
+    read_config,
+    read_json,
+    read_model,
+    read_tokenizer,
+    usable_length,
+)
 from tour_pyserini.support.tokens import Row
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")

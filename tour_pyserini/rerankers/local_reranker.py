@@ -9,8 +9,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import Description, Pair, Part, PartsReranker
-from tour_pyserini.support.devices import DTYPES
-from tour_pyserini.support.hardware import cores
+from tour_pyserini.support.devices import DTYPES, cores
 from tour_pyserini.support.tokens import CallLock, Row, encodable, length_sorted_batches, token_cutter
 
 SHORTEST_INPUT = 8

@@ -8,8 +8,14 @@ from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.local_reranker import LocalReranker, Options
 from tour_pyserini.rerankers.reranker import Description, Pair
-from tour_pyserini.support.checkpoints import read_config, read_tokenizer, usable_length
-from tour_pyserini.support.model_files import checkpoint_files, fingerprint, is_checkpoint
+from tour_pyserini.support.model_files import (
+    checkpoint_files,
+    fingerprint,
+    is_checkpoint,
+    read_config,
+    read_tokenizer,
+    usable_length,
+)
 from tour_pyserini.support.optional import import_optional
 from tour_pyserini.support.tokens import Row, encodable
 

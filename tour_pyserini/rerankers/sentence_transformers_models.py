@@ -37,23 +37,21 @@ from tour_pyserini.rerankers.local_reranker import (
     relevance_logits,
 )
 from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker, Reranker
-from tour_pyserini.support.checkpoints import (
-    chosen_dtype,
-    quiet_reading,
-    read_config,
-    read_model,
-    read_tokenizer,
-    usable_length,
-)
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.memo import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import (
     check_code,
     checkpoint_files,
+    chosen_dtype,
     fingerprint,
     module_files,
+    quiet_reading,
+    read_config,
     read_json,
+    read_model,
     read_modules,
+    read_tokenizer,
+    usable_length,
 )
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 from tour_pyserini.support.optional import import_optional, version_of

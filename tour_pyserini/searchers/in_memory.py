@@ -11,7 +11,7 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.opening import SearchedIndex
+from tour_pyserini.searchers.searched_index import SearchedIndex
 from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 
 

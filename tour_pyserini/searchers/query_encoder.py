@@ -9,7 +9,7 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.searchers.dense_signal import dense_part, listed, sparse_parts
 from tour_pyserini.searchers.faiss_searcher import FaissSearcher
-from tour_pyserini.searchers.opening import open_searcher
+from tour_pyserini.searchers.searched_index import open_searcher
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.java import ensure_java
 

@@ -28,7 +28,7 @@ from tour_pyserini.service.metrics import Metrics
 from tour_pyserini.service.middleware import Guard, ObservedApp, local_names
 from tour_pyserini.service.routes import pyserini_routes, rerank_routes, search_routes
 from tour_pyserini.service.search_loop import BusyError, FailedError, SearchLoop
-from tour_pyserini.support.hardware import cores
+from tour_pyserini.support.devices import cores
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.rerankers.reranker import display_name, score_pairs
 from tour_pyserini.search_request import completed, sparse_signals
 from tour_pyserini.searchers.label_time import LabelCost
-from tour_pyserini.searchers.opening import check_index
+from tour_pyserini.searchers.searched_index import check_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.serve_request import ServeRequest
 

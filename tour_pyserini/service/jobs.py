@@ -14,7 +14,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.scheduler import Task
 from tour_pyserini.data.documents import Passage
 from tour_pyserini.errors import RequestError
-from tour_pyserini.evaluation.path_map import projected
+from tour_pyserini.evaluation.path_page import projected
 from tour_pyserini.evaluation.query_path import first_words
 from tour_pyserini.searchers.label_time import PATIENCE
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher

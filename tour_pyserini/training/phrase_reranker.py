@@ -22,8 +22,8 @@ from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
 from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.rerankers.local_reranker import pair_tokens
-from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.model_files import read_tokenizer, usable_length
 from tour_pyserini.support.resumable import whole_lines, write_through
 from tour_pyserini.support.tokens import padded
 from tour_pyserini.training.request import TrainRequest

@@ -13,8 +13,8 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_measures import answer_means
 from tour_pyserini.phrases.spans import ENDS, STARTS, token_rows
 from tour_pyserini.rerankers.local_reranker import truncation_strategy
-from tour_pyserini.support.checkpoints import read_tokenizer, usable_length
 from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.model_files import read_tokenizer, usable_length
 from tour_pyserini.support.tokens import padded
 from tour_pyserini.training.examples import Example, answer_spans
 from tour_pyserini.training.phrase_encoder import marginal_loss

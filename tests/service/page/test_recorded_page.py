@@ -5,8 +5,7 @@ import pytest
 from stub_service import HOSTILE
 
 from tour_pyserini.data.documents import Passage
-from tour_pyserini.evaluation.path_events import as_events
-from tour_pyserini.evaluation.path_page import as_page
+from tour_pyserini.evaluation.path_page import as_events, as_page
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound
 
 TEXTS = {
