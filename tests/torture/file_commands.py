@@ -103,13 +103,6 @@ def read_index_record(folder: Path) -> None:
     search(folder, vectors=folder / "index")
 
 
-def read_stored_scales(folder: Path) -> None:
-    """Read the scales beside an index."""
-    from tour_pyserini.stores.index_scales import read_scales
-
-    read_scales(folder / "index")
-
-
 def search_phrases(folder: Path) -> None:
     """Search phrases without labels."""
     search(
