@@ -15,6 +15,11 @@ def save_encoder(folder, *, seed=7):
     BertModel(BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    return declare_pooling(folder)
+
+
+def declare_pooling(folder):
+    """Let a folder with a transformer say that its vectors are those of the first token; returns it."""
     kinds = {"Transformer": "", "Pooling": "1_Pooling"}
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tiny_encoder import declare_pooling
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
@@ -19,6 +20,7 @@ def small(tmp_path_factory):
     for name, kind in (("encoder", BertModel), ("reranker", BertForSequenceClassification)):
         kind(config).eval().save_pretrained(folder / name)
         BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder / name)
+    declare_pooling(folder / "encoder")
     splits = [("nq-wiki", f"queries.{split}.jsonl", split) for split in ("nq-test", "nq-dev")]
     for name, queries, split in (*splits, ("scifact", "queries.jsonl", "test")):
         write_collection(folder / "collections" / name, queries, split)

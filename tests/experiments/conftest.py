@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from small_experiment import Small, definition
+from tiny_encoder import declare_pooling
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -22,6 +23,7 @@ def models(tmp_path_factory):
         kind(BertConfig(vocab_size=len(WORDS), num_labels=labels, **SIZES)).save_pretrained(folder / name)
         (folder / name / "vocab.txt").write_text("\n".join(WORDS))
         BertTokenizerFast(vocab=str(folder / name / "vocab.txt")).save_pretrained(folder / name)
+    declare_pooling(folder / "encoder")
     return folder
 
 

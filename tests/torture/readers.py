@@ -33,7 +33,6 @@ from valid_files import (
     write_archive_of_runs,
     write_collection,
     write_experiment,
-    write_index_of_kind,
     write_index_record,
     write_json_vectors,
     write_phrases,
@@ -98,19 +97,6 @@ def fault(reader: Reader, folder: Path) -> str | None:
     return None
 
 
-FAISS_KINDS = (
-    "Flat",
-    "HNSW4",
-    "PQ4x4",
-    "SQ8",
-    "SQfp16",
-    "IVF4,Flat",
-    "IVF4,PQ4x4",
-    "IVF4,SQ8",
-    "PCA4,Flat",
-    "IDMap,Flat",
-)
-
 READERS: dict[str, Reader] = {
     "topics tsv": Reader("lines", "topics.tsv", search_with()),
     "topics jsonl": Reader("json", "topics.jsonl", answers_with("topics.jsonl")),
@@ -139,10 +125,7 @@ READERS: dict[str, Reader] = {
     "docid": Reader("lines", "index/docid", search_with()),
     "record of an index": Reader("json", "index/tour-index.json", read_index_record, write_index_record),
     "vectors jsonl": Reader("json", "vectors/part.jsonl", search_with(vectors="vectors"), write_json_vectors),
-    **{
-        f"index {name}": Reader("bytes", "index/index", search_with(), write_index_of_kind(name))
-        for name in FAISS_KINDS
-    },
+    "index": Reader("bytes", "index/index", search_with(), write_index_record),  # damage is found by its checksum
     "phrases record": Reader("json", "phrases/tour-phrases.json", search_phrases, write_phrases),
     "phrases docid": Reader("lines", "phrases/docid", search_phrases, write_phrases),
     "phrases rows": Reader("bytes", "phrases/rows", search_phrases, write_phrases),

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import faiss
@@ -137,22 +136,6 @@ def write_json_vectors(folder: Path) -> None:
     write_lines(folder / "vectors" / "part.jsonl", lines)
 
 
-def write_index_of_kind(name: str) -> Callable[[Path], object]:
-    """An index of a kind that FAISS's factory knows."""
-
-    def prepare(folder: Path) -> None:
-        faiss.omp_set_num_threads(1)
-        kind = name.removeprefix("IDMap,")
-        index = faiss.index_factory(DIMENSION, kind, faiss.METRIC_INNER_PRODUCT)
-        toy = ToyCollection(folder, index=index)
-        if kind != name:
-            mapped = faiss.IndexIDMap(faiss.IndexFlatIP(DIMENSION))
-            mapped.add_with_ids(toy.vectors, np.arange(len(toy.vectors)))
-            faiss.write_index(mapped, str(folder / "index" / "index"))
-
-    return prepare
-
-
 def write_phrases(folder: Path) -> None:
     """A phrase index of three passages, and encoded questions."""
     from tour_pyserini.data.records import PHRASE_INDEX
@@ -182,7 +165,8 @@ def write_phrases(folder: Path) -> None:
         **{"encoder_fingerprint": "f", "dimension": DIMENSION, "dtype": "float32"},
     }
     built = {"rows": len(together), "largest_norm": 1.0}
-    record = {"settings": settings, "index": {"kind": "flat"}, "built": built, "versions": {}}
+    checksums = {"index": sha256(target / "index")}  # FAISS does not notice damage
+    record = {"settings": settings, "index": {"kind": "flat"}, "built": built, "versions": {}, "sha256": checksums}
     (target / PHRASE_INDEX).write_text(json.dumps(record))
     queries = [f"query {i}" for i in range(7)]
     write_encoded_queries(folder / "encoded", queries, queries, unit(random, len(queries), 2 * DIMENSION))
