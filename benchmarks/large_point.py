@@ -78,7 +78,7 @@ def _search(args: argparse.Namespace) -> float:
 
 
 def _tour(args: argparse.Namespace) -> float:
-    from tour_pyserini.searchers.tour_engine import TourEngine
+    from tour_pyserini.searchers.searcher import TourSearcher
 
     from tour_pyserini.batches import search_topics
     from tour_pyserini.core.config import TourConfig
@@ -87,7 +87,7 @@ def _tour(args: argparse.Namespace) -> float:
     searched = open_index(args.index)
     searched.query_encoder = NumberEncoder(searched.dimension)
     config = TourConfig(method="hard", depth=10, iterations=3)
-    engine = TourEngine(searched, ChecksumReranker(), str(args.data / "corpus.jsonl"), config)
+    engine = TourSearcher(searched, ChecksumReranker(), str(args.data / "corpus.jsonl"), config)
     engine.search("0", k=HITS)  # warm
     topics = ((str(number), str(number)) for number in range(args.queries))
     start = time.perf_counter()

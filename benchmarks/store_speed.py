@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tour_pyserini.searchers.tour_engine import TourEngine
+from tour_pyserini.searchers.searcher import TourSearcher
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
@@ -67,7 +67,7 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     with tempfile.TemporaryDirectory() as scores:
         reranker = CachedReranker(load_reranker(setup.model), Path(scores) / "scores.sqlite")
         engines = {
-            name: TourEngine(
+            name: TourSearcher(
                 SearchedIndex(contender.store, opened.docids, encoder), reranker, open_texts(corpus), _TOUR
             )
             for name, contender in contenders.items()
@@ -130,7 +130,7 @@ def _searching(store: Store, queries: Floats) -> Callable[[], object]:
     return lambda: [store.search(query[None], K) for query in queries]
 
 
-def _touring(engine: TourEngine, texts: list[str]) -> Callable[[], list[list[str]]]:
+def _touring(engine: TourSearcher, texts: list[str]) -> Callable[[], list[list[str]]]:
     return lambda: [[hit.docid for hit in engine.search(text, k=K)] for text in texts]
 
 

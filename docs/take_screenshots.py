@@ -34,7 +34,7 @@ def shown(
 ) -> Page:
     """The page with a round of the search."""
     page = browser.new_page(viewport={"width": width, "height": height}, **options)
-    page.goto(f"{address}?{urlencode({'query': QUERY, 'method': 'anchored', 'compare': compare})}")
+    page.goto(f"{address}?{urlencode({'query': QUERY, 'method': 'tour', 'compare': compare})}")
     page.locator(".pane[aria-busy=false]").nth(1 if compare else 0).wait_for()
     page.locator(".pane").first.get_by_role("radio", name=round_).check(force=True)
     page.wait_for_timeout(1500)  # until nothing moves

@@ -22,9 +22,17 @@ from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 
-METHODS = ("dense", "rerank", "rocchio", "hard", "soft", "anchored")
+# All but the first have at most 30 labels per query.
+CONFIGS = {
+    "dense": TourConfig("dense"),
+    "rerank": TourConfig("rerank", depth=30),
+    "mixed": TourConfig.preset("mixed"),
+    "hard": TourConfig.preset("tour-hard"),
+    "soft": TourConfig.preset("tour-soft"),
+    "tour": TourConfig(),
+}
 QRELS = "qrels/demo.trec"
-RUN, TRACE, PICTURE = "runs/demo.anchored.trec", "runs/demo.anchored.trace.jsonl", "runs/demo.path.png"
+RUN, TRACE, PICTURE = "runs/demo.tour.trec", "runs/demo.tour.trace.jsonl", "runs/demo.path.png"
 MEASURES = ("nDCG@10", "Success@1", "R@10", "R@100")
 
 
@@ -33,13 +41,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     CommandParser("demo", description=__doc__).parse_args(argv)
     write_qrels(read_qrels(demo_collection.QRELS), QRELS)
     opener, runs = Opener(), []
-    for method in METHODS:
+    for name, config in CONFIGS.items():
         request = SearchRequest(
             topics="demo",
-            config=TourConfig(method),
-            output=f"runs/demo.{method}.trec",
+            config=config,
+            output=f"runs/demo.{name}.trec",
             hits=100,
-            trace=TRACE if method == "anchored" else None,
+            trace=TRACE if name == "tour" else None,
         )
         summary = search(request, opener=opener, progress=True)
         sys.stderr.write(f"{summary.output}: {summary.costs}\n")

@@ -61,7 +61,7 @@ def labels_kept(folder: Path, random: Random, cases: int) -> Area:
 
 def threads(folder: Path, random: Random, cases: int) -> Area:
     """Eight threads on one searcher with one score cache: the hits of one thread, and costs that add up."""
-    from tour_pyserini.searchers.tour_engine import TourEngine
+    from tour_pyserini.searchers.searcher import TourSearcher
 
     from tour_pyserini import TourConfig
     from tour_pyserini.rerankers import CachedReranker
@@ -71,7 +71,7 @@ def threads(folder: Path, random: Random, cases: int) -> Area:
         toy = ToyCollection(folder / f"threads-{number}", seed=random.randrange(1000), queries=64)
         method = random.choice(["tour", "hard", "soft", "rerank"])
         engines = [
-            TourEngine(toy.searcher(), reranker, toy.texts, TourConfig(method=method))
+            TourSearcher(toy.searcher(), reranker, toy.texts, TourConfig(method=method))
             for reranker in (HashReranker(), CachedReranker(HashReranker(), folder / f"threads-{number}.sqlite"))
         ]
         alone, shared = engines
@@ -102,14 +102,14 @@ def _said(outcome: object) -> str | None:
 
 
 def _search_many(folder: Path, queries: int) -> None:
-    from tour_pyserini.searchers.tour_engine import TourEngine
+    from tour_pyserini.searchers.searcher import TourSearcher
 
     from tour_pyserini import TourConfig
     from tour_pyserini.rerankers import CachedReranker
 
     toy = ToyCollection(folder / "endurance", queries=100)
     reranker = HashReranker()
-    engine = TourEngine(
+    engine = TourSearcher(
         toy.searcher(), CachedReranker(reranker, folder / "endurance.sqlite"), toy.texts, TourConfig(method="hard")
     )
     sizes = []
