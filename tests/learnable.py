@@ -17,7 +17,7 @@ class HiddenReranker:
     def __init__(self, encoder, *, fingerprint="hidden"):
         from tour_pyserini import load_query_encoder
 
-        self.encode = load_query_encoder(str(encoder), l2_norm=True).encode_batch
+        self.encode = load_query_encoder(str(encoder), pooling="cls", l2_norm=True).encode_batch
         self.hidden = np.random.default_rng(2).normal(size=(32, 32)) / np.sqrt(32)
         self.fingerprint = fingerprint
         self.asked = 0
@@ -38,7 +38,11 @@ def write_learnable(folder, encoder):
     (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for name, part in (("train", letters[200:400]), ("few", letters[200:220]), ("test", letters[400:])):
         (folder / f"{name}.tsv").write_text("".join(f"q{i}\t{text[:15]}\n" for i, text in enumerate(part)))
-    build_index(IndexRequest(corpus=folder / "corpus.jsonl", index=folder / "index", encoder=encoder, l2_norm=True))
+    build_index(
+        IndexRequest(
+            corpus=folder / "corpus.jsonl", index=folder / "index", encoder=encoder, pooling="cls", l2_norm=True
+        )
+    )
 
 
 def learnable_fields(folder, reranker, topics="train"):

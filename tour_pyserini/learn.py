@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Learn a correction of the query encoder from the labels in the score cache.
+"""Learn a correction of the query encoder from cached labels.
 
 It reads the labels that searches of the given topics left there, and computes none. The correction is written as an
 adapter. What is written is chosen by held-out queries; if they do not gain by it, nothing is written and the exit code

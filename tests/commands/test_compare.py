@@ -14,7 +14,7 @@ def files(tmp_path):
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tb\t2\n")
     (tmp_path / "one.trec").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq2 Q0 a 1 2.0 t\nq2 Q0 b 2 1.0 t\n")
     (tmp_path / "two.trec").write_text("q1 Q0 a 1 2.0 t\n")
-    costs = {"queries": 2, "updates": 3, "pairs": 20, "reused": 0, "scored": 20, "seconds": {"label": 1.0}}
+    costs = {"queries": 2, "updates": 3, "pairs": 20, "scored": 20, "seconds": {"label": 1.0}}
     (tmp_path / "one.trec.json").write_text(json.dumps({"costs": costs}))
     return tmp_path
 

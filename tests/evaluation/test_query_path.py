@@ -1,4 +1,4 @@
-"""Query paths from traces: both layouts, as text and as a picture."""
+"""Query paths from traces, as text and as a picture."""
 
 import json
 import math
@@ -11,12 +11,13 @@ from tour_pyserini.evaluation.path_picture import draw
 from tour_pyserini.evaluation.query_path import FinalHit, as_text, most_improved_query, read_final_list, read_paths
 
 LINES = [
-    {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0.0, 1.0], "cosine": 1.0, "stop": None},
-    {"qid": "q1", "docids": ["b", "c"], "labels": [5.0, None], "target": [1, 0], "cosine": 0.9, "stop": "agreement"},
-    {"qid": "q2", "docids": ["c"], "labels": None, "target": [1.0], "cosine": 1.0, "stop": "rounds"},
+    {"qid": "q1", "docids": ["a", "b"], "similarities": [0.9, 0.8], "labels": [0.0, 5.0], "labelled": ["a", "b"],
+     "cosine": 1.0, "stop": None},
+    {"qid": "q1", "docids": ["b", "c"], "similarities": [0.9, None], "labels": [5.0, None], "labelled": [],
+     "cosine": 0.9, "stop": "agreement"},
+    {"qid": "q2", "docids": ["c"], "similarities": [0.5], "labels": [None], "labelled": [], "cosine": 1.0,
+     "stop": "rounds"},
 ]  # fmt: skip
-RENAMED = {"labels": "scores", "target": "labels", "stop": "stopped"}  # in traces of version 0.1
-OLD_LINES = [{RENAMED.get(name, name): value for name, value in line.items()} for line in LINES]
 
 
 def write_trace(path, lines):
@@ -24,26 +25,23 @@ def write_trace(path, lines):
     return path
 
 
-@pytest.mark.parametrize("lines", [LINES, OLD_LINES], ids=["present layout", "layout of version 0.1"])
-def test_both_layouts_of_traces_give_the_same_paths(tmp_path, lines):
-    paths = read_paths(write_trace(tmp_path / "trace", lines))
+def test_paths_by_hand(tmp_path):
+    paths = read_paths(write_trace(tmp_path / "trace", LINES))
     assert list(paths) == ["q1", "q2"]
     first, second = paths["q1"]
-    assert (first.docids, first.labels, first.target) == (["a", "b"], [0.0, 5.0], [0.0, 1.0])
+    assert (first.docids, first.labels, first.labelled) == (["a", "b"], [0.0, 5.0], ["a", "b"])
     assert (first.cosine, first.stop_reason, first.query) == (1.0, None, None)
     assert second.labels[0] == 5.0 and math.isnan(second.labels[1])
-    assert (second.target, second.stop_reason) == ([1.0, 0.0], "agreement")
+    assert (second.similarities, second.stop_reason) == ([0.9, None], "agreement")
     (only,) = paths["q2"]
-    assert len(only.labels) == 1 and math.isnan(only.labels[0])
-    assert (only.target, only.stop_reason) == ([1.0], "rounds")
+    assert math.isnan(only.labels[0]) and only.stop_reason == "rounds"
 
 
-@pytest.mark.parametrize("lines", [LINES, OLD_LINES], ids=["present layout", "layout of version 0.1"])
-def test_a_line_that_lacks_a_field_is_refused_with_its_number(tmp_path, lines):
-    for name in lines[1]:
-        damaged = {key: value for key, value in lines[1].items() if key != name}
-        with pytest.raises(TourError, match=r"trace, line 2 is not a line of a trace; make it with --trace"):
-            read_paths(write_trace(tmp_path / "trace", [lines[0], damaged]))
+def test_a_line_that_lacks_a_field_is_refused_with_its_number(tmp_path):
+    for name in LINES[1]:
+        damaged = {key: value for key, value in LINES[1].items() if key != name}
+        with pytest.raises(TourError, match=r"trace, line 2 is not a line of a trace"):
+            read_paths(write_trace(tmp_path / "trace", [LINES[0], damaged]))
 
 
 def test_a_query_path_as_text_and_as_a_picture(tmp_path):
@@ -91,7 +89,8 @@ def test_the_picture_has_the_words_of_passages_the_final_list_and_a_legend(tmp_p
         {"qid": ["1"]},
         {"docids": [["a"], "b"]},
         {"docids": "ab"},
-        {"target": [0.5, {}]},
+        {"labelled": [1]},
+        {"similarities": ["x", 1]},
         {"cosine": "1"},
         {"stop": 3},
         {"query": ["x"]},
@@ -99,7 +98,15 @@ def test_the_picture_has_the_words_of_passages_the_final_list_and_a_legend(tmp_p
     ],
 )
 def test_a_value_of_another_type_is_refused_with_its_line(tmp_path, change):
-    line = {"qid": "1", "docids": ["a", "b"], "labels": [1, 2], "target": [0.5, 0.5], "cosine": 1.0, "stop": None}
+    line = {
+        "qid": "1",
+        "docids": ["a"],
+        "similarities": [1],
+        "labels": [1],
+        "labelled": ["a"],
+        "cosine": 1,
+        "stop": None,
+    }
     trace = tmp_path / "trace.jsonl"
     trace.write_text(json.dumps(line) + "\n" + json.dumps(line | change) + "\n")
     with pytest.raises(TourError, match=r"trace\.jsonl.*2.*is not a line of a trace"):

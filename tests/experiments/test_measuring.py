@@ -1,5 +1,6 @@
 """Measured runs and expected scores; the runs stored with the project have theirs, and count as current."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import yaml
 from small_experiment import definition
 
+from tour_pyserini.core import method as registry
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun
@@ -14,7 +16,7 @@ from tour_pyserini.experiments.archive import read_records
 from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment, setups
 from tour_pyserini.experiments.measuring import measure, verdicts
 from tour_pyserini.experiments.planning import Locations, variables
-from tour_pyserini.experiments.running import run_exists, steps
+from tour_pyserini.experiments.running import steps
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
 LARGE = {"nq-test", "nq-dev", "scifact", "scifact-train"}
@@ -70,29 +72,6 @@ def test_stored_runs_have_the_settings_of_the_experiment_file(name, monkeypatch)
     assert compared >= 30
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not STORED, reason="no runs are stored with the project")
-def test_stored_runs_are_not_made_again(shared, tmp_path, monkeypatch):
-    """With the collections they were made from, `--data DIR` makes only runs of earlier algorithms again."""
-    if not (shared / "collections" / "nq-wiki").is_dir():
-        pytest.skip("the collections are not on this machine")
-    experiment = read_experiment(find_experiment("results"))
-    for setup in stored_setups("results"):
-        archive = RUNS / "results" / f"{setup.name}.runs.xz"
-        (tmp_path / archive.name).symlink_to(archive)
-    locations = Locations(tmp_path, tmp_path / "indexes", None, variables(str(shared)))
-    compared = 0
-    for step in steps(experiment, stored_setups("results"), locations):
-        record = read_records(locations.archive(step.setup)).get(step.condition)
-        if record is not None:
-            config = step.search.request(step.condition).config
-            # Runs of version 0.1 have no versions of their algorithm; where a scale was found, it was found otherwise.
-            same = record.get("algorithm", dict.fromkeys(config.algorithm, 1)) == config.algorithm
-            assert run_exists(step, config, locations) == same, step.output.name
-            compared += same
-    assert compared >= 100
-
-
 @pytest.fixture
 def judge(tmp_path):
     """The verdict on a score of 0.2 of a condition, given what is expected and what made the run."""
@@ -117,7 +96,7 @@ def test_scores_are_compared_with_expected_ones(judge, score, result):
 
 def test_a_score_of_another_algorithm_is_stale(judge, monkeypatch):
     now, before = ("hard", 2), ("hard", 1)
-    monkeypatch.setattr(METHODS["hard"], "version", 2)
+    monkeypatch.setitem(registry._METHODS, "hard", replace(METHODS["hard"], version=2))
     for made, expected, result in (
         (now, now, "FAIL"),
         (now, None, "FAIL"),

@@ -138,9 +138,12 @@ def test_projections_shrink_distances(seed, steps, count, still):
 
 def test_the_command_picks_the_most_improved_query_and_refuses_wrong_input(tmp_path, capsys):
     lines = [
-        {"qid": "q1", "docids": ["a", "b"], "labels": [0.0, 5.0], "target": [0, 1], "cosine": 1.0, "stop": None},
-        {"qid": "q1", "docids": ["b", "a"], "labels": [5, None], "target": [1], "cosine": 0.9, "stop": "agreement"},
-        {"qid": "q2", "docids": ["a"], "labels": None, "target": [0], "cosine": 1.0, "stop": "agreement"},
+        {"qid": "q1", "docids": ["a", "b"], "similarities": [2, 1], "labels": [0.0, 5.0], "labelled": ["a", "b"],
+         "cosine": 1.0, "stop": None},
+        {"qid": "q1", "docids": ["b", "a"], "similarities": [2, 1], "labels": [5, None], "labelled": [], "cosine": 0.9,
+         "stop": "agreement"},
+        {"qid": "q2", "docids": ["a"], "similarities": [1], "labels": [None], "labelled": [], "cosine": 1.0,
+         "stop": "agreement"},
     ]  # fmt: skip
     trace, topics, corpus, qrels = (tmp_path / name for name in ("trace.jsonl", "topics.tsv", "corpus.jsonl", "qrels"))
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))

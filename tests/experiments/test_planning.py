@@ -1,6 +1,8 @@
 """The requests of an experiment: all packaged files, command lines, paths, and settings in records."""
 
 import shlex
+from dataclasses import replace
+from pathlib import Path
 
 import ir_measures
 import pytest
@@ -20,6 +22,7 @@ from tour_pyserini.experiments.definition import (
 from tour_pyserini.experiments.planning import Locations, plan_index, plan_search, variables
 from tour_pyserini.search import search_request
 from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.plugins import load_plugins
 
 RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]
 
@@ -54,7 +57,7 @@ def test_every_condition_of_every_packaged_file_builds_its_requests(name, locati
     for setup, condition, search in planned:
         request = search.request(condition)
         assert (request.output, request.hits) == (str(locations.run(setup, condition)), experiment.hits)
-        settings = {"method": request.config.method, **request.config.settings()}
+        settings = {"method": request.config.method, **request.config.values()}
         for flag, value in experiment.conditions[condition].flags.items():
             assert settings.get(flag.replace("-", "_"), value) == value
 
@@ -124,6 +127,12 @@ def test_variables_of_paths(locations):
     assert not locations.is_file("${DEMO}/missing.jsonl") and not bare.is_file("${DEMO}/a")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def peers():
+    """The plugin that packaged experiments name, which is in the repository."""
+    load_plugins([str(Path(__file__).parents[2] / "benchmarks" / "peers")])
+
+
 @pytest.fixture(scope="module")
 def pyserini():
     """Pyserini's tables of prebuilt indexes, topics and judgements."""
@@ -151,13 +160,13 @@ def test_recipes_have_pyserinis_names_and_flags_of_the_real_parser(name, locatio
     seen = set()
     for setup, condition, search in searches(experiment, locations):
         assert built_here or search.flags["index"] in pyserini["faiss"]
-        assert search.flags.get("sparse", "msmarco-v1-passage") in pyserini["lucene"]
+        assert search.flags.get("sparse", "none") in {"none", *pyserini["lucene"]}
         assert not any(COLLECTION in str(value) for value in search.flags.values())
         if (setup.index_kind, condition) not in seen:  # the collections differ in names alone
             seen.add((setup.index_kind, condition))
             command = shlex.split(search.command())
             assert command[:3] == ["python", "-m", "tour_pyserini.search"]
-            assert search_request(command[3:]) == search.request(condition)
+            assert replace(search_request(command[3:]), plugin=()) == search.request(condition)
     assert len(seen) >= 20
 
 
@@ -188,6 +197,6 @@ def test_budgets_and_measures_are_what_the_tables_say(name, locations):
         most = int(table.rpartition("-")[2])
         for condition in chosen.conditions:
             config = first[condition].request(condition).config
-            labels = config.most_labels if config.method_class.needs_labels else 0
+            labels = config.most_labels
             assert labels == (0 if condition in ("dense", "hybrid") else most), condition
-            assert ("sparse" in first[condition].flags) == table.startswith("hybrid")
+            assert (first[condition].flags.get("sparse", "none") != "none") == table.startswith("hybrid")

@@ -12,7 +12,7 @@ import pytest
 from small_experiment import definition
 
 from tour_pyserini import search
-from tour_pyserini.core import methods
+from tour_pyserini.core import method as registry
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
@@ -148,11 +148,12 @@ def test_wrong_files_are_refused_before_the_first_search(small, monkeypatch):
 
 
 def test_a_plugin_of_the_file_registers_a_method(small, capsys, monkeypatch):
-    monkeypatch.setitem(methods._METHODS, "mine", None)  # what is registered is gone after the test
-    monkeypatch.delitem(methods._METHODS, "mine")
+    monkeypatch.setitem(registry._METHODS, "mine", None)  # what is registered is gone after the test
+    monkeypatch.delitem(registry._METHODS, "mine")
     (small.folder / "mine.py").write_text(
-        "from tour_pyserini.core.methods import METHODS, register_method\n"
-        "register_method('mine', type('Mine', (METHODS['dense'],), {'version': 3}))\n"
+        "from dataclasses import replace\n"
+        "from tour_pyserini.core.method import METHODS, register_method\n"
+        "register_method(replace(METHODS['dense'], name='mine', version=3))\n"
     )
     mine = {"plugins": ["mine.py"], "conditions": {"mine": {"flags": {"method": "mine"}}}, "tables": {}, "figures": {}}
     small.write(definition() | mine)

@@ -36,7 +36,7 @@ def test_every_entry_module_is_a_sub_command():
     modules = {
         path.stem for path in (ROOT / "tour_pyserini").glob("*.py") if '__name__ == "__main__"' in path.read_text()
     }
-    assert {command.replace("-", "_") for command in COMMANDS} == modules - {"__main__"}
+    assert {command.replace("-", "_") for command in COMMANDS} == modules - {"__main__", "command"}
 
 
 def test_every_entry_module_has_the_marker_of_argcomplete():
@@ -122,7 +122,7 @@ def test_an_unknown_sub_command_is_refused(capsys):
     [
         ("tour sea", 1, ["search"]),
         ("tour search --met", 1, ["--method"]),
-        ("tour search --method r", 1, ["rocchio", "rerank"]),
+        ("tour search --method r", 1, ["rerank", "rocchio"]),
         ("tour cache prune --unus", 1, ["--unused-for"]),
         ("python -m tour_pyserini search --met", 3, ["--method"]),
         ("python -m tour_pyserini.search --met", 3, ["--method"]),

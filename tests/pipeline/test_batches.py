@@ -35,7 +35,7 @@ def most_held(collection, output, queries):
 
     searcher = TourSearcher(
         *(collection.searcher(), Lengths(), collection.texts, TourConfig(depth=5)),
-        observe=Trace(Nowhere(), collection.docids, labelled=True),
+        observe=Trace(Nowhere(), collection.docids),
     )
     topics = list(zip(texts, texts, strict=True))
     sizes = []

@@ -170,7 +170,7 @@ def test_a_wrong_index_is_refused(values, message):
     [
         ({}, "--topics is missing"),
         ({"topics": "t", "hit": 3}, "there is no flag --hit"),
-        ({"topics": "t", "method": "hard", "anchor": 3}, "the method hard has no setting 'anchor'"),
+        ({"topics": "t", "method": "hard", "step": 3}, "the method hard has no setting 'step'"),
         ({"topics": "t", "preset": "official", "config": "c.toml"}, "--preset and --config both say where to start"),
         ({"topics": "t", "depth": 3, "prf_depth": 4}, "--depth and --prf-depth are two names of one setting"),
         (

@@ -61,10 +61,9 @@ def labels_kept(folder: Path, random: Random, cases: int) -> Area:
 
 def threads(folder: Path, random: Random, cases: int) -> Area:
     """Eight threads on one searcher with one score cache: the hits of one thread, and costs that add up."""
-    from tour_pyserini.searchers.searcher import TourSearcher
-
     from tour_pyserini import TourConfig
     from tour_pyserini.rerankers import CachedReranker
+    from tour_pyserini.searchers.searcher import TourSearcher
 
     area = Area("eight threads")
     for number in range(cases):
@@ -102,10 +101,9 @@ def _said(outcome: object) -> str | None:
 
 
 def _search_many(folder: Path, queries: int) -> None:
-    from tour_pyserini.searchers.searcher import TourSearcher
-
     from tour_pyserini import TourConfig
     from tour_pyserini.rerankers import CachedReranker
+    from tour_pyserini.searchers.searcher import TourSearcher
 
     toy = ToyCollection(folder / "endurance", queries=100)
     reranker = HashReranker()
