@@ -78,11 +78,10 @@ def _search(args: argparse.Namespace) -> float:
 
 
 def _tour(args: argparse.Namespace) -> float:
-    from tour_pyserini.searchers.searcher import TourSearcher
-
     from tour_pyserini.batches import search_topics
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.searchers.searched_index import open_index
+    from tour_pyserini.searchers.searcher import TourSearcher
 
     searched = open_index(args.index)
     searched.query_encoder = NumberEncoder(searched.dimension)

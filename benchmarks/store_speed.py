@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tour_pyserini.searchers.searcher import TourSearcher
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
@@ -21,6 +20,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 from tour_pyserini.searchers.searched_index import SearchedIndex, open_index
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.faiss_building import build_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.store import Store, as_store

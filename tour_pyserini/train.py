@@ -1,5 +1,7 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Train the models of phrase retrieval: phrase encoder, query encoders, phrase re-ranker, extractive reader.
+"""Train the models of phrase retrieval.
+
+Phrase encoder, query encoders, phrase re-ranker, extractive reader.
 
 An interrupted training leaves OUTPUT.partial; run the same command again to continue it. OUTPUT is created when it is
 complete. Its file training.json has the settings, the SHA-256 of the data and the results of all validations.

@@ -41,7 +41,7 @@ def test_figures_and_health(server):
 
 def test_what_the_service_says_of_itself(server):
     about = server.client.get("/about").json()
-    assert about["method"] == "tour" and about["methods"] == list(METHODS)
+    assert about["method"] == "tour" and set(about["methods"]) <= set(METHODS)
     assert about["documents"] == 60 and about["examples"] == []
 
 

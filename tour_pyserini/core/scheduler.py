@@ -146,7 +146,7 @@ class Scheduler:
             self._answer_vectors([(task, wanted) for task in waiting if isinstance(wanted := task.request, Vectors)])
             for task in waiting:
                 if isinstance(task.request, Neighbours):
-                    task.answer(self._find_neighbours(task.request))
+                    task.answer(self._find_neighbours(task.request, task.query.excluded))
 
     def preview(self, task: Task) -> Outcome:
         """What the method of a task would leave if it got no more labels; the task itself does not change."""
@@ -179,11 +179,11 @@ class Scheduler:
         for (task, _), own in zip(requests, np.split(vectors, ends[:-1]), strict=True):
             task.answer(own)
 
-    def _find_neighbours(self, request: Neighbours) -> list[Ids]:
+    def _find_neighbours(self, request: Neighbours, excluded: int) -> list[Ids]:
         ids, wanted = request
         if not len(ids):
             return []
-        found = self._search(self._vectors(ids), wanted + 1, np.full(len(ids), -1, dtype=np.int64)).ids
+        found = self._search(self._vectors(ids), wanted + 1, np.full(len(ids), excluded, dtype=np.int64)).ids
         return [near[(near >= 0) & (near != id_)][:wanted] for id_, near in zip(ids.tolist(), found, strict=True)]
 
 
