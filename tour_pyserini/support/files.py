@@ -1,6 +1,7 @@
 """Write files and folders atomically, check output paths, and compute checksums."""
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
@@ -72,8 +73,19 @@ def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
         with _refusing(folder):
             if overwrite and folder.exists():
                 partial.chmod(stat.S_IMODE(folder.stat().st_mode))
-                folder.rename(partial.with_name(".replaced"))  # deleted with the temporary
-            partial.rename(folder)  # fails if another process has just created a folder of this name with files
+                _exchange(partial, folder)  # what is replaced is deleted with the temporary
+            else:
+                partial.rename(folder)  # fails if another process has just created a folder of this name with files
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Give two folders each other's name in one step, so that one of them always has the name `old`."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if rename is None or rename(here, os.fsencode(new), here, os.fsencode(old), exchange) != 0:
+        # A system or a file system that cannot do it (macOS, some network disks).
+        old.rename(new.with_name(".replaced"))
+        new.rename(old)
 
 
 def remove_folder(folder: Path) -> None:
