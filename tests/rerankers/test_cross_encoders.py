@@ -11,7 +11,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import cross_encoders, load_reranker, verify_default_reranker
 from tour_pyserini.rerankers.cross_encoders import choose_backend
 from tour_pyserini.rerankers.local_reranker import Options
-from tour_pyserini.support import checkpoints, onnx_graphs
+from tour_pyserini.support import model_files, onnx_graphs
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.onnx_graphs import is_dynamically_quantised
 
@@ -375,14 +375,14 @@ def test_int8_and_onnx_of_large_weights_in_half_precision_are_what_was_asked_for
     folder = bert_folder()
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.bfloat16)
     model.save_pretrained(folder)
-    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    monkeypatch.setattr(model_files, "LARGE", 1000)
     assert load_reranker(folder).description.dtype == "bfloat16"
     assert load_reranker(folder, precision="int8").description[3:5] == ("ONNX Runtime", "int8")
     assert load_reranker(folder, backend="onnx").description[3:5] == ("ONNX Runtime", "fp32")
 
 
 def test_large_weights_in_single_precision_stay_so(bert_folder, monkeypatch):
-    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    monkeypatch.setattr(model_files, "LARGE", 1000)
     assert load_reranker(bert_folder()).description.dtype == "float32"
 
 

@@ -17,7 +17,7 @@ from reranker_families import FAMILIES, LENGTH, PAIRS
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker, load_reranker_later
 from tour_pyserini.rerankers.loading import LazyReranker
-from tour_pyserini.support import checkpoints
+from tour_pyserini.support import model_files
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 HALF = ["bert", "qwen3 classifier, by name", "qwen3-reranker", "LogitScore", "monot5"]
@@ -156,7 +156,7 @@ def test_stored_half_precision_runs_in_single_precision_unless_it_is_large(famil
     model.save_pretrained(folder)
     small = load_reranker(folder, max_length=LENGTH)
     assert small.description.dtype == "float32"
-    monkeypatch.setattr(checkpoints, "LARGE", 1000)
+    monkeypatch.setattr(model_files, "LARGE", 1000)
     large = load_reranker(folder, max_length=LENGTH)
     assert large.description.dtype == "bfloat16"
     assert large.description.engine != "ONNX Runtime"

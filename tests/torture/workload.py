@@ -109,11 +109,10 @@ class Workload:
             ("dpr_json", *answers, "--run", case / "a.trec", "--output", case / "dpr.json"),
             ("overlap", "--topics", case / "topics.jsonl", "--train", case / "list.json", "--output", case / "s.tsv"),
             ("learn", *learning, "--cache", learnt / "scores.sqlite", "--output", case / "a.adapter"),
-            ("cache export", "export", *scores, "--output", case / "scores.jsonl"),
         ]  # fmt: skip
         rows_without_earlier = [
             ("cache prune", "prune", *scores, "--model", "constant"),
-            ("cache verify", "verify", *scores),
+            ("cache stats", "stats", *scores),
             ("experiment", case / "small.yaml", *folders, "--output", case / "report"),
             ("train", "phrase-encoder", *training, "--output", case / "trained"),
         ]
