@@ -30,8 +30,9 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
         if __name__ == "__main__":
             run(main)
     """
+    signals: list[int] = []
     try:
-        with _ended_by_signals():
+        with _ended_by_signals(signals):
             load_plugins(plugin_files(sys.argv[1:]))
             code = main(None)
             sys.stdout.flush()
@@ -40,10 +41,9 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     except BrokenPipeError:
         # The reader of our output closed it, for example `head`.
         _leave(0)
-    except _Ended as ended:
-        _leave(SIGNALLED + ended.number, _ended(ended.number))
     except KeyboardInterrupt:
-        _leave(SIGNALLED + signal.SIGINT, _ended(signal.SIGINT))
+        number = signals[0] if signals else signal.SIGINT
+        _leave(SIGNALLED + number, _ended(number))
     except OSError as error:
         if not is_full_disk(error):
             raise
@@ -51,17 +51,12 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     sys.exit(code)
 
 
-class _Ended(KeyboardInterrupt):
-    """A signal asked the command to end; like Ctrl-C, it removes temporary files and keeps what can be continued."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, unless they are ignored (nohup)."""
+def _ended_by_signals(seen: list[int]) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, unless they are ignored (nohup); they are noted in `seen`.
+
+    Like Ctrl-C, they remove temporary files and keep what can be continued.
+    """
     process = os.getpid()
     signals = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
 
@@ -70,7 +65,8 @@ def _ended_by_signals() -> Iterator[None]:
         for each in signals:  # a second signal does not disturb the end; a process forked from the command just ends
             signal.signal(each, signal.SIG_IGN if in_command else signal.SIG_DFL)
         if in_command:
-            raise _Ended(number)
+            seen.append(number)  # a library may raise another KeyboardInterrupt in place of this one
+            raise KeyboardInterrupt
         os.kill(os.getpid(), number)
 
     for number in signals:

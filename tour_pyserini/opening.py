@@ -25,7 +25,7 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
-from tour_pyserini.phrases.index import check_corpus, is_built_with, open_phrase_index, read_settings
+from tour_pyserini.phrases.index import check_corpus, is_built_with, is_phrase_index, open_phrase_index, read_settings
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.searcher import PhraseSearcher
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
@@ -385,3 +385,29 @@ def _encoder(request: SearchRequest, opener: Opener) -> Any:
         searched = request.encoder or "a changed version of it"
         log.warning("%s was built with %s and is searched with %s", request.index, made["encoder"], searched)
     return encoder
+
+
+def open_worker_searcher(
+    request: SearchRequest,
+    trace: IO[str] | None,
+    predictions: IO[str] | None,
+    scores: ScoreStore | None,
+) -> TourSearcher:
+    """TouR in a worker of a Ray cluster."""
+    opener = Opener()
+    reranker = open_reranker(request, opener, scores) if request.config.most_labels else None
+    return open_request_searcher(request, reranker, trace, predictions, opener)
+
+
+def open_request_searcher(
+    request: SearchRequest,
+    reranker: Any,
+    trace: IO[str] | None,
+    predictions: IO[str] | None,
+    opener: Opener,
+) -> TourSearcher:
+    """TouR over the index of a request, of passages or of phrases."""
+    assert request.index is not None
+    if is_phrase_index(request.index):
+        return tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
+    return open_tour_searcher(request, reranker, trace=trace, opener=opener)

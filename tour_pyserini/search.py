@@ -23,13 +23,18 @@ from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_config_flags, request_parser, words
-from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher, reranker_options, tour_phrase_searcher
+from tour_pyserini.opening import (
+    Opener,
+    open_request_searcher,
+    open_reranker,
+    open_worker_searcher,
+    reranker_options,
+)
 from tour_pyserini.phrases.index import is_phrase_index
 from tour_pyserini.ray_search import RaySearcher, ray_searcher
 from tour_pyserini.rerankers import load_reranker_later
 from tour_pyserini.rerankers.postgres_scores import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
-from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import (
     OUTPUTS,
     SearchRequest,
@@ -190,37 +195,11 @@ def _searcher(
     """What searches the batches of a request: TouR in this process, or the workers of a Ray cluster."""
     if request.ray:
         with ray_searcher(
-            request, _worker_searcher, reranker=reranker, trace=trace, predictions=predictions
+            request, open_worker_searcher, reranker=reranker, trace=trace, predictions=predictions
         ) as searcher:
             yield searcher
     else:
-        yield _open_searcher(request, reranker, trace, predictions, opener)
-
-
-def _worker_searcher(
-    request: SearchRequest,
-    trace: IO[str] | None,
-    predictions: IO[str] | None,
-    scores: ScoreStore | None,
-) -> TourSearcher:
-    """TouR in a worker of a Ray cluster."""
-    opener = Opener()
-    reranker = open_reranker(request, opener, scores) if request.config.most_labels else None
-    return _open_searcher(request, reranker, trace, predictions, opener)
-
-
-def _open_searcher(
-    request: SearchRequest,
-    reranker: Any,
-    trace: IO[str] | None,
-    predictions: IO[str] | None,
-    opener: Opener,
-) -> TourSearcher:
-    """TouR over the index of a request, of passages or of phrases."""
-    assert request.index is not None
-    if is_phrase_index(request.index):
-        return tour_phrase_searcher(request, reranker, trace=trace, predictions=predictions, opener=opener)
-    return open_tour_searcher(request, reranker, trace=trace, opener=opener)
+        yield open_request_searcher(request, reranker, trace, predictions, opener)
 
 
 def _service_record(reranker: Any) -> dict[str, Any]:

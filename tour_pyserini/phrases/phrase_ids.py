@@ -61,6 +61,8 @@ class PhraseNames:
         """The docid and offsets of a phrase."""
         start, end = start_and_end(np.int64(id_))  # type: ignore[arg-type]
         first, last = self._index.rows[start], self._index.rows[end]
+        if first["passage"] >= len(self._index.docids):
+            raise TourError(f"the phrase index is damaged: its row {int(start)} is in no passage; build it again.")
         return PhraseSpan(self._index.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
 
 
