@@ -1,5 +1,6 @@
 """Index folders: their files and checksums, the settings in their records, and folders that are being built."""
 
+import fcntl
 import json
 
 import faiss
@@ -116,3 +117,20 @@ def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):
         vectors.write(b"1234")
     with PartialVectors(folder, SETTINGS | {"dimension": 1, "max_length": 8}) as partial:  # no lock is left
         assert partial.done == 2
+
+
+def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path, monkeypatch):
+    folder = tmp_path / "p"
+    first = PartialVectors(folder, SETTINGS)
+    lock = fcntl.flock
+
+    def lock_when_the_owner_has_finished(*options):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        first.discard()
+        lock(*options)
+
+    monkeypatch.setattr(fcntl, "flock", lock_when_the_owner_has_finished)
+    with PartialVectors(folder, SETTINGS) as second:
+        second.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
+    assert (folder / "docid").read_text() == "a\nb\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]

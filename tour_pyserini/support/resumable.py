@@ -137,6 +137,8 @@ def lock_folder(folder: Path) -> "BaseFileLock":
         lock = FileLock(folder / LOCK, timeout=0)
         lock.acquire()
     except Timeout:
+        if not (folder / LOCK).exists():  # whoever held it has finished and removed the folder meanwhile
+            return lock_folder(folder)
         raise TourError(f"another process is using {folder}; wait until it has finished.") from None
     except OSError as error:
         raise TourError(f"cannot write {folder}: {error.strerror}; choose another folder.") from error
