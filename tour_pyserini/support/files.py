@@ -5,6 +5,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import platform
 import shutil
 import stat
 import tempfile
@@ -21,9 +22,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 _LONGEST = 100  # bytes of the output's name that the name of its temporary repeats; a file name has 255 at most
 # The system releases the lock of a temporary when its process ends, however it ends. Some network file systems do not
-# show the locks of other machines: an abandoned temporary must also be this old.
+# show the locks of other machines: a temporary of another machine must also be this old to be removed.
 _ABANDONED = 86_400  # seconds
 _LOCK = ".lock"
+_UNFINISHED = f".{platform.node() or 'unknown'}.unfinished"
 
 MAPPED_FROM = 1 << 28
 """Bytes; larger files of an index are memory-mapped. Smaller ones are read, and so survive a change of the file."""
@@ -105,19 +107,31 @@ def _file_path(path: str | os.PathLike[str]) -> Path:
 @contextmanager
 def _temporary(path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
     """Create an empty file or folder named as `path`, in a locked folder beside it that is deleted after the block."""
-    from filelock import FileLock
-
     with writing_to(path), contextlib.ExitStack() as stack:
         with _refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(path.parent)
-            start = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
-            folder = Path(tempfile.mkdtemp(prefix=f".{start}.", suffix=".unfinished", dir=path.parent))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # a file system without locks: nobody removes temporaries there
-                stack.enter_context(FileLock(folder / _LOCK, timeout=0))
+            folder = _locked_folder(path, stack)
             create(folder / path.name)
         yield folder / path.name
+
+
+def _locked_folder(path: Path, stack: contextlib.ExitStack) -> Path:
+    """A new folder beside `path`, locked until the stack is closed, which also deletes it."""
+    from filelock import FileLock, Timeout
+
+    start = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f".{start}.", suffix=_UNFINISHED, dir=path.parent))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            stack.enter_context(FileLock(folder / _LOCK, timeout=0))
+        except Timeout:  # another process takes it for an abandoned one
+            continue
+        except OSError:  # a file system without locks: nobody removes temporaries there
+            pass
+        if folder.is_dir():
+            return folder
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -126,7 +140,8 @@ def _remove_abandoned(folder: Path) -> None:
 
     for path in folder.glob(".*.unfinished"):
         with contextlib.suppress(OSError):  # in use, or another process removes it
-            if path.stat().st_mtime < time.time() - _ABANDONED:
+            here = path.name.endswith(_UNFINISHED)
+            if here or path.stat().st_mtime < time.time() - _ABANDONED:
                 with FileLock(path / _LOCK, timeout=0):
                     shutil.rmtree(path, ignore_errors=True)
 
