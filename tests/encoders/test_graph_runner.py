@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tiny_models import save_modules
+from tiny_models import save_modules, save_transformer
 
 from tour_pyserini.encoders import graph_runner
 from tour_pyserini.encoders.graph_runner import GraphRunner
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.sentence_model import TorchRunner
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.onnx_graphs import write_graph
 
 pytest.importorskip("onnx")
 tokenizers = pytest.importorskip("tokenizers")
@@ -118,3 +119,31 @@ def test_threads_with_different_lengths_do_not_disturb_each_other():
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda number: shared.tokens(TEXTS, lengths[number % 4]), range(400)))
     assert found == expected * 100
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last", "max"])
+def test_a_folder_with_an_onnx_graph_alone_gives_the_vectors_of_its_model(tmp_path, pooling):
+    import torch
+    import transformers
+
+    folder = save_transformer(tmp_path / "model", "bert")
+    asked = {"pooling": pooling, "l2_norm": pooling != "max"}
+    texts = ["a b c", "d", "query: e f " * 40]
+    expected = [load(folder, backend="torch", **asked) for load in (load_query_encoder, load_document_encoder)]
+    expected = [expected[0].encode_batch(texts), expected[1].encode(texts=texts)]
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+    class TokenVectors(torch.nn.Module):
+        def forward(self, ids, mask):
+            return model(input_ids=ids, attention_mask=mask).last_hidden_state
+
+    example = np.ones((1, 5), dtype=np.int64)
+    inputs = {"input_ids": example, "attention_mask": example}
+    write_graph(TokenVectors(), inputs, folder / "model.onnx", output="last_hidden_state")
+    (folder / "model.safetensors").unlink()
+    query, document = load_query_encoder(folder, **asked), load_document_encoder(folder, **asked)
+    assert query.encode_batch(texts) == pytest.approx(expected[0], abs=1e-5)
+    assert document.encode(texts=texts) == pytest.approx(expected[1], abs=1e-5)
+    for bad in ({}, {**asked, "backend": "torch"}, {**asked, "pooling": "weighted"}):
+        with pytest.raises(TourError, match="pooling"):
+            load_query_encoder(folder, **bad)

@@ -6,7 +6,7 @@ transformers is imported.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,14 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
-from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
+from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
 from tour_pyserini.support.devices import cores, does_not_fit
+from tour_pyserini.support.model_files import read_json
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
+    is_dynamically_quantised,
     open_graph,
     quantisation_recipe,
     quantise,
@@ -42,6 +44,8 @@ PROBES = (
     "of the " + "sea " * 4096,
 )
 """Texts on which the graph is compared with the model; the last one is cut to the length that the model reads."""
+GRAPH_FILE = "model.onnx"
+"""The graph of an encoder that is published as one."""
 _LARGEST = 1_900_000_000  # bytes of weights: a file with an ONNX graph cannot exceed 2 GB
 _ROLES = ("query", "document")
 
@@ -63,7 +67,7 @@ class GraphRunner:
     def __init__(self, path: Path, role: str, *, threads: int | None = None, precision: str = "fp32") -> None:
         self._path = path
         self._session = open_graph(path)
-        properties = json.loads(self._session.get_modelmeta().custom_metadata_map["encoder"])
+        properties = self._properties()
         self._tokenizer = import_optional("tokenizers").Tokenizer.from_str(properties["tokenizer"])
         self._side, own = properties["side"], properties[role]
         self.prompt, self.length, self.limit = own["prompt"], own["length"], properties["limit"]
@@ -71,6 +75,10 @@ class GraphRunner:
         self.settings = {**properties["settings"], "precision": precision}
         self._cut = own["cut"]
         self._workers = threads or cores()
+
+    def _properties(self) -> dict[str, Any]:
+        """Tokenizer, lengths and settings, as `_export` writes them into the graph."""
+        return json.loads(self._session.get_modelmeta().custom_metadata_map["encoder"])
 
     def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
         """The vectors float32 [n, d] of texts, each with the prompt before it."""
@@ -102,10 +110,63 @@ class GraphRunner:
 
     def _vector(self, ids: list[int]) -> Floats:
         try:
-            return self._session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0][0]
+            return self._compute(np.array([ids], dtype=np.int64))
         except Exception as error:  # ONNX Runtime raises errors of several types
             reason = f"it cannot encode {len(ids)} tokens: {first_line(error):.200}"
             raise does_not_fit(self._path, reason) from error
+
+    def _compute(self, ids: np.ndarray) -> Floats:
+        """The vector [d] of token ids [1, length]."""
+        return self._session.run(None, {"input_ids": ids})[0][0]
+
+
+class StoredGraphRunner(GraphRunner):
+    """An encoder that is published as an ONNX graph from tokens to token vectors, with its tokenizer.
+
+    Args:
+        folder: holds `model.onnx` and `tokenizer.json`.
+        role: `query` or `document`.
+        options: how token vectors are pooled, and whether vectors get norm 1.
+        threads: texts that are computed at a time; None: as many as there are cores.
+    """
+
+    def __init__(self, folder: Path, role: str, options: ModelOptions, *, threads: int | None = None) -> None:
+        self._folder, self._options = folder, options
+        quantised = is_dynamically_quantised(folder / GRAPH_FILE)
+        super().__init__(folder / GRAPH_FILE, role, threads=threads, precision="int8" if quantised else "fp32")
+        self._inputs = {node.name for node in self._session.get_inputs()}
+
+    def _properties(self) -> dict[str, Any]:
+        limit = read_json(self._folder / "config.json").get("max_position_embeddings")
+        roles = {"query": limit, "document": min(BARE_LENGTH, limit or BARE_LENGTH)}
+        pooling, l2_norm = self._options.pooling, bool(self._options.l2_norm)
+        return {
+            "tokenizer": (self._folder / "tokenizer.json").read_text(encoding="utf-8"),
+            "side": "right",
+            "limit": limit,
+            "settings": {"pooling": pooling, "l2_norm": l2_norm, "truncate_dim": self._options.truncate_dim},
+            **{role: {"prompt": "", "length": length, "cut": limit} for role, length in roles.items()},
+        }
+
+    def _compute(self, ids: np.ndarray) -> Floats:
+        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        tokens = self._session.run(None, {name: feeds[name] for name in self._inputs})[0][0]
+        vector = _POOLED[str(self._options.pooling)](tokens)[: self._options.truncate_dim]
+        return vector / np.linalg.norm(vector) if self._options.l2_norm else vector
+
+
+_POOLED: dict[str, Callable[[Floats], Floats]] = {
+    "cls": lambda tokens: tokens[0],
+    "last": lambda tokens: tokens[-1],
+    "mean": lambda tokens: tokens.mean(axis=0),
+    "max": lambda tokens: tokens.max(axis=0),
+}
+
+
+def is_stored_graph(folder: Path) -> bool:
+    """Whether a folder holds an encoder as an ONNX graph alone."""
+    has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+    return (folder / GRAPH_FILE).is_file() and (folder / "tokenizer.json").is_file() and not has_weights
 
 
 def open_encoder_graph(

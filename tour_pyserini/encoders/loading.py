@@ -15,7 +15,7 @@ from tour_pyserini.encoders.encoder import (
     TextQueryEncoder,
     TextRunner,
 )
-from tour_pyserini.encoders.graph_runner import open_encoder_graph
+from tour_pyserini.encoders.graph_runner import StoredGraphRunner, is_stored_graph, open_encoder_graph
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_modular
 from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
 from tour_pyserini.encoders.query_cache import CachedQueryEncoder
@@ -233,6 +233,13 @@ def _runner(
         _refuse_engine("model2vec", backend, precision)
         return _static_runner(folder, options)
     _check_pooling(spec, folder, options.pooling)
+    if is_stored_graph(folder):
+        if backend == "torch" or options.device != "cpu" or options.tokenizer or options.pooling == "weighted":
+            raise TourError(
+                f"the encoder {spec} is an ONNX graph with its tokenizer: it runs on the device cpu with "
+                "--pooling mean|cls|last|max; leave --encoder-backend and --tokenizer out."
+            )
+        return StoredGraphRunner(folder, role, options, threads=threads)
     if prefix is None and (name := _unused_prompt(folder, role)):
         log.warning(
             "%s: its prompt %r is not used, because sentence-transformers uses only the one named %r; give it with %s",
