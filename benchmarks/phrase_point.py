@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.timings import peak_memory
-from tour_pyserini.phrases.finder import PhraseFinder
-from tour_pyserini.phrases.index import PhraseIndex, open_phrase_index
-from tour_pyserini.phrases.phrase_ids import phrase_id
+from tour_pyserini.phrases.phrase_index import PhraseIndex, open_phrase_index, phrase_id
+from tour_pyserini.phrases.phrase_searcher import PhraseFinder
 from tour_pyserini.phrases.spans import ENDS, STARTS
 
 ROWS_AT_ONCE = 65_536  # read from the memory-mapped file

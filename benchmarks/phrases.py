@@ -15,8 +15,8 @@ from tour_pyserini.command import Help, run
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.flags import positive
-from tour_pyserini.phrases.encoder import load_phrase_encoder
-from tour_pyserini.phrases.index import read_settings
+from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
+from tour_pyserini.phrases.phrase_index import read_settings
 
 MIB = 2**20
 

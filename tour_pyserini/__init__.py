@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
     from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
     from tour_pyserini.errors import TourError
-    from tour_pyserini.phrases.encoder import load_phrase_encoder
-    from tour_pyserini.phrases.index import open_phrase_index
-    from tour_pyserini.phrases.searcher import PhraseSearcher
+    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
+    from tour_pyserini.phrases.phrase_index import open_phrase_index
+    from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.faiss_searcher import FaissSearcher
     from tour_pyserini.searchers.prf import TourPrf
@@ -39,7 +39,7 @@ _MODULES = {
     "Costs": "support.costs",
     "FaissSearcher": "searchers.faiss_searcher",
     "Method": "core.method",
-    "PhraseSearcher": "phrases.searcher",
+    "PhraseSearcher": "phrases.phrase_searcher",
     "QuerySignal": "stores.signals",
     "Reranker": "rerankers",
     "SearchPath": "searchers.search_path",
@@ -50,12 +50,12 @@ _MODULES = {
     "TourQueryEncoder": "searchers.query_encoder",
     "TourSearcher": "searchers.searcher",
     "load_document_encoder": "encoders.loading",
-    "load_phrase_encoder": "phrases.encoder",
+    "load_phrase_encoder": "phrases.phrase_encoder",
     "load_query_encoder": "encoders.loading",
     "load_reranker": "rerankers",
     "method": "core.method",
     "open_index": "searchers.searched_index",
-    "open_phrase_index": "phrases.index",
+    "open_phrase_index": "phrases.phrase_index",
     "open_texts": "data.texts",
     "register_method": "core.method",
     "register_reranker_kind": "rerankers",

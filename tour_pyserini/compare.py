@@ -14,9 +14,8 @@ import numpy as np
 
 from tour_pyserini.answers import uses_patterns
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels, read_splits
 from tour_pyserini.data.records import record_path
-from tour_pyserini.data.splits import read_splits
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
 from tour_pyserini.errors import TourError

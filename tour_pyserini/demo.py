@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.qrels import read_qrels, write_qrels
+from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import compare

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from tour_pyserini.answers import add_answer_flags, check_matching, progress_bar, uses_patterns
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.data.retrieval_json import LAYOUTS, read_dpr_json, write_dpr_json
+from tour_pyserini.data.json_results import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.runs import is_strictly_decreasing, read_retrieved, scores_by_rank
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions

@@ -19,9 +19,8 @@ import numpy as np
 
 from tour_pyserini.command import run
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.documents import Document, Passage
 from tour_pyserini.data.records import PASSAGE_INDEX
-from tour_pyserini.data.texts import BeirTexts, corpus_file
+from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.encoders.loading import ENCODER_BACKENDS, PRECISIONS
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
@@ -29,10 +28,10 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.stores.bm25 import ENGLISH, check_bm25, check_language, write_bm25
 from tour_pyserini.stores.bm25 import FOLDER as BM25_FOLDER
-from tour_pyserini.stores.collection import CollectionLoading
 from tour_pyserini.stores.docids import Docids
 from tour_pyserini.stores.faiss_building import check_fit, write_index
 from tour_pyserini.stores.index_folder import PartialVectors
+from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import DTYPES, torch_threads
@@ -312,7 +311,7 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
         progress: whether a bar is shown on a terminal.
     """
     # torch and Pyserini take seconds to start; a mistake in the request is reported before.
-    from tour_pyserini.phrases.index_writing import build_phrase_index
+    from tour_pyserini.phrases.phrase_index_building import build_phrase_index
 
     address = store_address(request.index)
     if address is None:

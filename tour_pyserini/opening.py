@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tour_pyserini.data.predictions import write_predictions
+from tour_pyserini.data.json_results import write_predictions
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries
@@ -25,9 +25,15 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
-from tour_pyserini.phrases.index import check_corpus, is_built_with, is_phrase_index, open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_index import (
+    check_corpus,
+    is_built_with,
+    is_phrase_index,
+    open_phrase_index,
+    read_settings,
+)
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
 from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
@@ -375,7 +381,7 @@ def _encoder(request: SearchRequest, opener: Opener) -> Any:
 
         return opener.open(load_encoded_queries, request.encoded_queries)
     # torch and transformers take seconds to start.
-    from tour_pyserini.phrases.encoder import load_phrase_encoder
+    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 
     made = read_settings(request.index)
     encoder = opener.open_encoder(

@@ -18,7 +18,7 @@ import numpy as np
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError

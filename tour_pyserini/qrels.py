@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.data.qrels import read_qrels, write_qrels
+from tour_pyserini.data.judgements import read_qrels, write_qrels
 
 EXAMPLE = """example:
   python -m tour_pyserini.qrels --input scifact/qrels/test.tsv --output qrels/scifact.trec

@@ -16,7 +16,7 @@ import numpy as np
 from tour_pyserini.batches import Batch, search_topics, told_by_index
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import write_record
 from tour_pyserini.data.runs import write_run
 from tour_pyserini.data.topics import judged_only, read_topics
@@ -30,7 +30,7 @@ from tour_pyserini.opening import (
     open_worker_searcher,
     reranker_options,
 )
-from tour_pyserini.phrases.index import is_phrase_index
+from tour_pyserini.phrases.phrase_index import is_phrase_index
 from tour_pyserini.ray_search import RaySearcher, ray_searcher
 from tour_pyserini.rerankers import load_reranker_later
 from tour_pyserini.rerankers.postgres_scores import without_password

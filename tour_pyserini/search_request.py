@@ -21,7 +21,7 @@ from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, config_from_flags, flag_name, option
 from tour_pyserini.index import demo_index
-from tour_pyserini.phrases.index import is_phrase_index
+from tour_pyserini.phrases.phrase_index import is_phrase_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
 from tour_pyserini.rerankers.local_reranker import BACKENDS, PRECISIONS
 from tour_pyserini.searchers.searched_index import check_index

@@ -21,9 +21,9 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder, verify_default_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_request_flags, flag_name, option
-from tour_pyserini.phrases.index import check_corpus, is_built_with, open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_index import check_corpus, is_built_with, open_phrase_index, read_settings
 from tour_pyserini.phrases.phrase_input import PhraseInput
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.training.request import TrainRequest
 
@@ -193,11 +193,11 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
 def _phrase_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
     import torch
 
-    from tour_pyserini.phrases.encoder import EncoderSettings, PhraseEncoder
-    from tour_pyserini.phrases.model import model_from_base
+    from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder
+    from tour_pyserini.phrases.phrase_model import model_from_base
     from tour_pyserini.support.model_files import read_tokenizer
+    from tour_pyserini.training.encoder_tasks import PhraseTask, PhraseValidation
     from tour_pyserini.training.examples import training_examples
-    from tour_pyserini.training.phrase_encoder import PhraseTask, PhraseValidation
 
     if request.query_side:
         return _query_encoder(request, base)
@@ -230,8 +230,8 @@ def _phrase_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
 
 
 def _query_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
+    from tour_pyserini.training.encoder_tasks import QueryTask
     from tour_pyserini.training.examples import training_examples
-    from tour_pyserini.training.query_encoder import QueryTask
 
     assert request.query_side and request.corpus and request.depth
     index, corpus, depth = request.query_side, request.corpus, request.depth
@@ -248,7 +248,7 @@ def _query_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
 def _phrase_reranker(request: PhraseRerankerRequest, base: Path) -> Job:
     from tour_pyserini.support.model_files import read_tokenizer
     from tour_pyserini.training.examples import training_questions
-    from tour_pyserini.training.phrase_reranker import RerankerTask, find_candidates
+    from tour_pyserini.training.reranker_tasks import RerankerTask, find_candidates
 
     questions, held_out = training_questions(request)
     settings = read_settings(request.index)
@@ -274,7 +274,7 @@ def _phrase_reranker(request: PhraseRerankerRequest, base: Path) -> Job:
 
 def _reading_comprehension(request: ReadingComprehensionRequest, base: Path) -> Job:
     from tour_pyserini.training.examples import training_examples
-    from tour_pyserini.training.reader import ReadingTask
+    from tour_pyserini.training.reranker_tasks import ReadingTask
 
     examples, held_out = training_examples(request)
     return {"what": "reading-comprehension"}, lambda _: ReadingTask(
@@ -290,14 +290,14 @@ _JOBS: dict[type[TrainRequest], Callable[[Any, Path], Job]] = {
 
 
 def _find_model(name: str) -> Path:
-    from tour_pyserini.phrases.encoder import find_model
+    from tour_pyserini.phrases.phrase_encoder import find_model
 
     return verify_default_encoder() if name == DEFAULT else find_model(name)
 
 
 def _open_searcher(index: str, corpus: str, encoder: str | os.PathLike[str], request: TrainRequest) -> PhraseSearcher:
     """An index, searched with the encoder that built it."""
-    from tour_pyserini.phrases.encoder import load_phrase_encoder
+    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 
     loaded = load_phrase_encoder(encoder, device=request.device)
     if not is_built_with(index, loaded):

@@ -10,8 +10,8 @@ from index_commands import ROOT, flags, started, write_corpus
 from tour_pyserini import index
 from tour_pyserini import index as indexing
 from tour_pyserini.command import run
-from tour_pyserini.data.documents import Document
 from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.texts import Document
 from tour_pyserini.encoders import document_vectors
 from tour_pyserini.encoders.document_vectors import fitting_length, only_fields
 from tour_pyserini.errors import TourError

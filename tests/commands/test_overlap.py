@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tour_pyserini.data.splits import read_splits
+from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.errors import TourError
 from tour_pyserini.overlap import main, split_by_overlap
 

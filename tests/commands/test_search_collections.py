@@ -8,8 +8,8 @@ import pytest
 from index_commands import ROOT, flags, write_corpus
 
 from tour_pyserini import index
-from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.records import record_path
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import main, search
 from tour_pyserini.search_request import SearchRequest

@@ -116,7 +116,7 @@ def test_answers_are_measured_beside_the_run(case, tmp_path, capsys):
 
 
 def test_encoded_queries_can_search_phrases(case, tmp_path):
-    from tour_pyserini.phrases.encoder import load_phrase_encoder
+    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 
     vectors = load_phrase_encoder(case.encoder).encode_batch([text for _, text, _ in QUESTIONS])
     write_encoded_queries(tmp_path / "vectors", ["q1", "q2"], [text for _, text, _ in QUESTIONS], vectors)

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 from tour_pyserini.data.demo_collection import CORPUS, QRELS, QUERIES
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 
 
 def test_every_question_of_the_embedded_collection_has_a_passage_with_its_answer():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.rerankers.score_cache import pair_key
 
 texts = st.text(max_size=12)

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from tour_pyserini.data.input_files import load_json, plain_file, read_lines
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.texts import BeirTexts, corpus_file, open_texts
 from tour_pyserini.data.topics import read_topics

@@ -3,7 +3,7 @@
 import pytest
 from ir_measures import Qrel
 
-from tour_pyserini.data.qrels import read_qrels, write_qrels
+from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.errors import TourError
 
 

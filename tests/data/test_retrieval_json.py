@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import ScoredDoc
 
-from tour_pyserini.data.documents import Passage
-from tour_pyserini.data.retrieval_json import read_dpr_json, write_dpr_json
+from tour_pyserini.data.json_results import read_dpr_json, write_dpr_json
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
 

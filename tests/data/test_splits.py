@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tour_pyserini.data.splits import read_splits
+from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.errors import TourError
 
 TOPICS = ["q7", "q3", "q5"]

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tour_pyserini.data import texts as texts_module
-from tour_pyserini.data.documents import Passage, UnknownDocument
-from tour_pyserini.data.texts import BeirTexts, LuceneTexts, open_texts
+from tour_pyserini.data.texts import BeirTexts, LuceneTexts, Passage, UnknownDocument, open_texts
 from tour_pyserini.errors import TourError
 
 A = {"_id": "a", "title": "First", "text": "one"}

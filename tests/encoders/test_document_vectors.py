@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toy_collection import ToyCollection
 
-from tour_pyserini.data.documents import Document, Passage
+from tour_pyserini.data.texts import Document, Passage
 from tour_pyserini.encoders.document_vectors import PassageVectors, encode_documents, fitting_length, only_fields
 from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.errors import TourError

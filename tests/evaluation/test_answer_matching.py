@@ -16,9 +16,8 @@ from pyserini.eval import evaluate_dpr_retrieval
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
 from tour_pyserini.answers import main as answers_command
-from tour_pyserini.data.documents import Passage, one_line_parts
 from tour_pyserini.data.runs import read_retrieved
-from tour_pyserini.data.texts import LuceneTexts, open_texts
+from tour_pyserini.data.texts import LuceneTexts, Passage, one_line_parts, open_texts
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.dpr_json import main as dpr_json
 from tour_pyserini.errors import TourError

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import Qrel
 
-from tour_pyserini.data.predictions import read_predictions
+from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, answer_values, exact_match, f1, normalise

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import Qrel
 
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.runs import read_rankings, read_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.examples import examples

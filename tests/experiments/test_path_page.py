@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import FINAL_NOTE, ROUND_NOTE, as_events, as_page, projected
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, read_paths

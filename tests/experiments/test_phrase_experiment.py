@@ -12,7 +12,7 @@ from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
 from tour_pyserini.experiments.archive import read_record
-from tour_pyserini.phrases.encoder import load_phrase_encoder
+from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 from tour_pyserini.phrases.phrase_input import PhraseInput
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}

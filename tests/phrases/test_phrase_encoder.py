@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from tiny_phrases import DOCUMENTS, configuration, save_encoder, save_tokenizer
 from transformers import BertModel
 
-from tour_pyserini.data.documents import Document
+from tour_pyserini.data.texts import Document
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.encoder import EncoderSettings, find_model, load_phrase_encoder, windows_of
+from tour_pyserini.phrases.phrase_encoder import EncoderSettings, find_model, load_phrase_encoder, windows_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases import finder as finder_module
-from tour_pyserini.phrases.finder import PhraseFinder
-from tour_pyserini.phrases.index import PhraseIndex
-from tour_pyserini.phrases.index_writing import build_token_index
-from tour_pyserini.phrases.phrase_ids import start_and_end
+from tour_pyserini.phrases import phrase_searcher as finder_module
+from tour_pyserini.phrases.phrase_index import PhraseIndex, start_and_end
+from tour_pyserini.phrases.phrase_index_building import build_token_index
+from tour_pyserini.phrases.phrase_searcher import PhraseFinder
 from tour_pyserini.phrases.spans import ENDS, ROW, STARTS
 
 

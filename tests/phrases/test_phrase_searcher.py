@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.index import PhraseIndex
-from tour_pyserini.phrases.index_writing import build_token_index
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_index import PhraseIndex
+from tour_pyserini.phrases.phrase_index_building import build_token_index
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.phrases.spans import token_rows, word_offsets
 
 DOCUMENTS = {

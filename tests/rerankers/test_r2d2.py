@@ -10,7 +10,7 @@ transformers = pytest.importorskip("transformers")
 
 from tiny_r2d2 import IDS, TinyR2D2  # noqa: E402
 
-from tour_pyserini.data.documents import Passage  # noqa: E402
+from tour_pyserini.data.texts import Passage  # noqa: E402
 from tour_pyserini.errors import TourError  # noqa: E402
 from tour_pyserini.rerankers import CachedReranker, load_reranker, r2d2  # noqa: E402
 

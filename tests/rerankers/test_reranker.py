@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import Reranker, score_pairs
 from tour_pyserini.rerankers.reranker import PartsReranker, score_pairs_counted, score_parts

@@ -9,10 +9,10 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
-from tour_pyserini.phrases.encoder import load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index
+from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
+from tour_pyserini.phrases.phrase_index import open_phrase_index
 from tour_pyserini.phrases.phrase_input import PhraseInput
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers import CachedReranker
 from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 

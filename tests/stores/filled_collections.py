@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tour_pyserini.data.documents import Passage
-from tour_pyserini.stores.collection import CollectionLoading
+from tour_pyserini.data.texts import Passage
+from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import store_address
 
 ENGINES = ("milvus", "qdrant")

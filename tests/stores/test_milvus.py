@@ -12,8 +12,8 @@ import pytest
 from filled_collections import address_in, load, some_vectors
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.collection import CollectionLoading, CollectionStore, open_collection
 from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.vector_collection import CollectionLoading, CollectionStore, open_collection
 from tour_pyserini.stores.vector_database import store_address
 
 VECTORS = some_vectors(120)

@@ -10,9 +10,9 @@ from filled_collections import address_in, load, loading, some_vectors
 from qdrant_service import QdrantService
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.collection import open_collection
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.qdrant import check_points
+from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import KEY_VARIABLE, store_address
 from tour_pyserini.support import http_client
 

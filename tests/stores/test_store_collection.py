@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from filled_collections import CHUNK, ENGINES, address_in, docids_of, load, loading, some_vectors, texts_of
 
-from tour_pyserini.data.documents import UnknownDocument
+from tour_pyserini.data.texts import UnknownDocument
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.collection import CollectionStore, StoredDocids, StoredTexts, open_collection
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import Store
+from tour_pyserini.stores.vector_collection import CollectionStore, StoredDocids, StoredTexts, open_collection
 from tour_pyserini.stores.vector_database import CollectionState, Row, open_engine, store_address
 
 VECTORS = some_vectors()

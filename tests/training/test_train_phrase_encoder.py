@@ -10,11 +10,11 @@ from transformers import AutoTokenizer
 from tour_pyserini import index, train
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.encoder import EncoderSettings, load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_encoder import EncoderSettings, load_phrase_encoder
+from tour_pyserini.phrases.phrase_index import open_phrase_index
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.training.encoder_tasks import PhraseTask, filter_loss, side_loss, training_passages
 from tour_pyserini.training.examples import read_examples
-from tour_pyserini.training.phrase_encoder import PhraseTask, filter_loss, side_loss, training_passages
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -12,20 +12,24 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import normalise
-from tour_pyserini.phrases.encoder import load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index
-from tour_pyserini.phrases.phrase_ids import PhraseSpan
+from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
+from tour_pyserini.phrases.phrase_index import PhraseSpan, open_phrase_index
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.phrases.spans import sentences_around
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training import examples as examples_module
-from tour_pyserini.training import phrase_reranker
+from tour_pyserini.training import reranker_tasks as phrase_reranker
 from tour_pyserini.training.examples import Example
-from tour_pyserini.training.phrase_reranker import Candidates, RerankerTask, find_candidates, marked_classifier
-from tour_pyserini.training.reader import ReadingTask
 from tour_pyserini.training.request import TrainRequest
+from tour_pyserini.training.reranker_tasks import (
+    Candidates,
+    ReadingTask,
+    RerankerTask,
+    find_candidates,
+    marked_classifier,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 REQUEST = TrainRequest(base="b", output="o", data=[])

@@ -6,9 +6,9 @@ import pytest
 
 from tour_pyserini import index, train
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.phrases.encoder import load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index
-from tour_pyserini.phrases.searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
+from tour_pyserini.phrases.phrase_index import open_phrase_index
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 pytestmark = pytest.mark.slow
 

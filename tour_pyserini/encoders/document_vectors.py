@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Ids
-from tour_pyserini.data.documents import Document, Passage
+from tour_pyserini.data.texts import Document, Passage
 from tour_pyserini.encoders.encoder import TextDocumentEncoder
 from tour_pyserini.encoders.sentence_model import position_limit
 from tour_pyserini.errors import TourError

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import regex as timed_re
 
-from tour_pyserini.data.documents import one_line_parts
-from tour_pyserini.data.texts import BeirTexts
+from tour_pyserini.data.texts import BeirTexts, one_line_parts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 

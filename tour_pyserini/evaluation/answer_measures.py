@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tour_pyserini.data.predictions import read_predictions
+from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import pattern_match, warn_about_unusable_answers

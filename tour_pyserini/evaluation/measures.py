@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.data.runs import ranking_key, read_run
 from tour_pyserini.errors import TourError, first_line

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.documents import one_line_parts
+from tour_pyserini.data.texts import one_line_parts
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.input_files import json_object, read_json_object, read_lines
-from tour_pyserini.data.predictions import read_predictions
+from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.records import predictions_path, record_path
 from tour_pyserini.data.runs import best_first, read_run, scores_by_rank
 from tour_pyserini.errors import TourError

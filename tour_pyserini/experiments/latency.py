@@ -17,8 +17,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
 from tour_pyserini.experiments.planning import Locations, plan_search
 from tour_pyserini.opening import Opener, phrase_input, phrase_searcher, reranker_options
-from tour_pyserini.phrases.index import is_phrase_index
-from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
+from tour_pyserini.phrases.phrase_index import PhraseSpan, is_phrase_index, title_and_text
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.search_request import SearchRequest

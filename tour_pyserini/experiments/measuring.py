@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns

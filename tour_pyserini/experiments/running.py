@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.input_files import read_json_object
-from tour_pyserini.data.qrels import read_qrels, write_qrels
+from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_measures import answers_needed
@@ -20,7 +20,7 @@ from tour_pyserini.experiments.definition import Experiment, Setup, conditions_o
 from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedSearch, plan_index, plan_search
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
-from tour_pyserini.phrases.index import read_settings
+from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.search import search
 
 HEARTBEAT = 60.0
@@ -229,7 +229,7 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
     """The settings that the request's index must have."""
     # torch and Pyserini take seconds to start.
     if request.phrases:
-        from tour_pyserini.phrases.index_writing import phrase_index_encoder, phrase_settings
+        from tour_pyserini.phrases.phrase_index_building import phrase_index_encoder, phrase_settings
 
         settings = phrase_settings(request, request.open_corpus(), phrase_index_encoder(request))
         # The path of the encoder and the number of passages per chunk do not change the index.

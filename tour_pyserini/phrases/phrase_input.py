@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.documents import Passage
 from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.phrases.spans import sentences_around
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.local_reranker import LocalReranker, Options
 from tour_pyserini.rerankers.reranker import Description, Pair

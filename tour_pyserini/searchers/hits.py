@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.documents import UnknownDocument
+from tour_pyserini.data.texts import UnknownDocument
 
 
 @dataclass(eq=False)

@@ -8,10 +8,10 @@ from typing import Any
 
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.collection import open_collection
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.store import as_store
+from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt

@@ -16,8 +16,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion, SignalHits
 from tour_pyserini.core.method import Outcome, Query, StopReason
 from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
-from tour_pyserini.data.documents import UnknownDocument
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import UnknownDocument, open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
@@ -28,11 +27,11 @@ from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, 
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
 from tour_pyserini.searchers.in_memory import in_memory_index
 from tour_pyserini.searchers.label_time import LabelCost, score_until
-from tour_pyserini.stores.collection import StoredTexts
 from tour_pyserini.stores.docids import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
+from tour_pyserini.stores.vector_collection import StoredTexts
 from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
 

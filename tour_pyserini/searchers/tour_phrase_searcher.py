@@ -8,9 +8,9 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.phrase_ids import PhraseSpan, title_and_text
+from tour_pyserini.phrases.phrase_index import PhraseSpan, title_and_text
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.phrases.searcher import UNITS, PhraseHit, PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import UNITS, PhraseHit, PhraseSearcher
 from tour_pyserini.searchers.searcher import Observer, TourSearcher
 
 Predict = Callable[[str, Sequence[PhraseHit]], None]

@@ -12,7 +12,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.scheduler import Task
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError
 from tour_pyserini.evaluation.path_page import projected
 from tour_pyserini.evaluation.query_path import first_words

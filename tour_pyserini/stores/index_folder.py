@@ -13,8 +13,8 @@ import numpy as np
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.collection import open_collection
 from tour_pyserini.stores.docids import Docids, read_docids
+from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import MAPPED_FROM
 from tour_pyserini.support.memo import content_hash

@@ -11,8 +11,8 @@ from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, has_bm25
-from tour_pyserini.stores.collection import CollectionWords, open_collection
 from tour_pyserini.stores.docids import difference
+from tour_pyserini.stores.vector_collection import CollectionWords, open_collection
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini_names import may_be_prebuilt
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.data.input_files import Line, first_field, json_object, read_lines
-from tour_pyserini.data.qrels import read_qrels
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, Question, check_answers, read_questions
 from tour_pyserini.errors import TourError

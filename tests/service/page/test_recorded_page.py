@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from stub_service import HOSTILE
 
-from tour_pyserini.data.documents import Passage
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.evaluation.path_page import as_events, as_page
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound
 

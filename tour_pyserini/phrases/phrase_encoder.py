@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.documents import Document
 from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.texts import Document
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.phrases.model import read_phrase_model
+from tour_pyserini.phrases.phrase_model import read_phrase_model
 from tour_pyserini.phrases.spans import Rows, filter_rows, token_rows
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import (

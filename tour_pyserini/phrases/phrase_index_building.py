@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.documents import Document
 from tour_pyserini.data.records import PHRASE_INDEX
-from tour_pyserini.data.texts import BeirTexts
+from tour_pyserini.data.texts import BeirTexts, Document
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.encoder import PhraseEncoder, load_phrase_encoder
-from tour_pyserini.phrases.index import open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_encoder import PhraseEncoder, load_phrase_encoder
+from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.phrases.spans import ROW, Rows
 from tour_pyserini.stores.faiss_building import write_faiss_index
 from tour_pyserini.support.devices import faiss_threads

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.data.documents import Passage, UnknownDocument
+from tour_pyserini.data.texts import Passage, UnknownDocument
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import EXTRA_HITS, rounding_error, similarities_of
 from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, ask, open_engine
