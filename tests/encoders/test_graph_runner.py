@@ -131,7 +131,7 @@ def test_a_folder_with_an_onnx_graph_alone_gives_the_vectors_of_its_model(tmp_pa
     texts = ["a b c", "d", "query: e f " * 40]
     expected = [load(folder, backend="torch", **asked) for load in (load_query_encoder, load_document_encoder)]
     expected = [expected[0].encode_batch(texts), expected[1].encode(texts=texts)]
-    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval().requires_grad_(False)
 
     class TokenVectors(torch.nn.Module):
         def forward(self, ids, mask):
