@@ -137,7 +137,9 @@ class StoredGraphRunner(GraphRunner):
         self._inputs = {node.name for node in self._session.get_inputs()}
 
     def _properties(self) -> dict[str, Any]:
-        limit = read_json(self._folder / "config.json").get("max_position_embeddings")
+        positions = read_json(self._folder / "config.json").get("max_position_embeddings")
+        longest = read_json(self._folder / "tokenizer_config.json").get("model_max_length")
+        limit = min((length for length in (positions, longest) if length), default=None)
         roles = {"query": limit, "document": min(BARE_LENGTH, limit or BARE_LENGTH)}
         pooling, l2_norm = self._options.pooling, bool(self._options.l2_norm)
         return {
