@@ -1,5 +1,6 @@
 """Run files: reading, the order of hits, Pyserini's formats, and formats of users."""
 
+import io
 from types import SimpleNamespace
 
 import pytest
@@ -34,26 +35,20 @@ def test_runs_are_read_as_trec_eval_reads_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("content", "word"),
     [
-        ("q1 Q0 c 1 2.5", "not a hit"),
-        ("q1 Q0 c 1 high t", "score 'high'"),
-        ("q1 Q0 c 1 nan t", "score 'nan'"),
-        ("q1 Q0 a 3 1 t", "second time"),
+        (f"{RUN}q1 Q0 c 1 2.5\n", "line 6 .*not a hit"),
+        (f"{RUN}q1 Q0 c 1 high t\n", "'high'"),
+        (f"{RUN}q1 Q0 c 1 nan t\n", "'nan'"),
+        (f"{RUN}q1 Q0 a 3 1 t\n", "second time"),
+        ("\n# nothing\n", "no hits"),
+        (RUN, "'q2'"),
     ],
 )
-def test_the_error_names_the_wrong_line(tmp_path, line, says):
-    (tmp_path / "run").write_text(f"{RUN}{line}\n")
-    with pytest.raises(TourError, match=rf"run, line 6 .*{says}"):
-        read_run(tmp_path / "run")
-    (tmp_path / "run").write_text("\n# nothing\n")
-    with pytest.raises(TourError, match="no hits"):
-        read_run(tmp_path / "run")
-    (tmp_path / "run").write_text(RUN)
-    with pytest.raises(TourError, match="'q2'"):
+def test_runs_that_are_refused(tmp_path, content, word):
+    (tmp_path / "run").write_text(content)
+    with pytest.raises(TourError, match=word):
         read_retrieved(tmp_path / "run", ["q1"])
-    with pytest.raises(TourError, match="at least 1"):
-        read_retrieved(tmp_path / "run", ["q1", "q2"], hits=0)
 
 
 def test_scores_that_keep_their_order_in_a_file():
@@ -74,20 +69,14 @@ def batches():
     return (SimpleNamespace(ids=[qid], hits={qid: hits(*found)}) for qid, found in HITS.items())
 
 
-class CsvWriter:
+class CsvWriter(io.TextIOWrapper):
     def __init__(self, path, *, hits, tag, topics):
-        self.path, self.hits, self.tag = path, hits, tag
-
-    def __enter__(self):
-        self.file = open(self.path, "w")
-        return self
-
-    def __exit__(self, *error):
-        self.file.close()
+        super().__init__(open(path, "wb"))  # noqa: SIM115
+        self.hits, self.tag = hits, tag
 
     def write(self, topic, hits):
         for rank, hit in enumerate(hits[: self.hits], start=1):
-            self.file.write(f"{topic},{hit.docid},{rank},{hit.score:.3f},{self.tag}\n")
+            super().write(f"{topic},{hit.docid},{rank},{hit.score:.3f},{self.tag}\n")
 
 
 @pytest.fixture
@@ -97,7 +86,7 @@ def my_csv():
     del runs._formats["my-csv"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 1000])
+@pytest.mark.parametrize("most", [2, 1000])
 @pytest.mark.parametrize("name", ["trec", "msmarco", "kilt"])
 def test_built_in_formats_have_the_bytes_of_pyserinis_writers(tmp_path, name, most):
     ensure_java()
@@ -125,25 +114,16 @@ def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, my_csv, ca
     assert f"{{{','.join(RUN_FORMATS)}}}" in "".join(capsys.readouterr().out.split())
 
 
-def test_an_unknown_format_is_refused_and_writes_nothing(tmp_path):
-    with pytest.raises(TourError, match="'my-csv' is unknown"):
-        write_run(batches(), tmp_path / "a.csv", output_format="my-csv")
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(TourError, match="--output-format"):
-        SearchRequest(topics="t", output_format="my-csv")
-
-
 @pytest.mark.parametrize(
-    ("name", "open_writer", "message"),
+    ("make", "word"),
     [
-        ("two words", CsvWriter, "one word"),
-        (3, CsvWriter, "one word"),
-        ("trec", CsvWriter, "already registered"),
-        ("new", "writer", "needs a function"),
+        (lambda path: write_run(batches(), path, output_format="my-csv"), "'my-csv' is unknown"),
+        (lambda path: SearchRequest(topics="t", output_format="my-csv"), "--output-format"),
+        (lambda path: register_run_format("two words", CsvWriter), "one word"),
+        (lambda path: register_run_format("trec", CsvWriter), "already"),
     ],
 )
-def test_wrong_formats_are_not_registered(name, open_writer, message):
-    before = dict(RUN_FORMATS)
-    with pytest.raises(TourError, match=message):
-        register_run_format(name, open_writer)
-    assert dict(RUN_FORMATS) == before
+def test_formats_that_are_refused(tmp_path, make, word):
+    with pytest.raises(TourError, match=word):
+        make(tmp_path / "a.csv")
+    assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.data.judgements import read_qrels
@@ -41,6 +41,7 @@ def test_tsv_is_read_as_pyserini_reads_it(tmp_path):
     assert list(ours) == list(theirs) == [(2, "deux été"), (9, "nine"), (10, 'ten "quoted"')]
 
 
+@settings(max_examples=30, deadline=None)
 @given(
     topics=st.dictionaries(
         st.integers(0, 10**9), st.from_regex(r"[a-zA-Zé'\"]+( [a-z?]+)*", fullmatch=True), min_size=1, max_size=8
@@ -128,115 +129,45 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
     assert list(read_topics(write(tmp_path / "q.jsonl", lines(*records)))) == [("10", "ten"), ("9", "nine")]
 
 
-LONG = "1" * 5000
-HALF = '{"_id": "\\ud800", "text": "x"}'
-GOOD = {"t.tsv": "1\tone\n", "dpr.txt": "who\t['A']\n", "q.jsonl": '{"_id": "1", "text": "one"}\n'}
-
-
 @pytest.mark.parametrize(
-    ("name", "line", "reason"),
+    ("name", "content", "word"),
     [
-        ("t.tsv", "two", "no tab"),
-        ("t.tsv", "1\tagain", "repeats the query id '1'"),
-        ("t.tsv", "2\t ", "no text for the query '2'"),
-        ("t.tsv", "\ttext", "empty query id"),
-        ("t.tsv", "2\ta\tb", "3 columns"),
-        ("t.tsv", "who is\tthis", "white space"),
-        ("t.tsv", b"2\tcaf\xe9", "not UTF-8"),
-        ("dpr.txt", "why\t[__import__('os').abort()]", "list of strings"),
-        ("dpr.txt", "why\t['A', 3]", "list of strings"),
-        ("dpr.txt", "why\t" + "[" * 100_000, "list of strings"),
-        ("dpr.txt", "why\t" + "-" * 100_000 + "1", "list of strings"),
-        ("dpr.txt", "why", "a tab and a list"),
-        ("dpr.txt", "\"why\t['A']", "a tab and a list"),
-        ("dpr.txt", "\t['A']", "no text"),
-        ("q.jsonl", "{", "not JSON"),
-        ("q.jsonl", f'{{"id": {LONG}, "text": "x"}}', "not JSON"),
-        ("q.jsonl", "[1]", "not a JSON object"),
-        ("q.jsonl", '{"text": "x"}', "no query id"),
-        ("q.jsonl", '{"_id": "2"}', "no query text"),
-        ("q.jsonl", HALF, "half a surrogate pair"),
-        ("q.jsonl", '{"_id": "2", "text": "x", "answers": [1]}', "list of strings"),
-        ("q.jsonl", '{"_id": "2", "text": "x", "answers": "[open(1)]"}', "list of strings"),
-    ],
-)
-def test_the_error_names_a_malformed_line(tmp_path, name, line, reason):
-    line = line if isinstance(line, bytes) else line.encode()
-    path = write(tmp_path / name, GOOD[name].encode() + b"\n" + line + b"\n")
-    with pytest.raises(TourError, match=f", line 3 .*{reason}"):
-        read_topics(path)
-
-
-@pytest.mark.parametrize("line", ["who is x\t['a', 'b'", "who\t['a', 'b'", "who is x\t[a", 'who is x\t"[""a"", ""b"'])
-def test_the_error_names_a_broken_list_on_the_first_line(tmp_path, line):
-    with pytest.raises(TourError, match=r"line 1 .*list of strings"):
-        read_topics(write(tmp_path / "t.tsv", line + "\n"))
-
-
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ('[{"question": "who", "answers": ["A"]},\n {"question" "who"}]', ", line 2, column 14 is not JSON"),
-        ('[{"question": "who",\n"answers": ["café"]}]'.encode("latin-1"), ", line 2 is not UTF-8"),
-        ("[" * 100_000, "recursion"),
-        ("3", "no known format"),
-        ("{}", "no known format"),
-        ('{"a": 1}', "no known format"),
-        ("[]", "no topic"),
-        ({"data": []}, "no topic"),
-        ([*DPR, 3], ", entry [2] is not a JSON object"),
-        ([*DPR, {"answers": ["A"]}], ", entry [2] has no query text"),
-        ([*DPR, {"question": " ", "answers": ["A"]}], ", entry [2] has no text"),
-        ([*DPR, {"question": "why"}], ", entry [2] has no answers"),
-        ([*DPR, {"question": "why", "answers": {"A": 1}}], ", entry [2] does not have a list of strings"),
-        ([WITHOUT_ID, WITH_ID], ", entry [1] has a query id"),
-        ([WITH_ID, WITHOUT_ID], ", entry [1] has no query id"),
-        ([WITH_ID, WITH_ID], ", entry [1] repeats the query id 'q7'"),
-        ([WITH_ID | {"id": "\ud800"}], "half a surrogate pair"),
-        (f'[{{"id": {LONG}, "question": "b", "answers": []}}]', "Exceeds the limit"),
-        ({"data": [3]}, ", data[0] is not a JSON object"),
-        ({"data": [{"paragraphs": 3}]}, ", data[0] has no list `paragraphs`"),
-        ({"data": [{"paragraphs": [{}]}]}, ", data[0].paragraphs[0] has no list `qas`"),
-        (squad(question(), question()), ", data[0].paragraphs[0].qas[1] repeats the query id 'q1'"),
-        (squad({"question": "who", "answers": []}), ".qas[0] has no query id"),
-        (squad({"id": "q", "question": "who", "answers": ["A"]}), ".qas[0] does not have a list of answers"),
-        ({"1": {"answers": ["A"]}}, "query '1' has no query text"),
-        ({"1": {"title": "t"}, "2": {"title": None}}, "query '2' has no query text"),
-        ({"1": {"title": " ", "answers": ["A"]}}, "query '1' has no text"),
-        ({"1": {"question": "b", "answers": [3]}}, "query '1' does not have a list of strings"),
-        ({"1": {"title": "b", "answers": 3}}, "query '1' does not have a list of strings"),
-        ({"\ud800": {"title": "b", "answers": []}}, "half a surrogate pair"),
-    ],
-)
-def test_the_error_names_the_wrong_entry(tmp_path, value, says):
-    path = write(tmp_path / "t.json", value)
-    for read in (read_questions, read_topics):
-        with pytest.raises(TourError) as caught:
-            read(path)
-        assert str(path) in str(caught.value) and says in str(caught.value)
-        str(caught.value).encode()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
+        ("t.tsv", "1\tone\n\ntwo\n", "line 3 .*no tab"),
+        ("t.tsv", "1\tone\n1\tagain\n", "repeats the query id '1'"),
+        ("t.tsv", "2\t \n", "no text"),
+        ("t.tsv", "2\ta\tb\n", "3 columns"),
+        ("t.tsv", "who is\tthis\n", "'who is'"),
         ("t.tsv", "", "empty"),
-        ("t.tsv", "\n \n", "empty"),
-        ("t.tsv.gz", "not gzip", "cannot read"),
+        ("dpr.txt", "who\t['A']\nwhy\t[__import__('os').abort()]\n", "line 2 .*list of strings"),
+        ("dpr.txt", "who\t['A', 3]\n", "list of strings"),
+        ("dpr.txt", "who\t['A']\nwhy\t" + "-" * 100_000 + "1\n", "list of strings"),
+        ("dpr.txt", "who\t['A']\nwhy\n", "a tab and a list"),
+        ("dpr.txt", "who is x\t['a', 'b'\n", "line 1 .*list of strings"),
+        ("q.jsonl", "{\n", "line 1 is not JSON"),
+        ("q.jsonl", "[1]\n", "not a JSON object"),
+        ("q.jsonl", '{"text": "x"}\n', "no query id"),
+        ("q.jsonl", '{"_id": "2"}\n', "no query text"),
+        ("q.jsonl", '{"_id": "\\ud800", "text": "x"}\n', "run file"),
+        ("q.jsonl", '{"_id": "2", "text": "x", "answers": [1]}\n', "list of strings"),
+        ("t.json", "3", "no known format"),
+        ("t.json", "[]", "no topic"),
+        ("t.json", [*DPR, {"answers": ["A"]}], r"entry \[2\] has no query text"),
+        ("t.json", [*DPR, {"question": "why"}], "no answers"),
+        ("t.json", [WITHOUT_ID, WITH_ID], r"entry \[1\] has a query id"),
+        ("t.json", squad(question(), question()), r"data\[0\]\.paragraphs\[0\]\.qas\[1\] repeats"),
+        ("t.json", {"1": {"question": "b", "answers": [3]}}, "query '1' .*list of strings"),
+        ("t.json", {"1": {"title": " ", "answers": ["A"]}}, "query '1' has no text"),
         ("t.unheard-of", "1\tone\n", "Pyserini cannot read"),
         ("missing.tsv", None, "No such file"),
         ("no-such-topics", None, "not found"),
     ],
 )
-def test_the_error_names_an_unreadable_file(tmp_path, monkeypatch, name, content, reason):
+def test_refusals(tmp_path, monkeypatch, name, content, word):
     monkeypatch.chdir(tmp_path)
     if content is not None:
         write(tmp_path / name, content)
-    with pytest.raises(TourError, match=reason) as caught:
+    with pytest.raises(TourError, match=word):
         read_topics(name)
-    assert name in str(caught.value)
-    with pytest.raises(TourError, match="unknown topics format 'x'"):
-        read_topics(name, "x")
 
 
 @pytest.mark.parametrize("name", ["q.jsonl", "t.tsv"])
@@ -259,8 +190,12 @@ def test_judged_only_keeps_the_topics_of_a_split(tmp_path):
     topics = read_topics(write(tmp_path / "t.tsv", "1\ta\n3\tc\n2\tb\n"))
     kept = judged_only(topics, {"2", "3", "9"})
     assert (list(kept), len(kept), len(topics)) == ([(2, "b"), (3, "c")], 2, 3)
-    with pytest.raises(TourError, match=r"qrels\.tsv judges none of the 3 topics"):
-        judged_only(topics, {"9"}, source="qrels.tsv")
+    for refused, word in (
+        (lambda: judged_only(topics, {"9"}, source="qrels.tsv"), r"qrels\.tsv judges none of the 3"),
+        (lambda: read_topics("t", "x"), "unknown topics format 'x'"),
+    ):
+        with pytest.raises(TourError, match=word):
+            refused()
 
 
 def test_pyserini_reads_other_formats(tmp_path):
@@ -305,9 +240,8 @@ def test_a_quoted_list_of_pyserini_is_unquoted(give_topics):
     assert [topics[qid]["answers"] for qid in (3, 4)] == [["it's", "x"], ["A"]]
 
 
-@pytest.mark.parametrize("answers", ["__import__('os').abort()", "[open('x')]", "A", "['A', 3]", ""])
-def test_answers_that_are_not_a_list_are_refused_and_not_evaluated(give_topics, answers):
-    give_topics({3: {"title": "why", "answers": answers}})
+def test_answers_of_pyserini_are_not_evaluated(give_topics):
+    give_topics({3: {"title": "why", "answers": "__import__('os').abort()"}})
     with pytest.raises(TourError, match=r"nq-test, query 3 .*list of strings"):
         read_topics("nq-test")
 

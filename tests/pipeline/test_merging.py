@@ -12,7 +12,7 @@ from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini.data.records import record_path
-from tour_pyserini.data.topics import LocalTopics
+from tour_pyserini.data.topics import TopicIterator
 from tour_pyserini.merge import MergeRequest, merge
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest, Shard
@@ -201,7 +201,7 @@ def test_more_shards_than_batches_are_refused(request_):
 
 @given(topics=st.integers(1, 200), batch_size=st.integers(1, 20), count=st.integers(1, 10))
 def test_shards_are_whole_batches_and_together_all_topics(topics, batch_size, count):
-    iterator = LocalTopics({number: {"title": "x"} for number in range(topics)})
+    iterator = TopicIterator({number: {"title": "x"} for number in range(topics)})
     batches = -(-topics // batch_size)
     if batches < count:
         with pytest.raises(TourError):

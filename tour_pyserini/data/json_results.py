@@ -1,14 +1,13 @@
-"""Read and write retrieval results as JSON: Pyserini's object by question id, or DPR's list."""
+"""Results as JSON: retrieved passages in Pyserini's and in DPR's layout, and predicted answers as JSON lines."""
 
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
-from tour_pyserini.data.input_files import Entry, json_object, load_json, read_lines
+from tour_pyserini.data.input_files import Entry, is_column, json_object, load_json, read_lines
 from tour_pyserini.data.texts import one_line_parts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
@@ -17,15 +16,7 @@ from tour_pyserini.support.files import atomic_write
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
 
-
-class Context(NamedTuple):
-    """A retrieved passage, and whether it contains an answer."""
-
-    docid: str
-    score: float
-    title: str
-    text: str
-    has_answer: bool
+LAYOUTS = ("pyserini", "dpr")
 
 
 def write_dpr_json(
@@ -49,19 +40,28 @@ def write_dpr_json(
             with `title`, a line break and `text` as the text; or `dpr`, `[{"id", "question", "answers", "ctxs":
             [{"id", "title", "text", "score", "has_answer"}]}]`. Scores are strings in both.
     """
-    if layout not in LAYOUTS:
-        raise TourError(f"unknown layout {layout!r}; choose one of {', '.join(LAYOUTS)}.")
-    opening, as_json, closing = LAYOUTS[layout]
+    is_dpr = layout == "dpr"
     with atomic_write(path) as file:
-        file.write(opening)
+        file.write("[" if is_dpr else "{")
         for position, question in enumerate(questions):
-            with_answer = answering[question.qid]
+            record: dict[str, Any] = {"question": question.text, "answers": question.answers}
             contexts = [
-                Context(hit.doc_id, hit.score, *one_line_parts(texts[hit.doc_id]), hit.doc_id in with_answer)
+                _context(hit, texts[hit.doc_id], hit.doc_id in answering[question.qid], is_dpr=is_dpr)
                 for hit in retrieved[question.qid]
             ]
-            file.write(f"{',' if position else ''}\n{as_json(question, contexts)}")
-        file.write(f"\n{closing}\n")
+            if is_dpr:
+                entry = json.dumps({"id": question.qid, **record, "ctxs": contexts})
+            else:
+                entry = f"{json.dumps(question.qid)}: {json.dumps({**record, 'contexts': contexts})}"
+            file.write(f"{',' if position else ''}\n{entry}")
+        file.write("\n]\n" if is_dpr else "\n}\n")
+
+
+def _context(hit: "ScoredDoc", passage: str, has_answer: bool, *, is_dpr: bool) -> dict[str, Any]:
+    title, text = one_line_parts(passage)
+    if is_dpr:
+        return {"id": hit.doc_id, "title": title, "text": text, "score": str(hit.score), "has_answer": has_answer}
+    return {"docid": hit.doc_id, "score": str(hit.score), "text": f"{title}\n{text}", "has_answer": has_answer}
 
 
 def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
@@ -76,91 +76,41 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
     """
     from ir_measures import ScoredDoc
 
-    for question, qid, contexts in _questions(Path(path)):
-        seen = set()
-        for position, context in enumerate(contexts):
-            entry = question._replace(where=f"{question.where}, context [{position}]")
-            if not isinstance(context, dict):
-                entry.refuse("is not a JSON object")
-            docid = _id(entry, context.get("docid", context.get("id")), "passage id")
-            if docid in seen:
-                entry.refuse(f"lists document {docid!r} a second time")
-            seen.add(docid)
-            yield ScoredDoc(qid, docid, _score(entry, context.get("score")))
-
-
-def _as_pyserini(question: Question, contexts: Sequence[Context]) -> str:
-    found = [
-        {"docid": docid, "score": str(score), "text": f"{title}\n{text}", "has_answer": has_answer}
-        for docid, score, title, text, has_answer in contexts
-    ]
-    record = {"question": question.text, "answers": question.answers, "contexts": found}
-    return f"{json.dumps(question.qid)}: {json.dumps(record)}"
-
-
-def _as_dpr(question: Question, contexts: Sequence[Context]) -> str:
-    found = [
-        {"id": docid, "title": title, "text": text, "score": str(score), "has_answer": has_answer}
-        for docid, score, title, text, has_answer in contexts
-    ]
-    return json.dumps({"id": question.qid, "question": question.text, "answers": question.answers, "ctxs": found})
-
-
-class _Layout(NamedTuple):
-    opening: str
-    as_json: Callable[[Question, Sequence[Context]], str]
-    closing: str
-
-
-LAYOUTS: Mapping[str, _Layout] = MappingProxyType(
-    {"pyserini": _Layout("{", _as_pyserini, "}"), "dpr": _Layout("[", _as_dpr, "]")}
-)
-
-
-def _questions(path: Path) -> Iterator[tuple[Entry, str, list[Any]]]:
-    """The location, id and contexts of each question."""
     value = load_json(path)
-    if isinstance(value, dict):
-        for key, record in value.items():
-            entry = Entry(path, f"question {key!r}")
-            yield entry, _id(entry, key, "id"), _contexts(entry, record, "contexts")
-    elif isinstance(value, list):
-        seen = set()
-        for position, record in enumerate(value):
-            entry = Entry(path, f"entry [{position}]")
-            contexts = _contexts(entry, record, "ctxs")
-            qid = _id(entry, record.get("id", position), "id")
-            if qid in seen:
-                entry.refuse(f"repeats the question id {qid!r}")
-            seen.add(qid)
-            yield entry, qid, contexts
-    else:
+    if not isinstance(value, dict | list):
         raise TourError(f"{path} holds no retrieval results: expected a JSON object by question id, or a list.")
-
-
-def _contexts(entry: Entry, record: Any, name: str) -> list[Any]:
-    contexts = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(contexts, list):
-        entry.refuse(f"has no list `{name}`")
-    return contexts
+    is_list, name = isinstance(value, list), "ctxs" if isinstance(value, list) else "contexts"
+    seen = set()
+    for key, record in enumerate(value) if isinstance(value, list) else value.items():
+        entry = Entry(Path(path), f"entry [{key}]" if is_list else f"question {key!r}")
+        contexts = record.get(name) if isinstance(record, dict) else None
+        if not isinstance(contexts, list):
+            entry.refuse(f"has no list `{name}`")
+        qid = _id(entry, record.get("id", key) if is_list else key, "id")
+        for position, context in enumerate(contexts):
+            place = entry._replace(where=f"{entry.where}, context [{position}]")
+            docid = _id(place, context.get("docid", context.get("id")), "passage id")
+            if (qid, docid) in seen:
+                place.refuse(f"lists document {docid!r} for the question {qid!r} a second time")
+            seen.add((qid, docid))
+            score = _number(context.get("score"))
+            if not math.isfinite(score):
+                place.refuse(f"has the score {context.get('score')!r:.40}, which is not a number")
+            yield ScoredDoc(qid, docid, score)
 
 
 def _id(entry: Entry, value: Any, what: str) -> str:
-    column = "" if isinstance(value, bool) or not isinstance(value, str | int) else str(value)
-    # JSON can contain half of an escaped surrogate pair.
-    if column.split() != [column] or any("\ud800" <= character <= "\udfff" for character in column):
+    if not isinstance(value, str | int) or not is_column(str(value)):
         entry.refuse(f"has no {what} that can be written to a run file")
-    return column
+    return str(value)
 
 
-def _score(entry: Entry, value: Any) -> float:
+def _number(value: Any) -> float:
+    """A number, or the number in a string; NaN for anything else."""
     try:
-        score = math.nan if isinstance(value, bool) else float(value)
+        return float(value)
     except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not math.isfinite(score):
-        entry.refuse(f"has the score {value!r:.40}, which is not a number")
-    return score
+        return math.nan
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
@@ -175,17 +125,13 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     for line in read_lines(path):
         record = json_object(line)
         qid, answer, score = record.get("qid"), record.get("answer"), record.get("score")
-        if isinstance(qid, bool) or not isinstance(qid, str | int):
-            line.refuse("has no question id `qid`")
-        if not isinstance(answer, str):
-            line.refuse("has no string `answer`")
+        if not isinstance(qid, str | int) or not isinstance(answer, str):
+            line.refuse("has no question id `qid`, or no string `answer`")
         if scored is None:
             scored = score is not None
         value = _number(score) if scored else 0.0
-        if not math.isfinite(value):
-            line.refuse(f"has the score {score!r:.40}, which is not a number")
-        if not scored and score is not None:
-            line.refuse("has a score, but the lines before it have none; give every line a score, or none")
+        if not math.isfinite(value) or (not scored and score is not None):
+            line.refuse(f"has the score {score!r:.40}; give every line a number, or none")
         by_question.setdefault(str(qid), []).append((value, answer))
     if not by_question:
         raise TourError(f"{path} holds no predictions.")
@@ -193,15 +139,6 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         qid: [answer for _, answer in sorted(predictions, key=lambda prediction: -prediction[0])]
         for qid, predictions in by_question.items()
     }
-
-
-def _number(score: Any) -> float:
-    if isinstance(score, bool) or not isinstance(score, int | float):
-        return math.nan
-    try:
-        return float(score)
-    except OverflowError:
-        return math.inf
 
 
 def write_predictions(file: IO[str], qid: str, hits: Sequence[Any]) -> None:

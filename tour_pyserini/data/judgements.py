@@ -1,7 +1,6 @@
-"""Read and write judgements (qrels files)."""
+"""Judgements (qrels files), and the splits of judged queries: annotations of train-test overlap, or a plain list."""
 
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,12 @@ from tour_pyserini.support.files import atomic_write
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-_GRADE = re.compile("-?[0-9]{1,10}")
 _LIMIT = 2**31  # evaluators keep grades in 32 bits
+# The split names of Lewis et al. (2020), in the order of their tables; a query is in several of them.
+_PUBLISHED = (
+    *("total", "question_overlap", "no_question_overlap"),
+    *("answer_overlap", "no_answer_overlap", "answer_overlap_only", "no_overlap"),
+)
 
 
 def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
@@ -33,12 +36,16 @@ def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
         if len(columns) != width or width not in (3, 4):
             line.refuse("is not a judgement: expected `qid 0 docid grade`, or BEIR's three columns")
         query, document, grade = columns[0], columns[-2], columns[-1]
-        if not _GRADE.fullmatch(grade) or not -_LIMIT <= int(grade) < _LIMIT:
+        try:
+            relevance = int(grade)
+        except ValueError:
+            relevance = _LIMIT
+        if not -_LIMIT <= relevance < _LIMIT:
             line.refuse(f"has the grade {grade!r:.20}, which is not a whole number of 32 bits")
         if (query, document) in seen:
             line.refuse(f"judges document {document!r} for query {query!r} a second time")
         seen.add((query, document))
-        qrels.append(Qrel(query, document, int(grade)))
+        qrels.append(Qrel(query, document, relevance))
     if not qrels:
         raise TourError(f"{path} holds no judgements.")
     return qrels
@@ -48,13 +55,6 @@ def write_qrels(qrels: list["Qrel"], path: str | os.PathLike[str]) -> None:
     """Write judgements in TREC's format, `qid 0 docid grade`."""
     with atomic_write(path) as file:
         file.writelines(f"{qrel.query_id} 0 {qrel.doc_id} {qrel.relevance}\n" for qrel in qrels)
-
-
-# The split names of Lewis et al. (2020), in the order of their tables; a query is in several of them.
-PUBLISHED = (
-    *("total", "question_overlap", "no_question_overlap"),
-    *("answer_overlap", "no_answer_overlap", "answer_overlap_only", "no_overlap"),
-)
 
 
 def read_splits(
@@ -78,21 +78,23 @@ def read_splits(
         for query, split in _annotations(line, topics):
             if query not in known:
                 line.refuse(f"names the query {query!r}, which is not in the {'topics' if topics else 'judgements'}")
-            members = splits.setdefault(split, set())
-            if query in members:
-                line.refuse(f"puts the query {query!r} into {split!r} a second time")
-            members.add(query)
+            splits.setdefault(split, set()).add(query)
     if not splits:
         raise TourError(f"{path} puts no query into a split.")
-    order = [*(name for name in PUBLISHED if name in splits), *(name for name in splits if name not in PUBLISHED)]
+    order = [*(name for name in _PUBLISHED if name in splits), *(name for name in splits if name not in _PUBLISHED)]
     return {name: splits[name] for name in order}
 
 
 def _annotations(line: Line, topics: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """The query and the split of each annotation in a line."""
     if line.text.lstrip().startswith("{"):
         record = json_object(line)
+        labels = record.get("labels", record.get("split"))
+        labels = [labels] if isinstance(labels, str) else labels
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            line.refuse("has no `labels` (a list of strings) and no `split` (a string)")
         query = _query(line, record, topics)
-        yield from ((query, label) for label in _labels(line, record))
+        yield from ((query, label) for label in labels)
         return
     columns = [column.strip() for column in line.text.split("\t")]
     if len(columns) != 2 or not all(columns):
@@ -103,20 +105,12 @@ def _annotations(line: Line, topics: Sequence[str] | None) -> Iterator[tuple[str
 
 def _query(line: Line, record: Mapping[str, Any], topics: Sequence[str] | None) -> str:
     query, position = record.get("qid"), record.get("id")
-    if isinstance(query, str | int) and not isinstance(query, bool):
+    if isinstance(query, str | int):
         return str(query)
-    if not isinstance(position, int) or isinstance(position, bool):
+    if not isinstance(position, int):
         line.refuse("has neither a `qid` nor a whole number as its `id`")
     if topics is None:
         line.refuse("gives the position of a question in the topics file; give that file with --topics")
     if not 0 <= position < len(topics):
         line.refuse(f"has the id {position}, but the {len(topics)} topics have the positions 0 to {len(topics) - 1}")
     return topics[position]
-
-
-def _labels(line: Line, record: Mapping[str, Any]) -> list[str]:
-    labels = record.get("labels", record.get("split"))
-    labels = [labels] if isinstance(labels, str) else labels
-    if not isinstance(labels, list) or not all(isinstance(label, str) and label.strip() for label in labels):
-        line.refuse("has no `labels` (a list of strings) and no `split` (a string)")
-    return list(dict.fromkeys(labels))

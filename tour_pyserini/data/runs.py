@@ -2,16 +2,17 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from ctypes import c_float
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from tour_pyserini.core.arrays import strictly_decreasing
-from tour_pyserini.data.input_files import Line, read_lines
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_replace
 from tour_pyserini.support.java import ensure_java
@@ -34,7 +35,9 @@ def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
         columns = line.text.split()
         if len(columns) < 6:
             line.refuse("is not a hit: expected `qid Q0 docid rank score tag`")
-        query, document, score = columns[0], columns[2], _score(line, columns[4])
+        query, document, score = columns[0], columns[2], _score(columns[4])
+        if not math.isfinite(score):
+            line.refuse(f"has the score {columns[4]!r}, which is not a number")
         if (query, document) in seen:
             line.refuse(f"lists document {document!r} for query {query!r} a second time")
         seen.add((query, document))
@@ -44,14 +47,11 @@ def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
     return hits
 
 
-def _score(line: Line, text: str) -> float:
+def _score(text: str) -> float:
     try:
-        score = float(text)
+        return float(text)
     except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        line.refuse(f"has the score {text!r}, which is not a number")
-    return score
+        return math.nan
 
 
 def read_rankings(path: str | os.PathLike[str], queries: Set[str]) -> dict[str, list[str]]:
@@ -76,8 +76,6 @@ def read_retrieved(
     Returns:
         Hits by question id, in the order of `questions`; a question without hits has an empty list.
     """
-    if hits is not None and hits < 1:
-        raise TourError(f"at least 1 hit must be kept, not {hits}.")
     by_question: dict[str, list[ScoredDoc]] = {question: [] for question in questions}
     for hit in read_run(path):
         if hit.query_id not in by_question:
@@ -154,34 +152,13 @@ def _with_distinct_scores(hits: list[Any]) -> list[Any]:
     return hits
 
 
-class RunWriter(Protocol):
-    """Writes the hits of one topic after the other; a context manager that closes its file."""
-
-    def __enter__(self) -> Any:
-        """Open the file."""
-        ...
-
-    def __exit__(self, *error: Any) -> Any:
-        """Close the file."""
-        ...
-
-    def write(self, topic: Any, hits: list[Any]) -> Any:
-        """Write the hits of a topic, given by its id; hits have `docid` and `score` and are in order."""
-        ...
-
-
-OpenWriter = Callable[..., RunWriter]
-"""Called as `open_writer(path, hits=..., tag=..., topics=...)`: the path as text, the most hits per topic, the run's
-tag, and the topics by id (None if unknown)."""
-
-
-class TextWriter:
-    """Opens and closes the file, and numbers the hits of a topic; a format of lines adds `write`."""
+class _LineWriter:
+    """Writes a line for each hit; a context manager, as Pyserini's own writers."""
 
     _file: IO[str]
 
-    def __init__(self, path: str | os.PathLike[str], *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> None:
-        self._path, self._hits, self._tag = path, hits, tag
+    def __init__(self, path: str, *, hits: int, tag: str, topics: Mapping[Any, Any] | None, line: str) -> None:
+        self._path, self._hits, self._tag, self._line = path, hits, tag, line
 
     def __enter__(self) -> Self:
         self._file = open(self._path, "w", encoding="utf-8")
@@ -190,43 +167,31 @@ class TextWriter:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def _ranked(self, hits: Sequence[Any]) -> Iterator[tuple[int, str, float]]:
-        """Rank, docid and score of the hits that are written."""
-        return ((rank, hit.docid.strip(), hit.score) for rank, hit in enumerate(hits[: self._hits], start=1))
-
-
-class TrecWriter(TextWriter):
-    """Writes lines `topic Q0 docid rank score tag`."""
-
     def write(self, topic: Any, hits: Sequence[Any]) -> None:
         """Write the hits of a topic, best first."""
-        for rank, docid, score in self._ranked(hits):
-            self._file.write(f"{topic} Q0 {docid} {rank} {score:.6f} {self._tag}\n")
+        for rank, hit in enumerate(hits[: self._hits], start=1):
+            values = {"docid": hit.docid.strip(), "rank": rank, "score": hit.score, "tag": self._tag}
+            self._file.write(self._line.format(topic=topic, **values))
 
 
-class MsMarcoWriter(TextWriter):
-    """Writes lines `topic docid rank`, separated by tabs."""
-
-    def write(self, topic: Any, hits: Sequence[Any]) -> None:
-        """Write the hits of a topic, best first."""
-        for rank, docid, _ in self._ranked(hits):
-            self._file.write(f"{topic}\t{docid}\t{rank}\n")
-
-
-def kilt_writer(path: str | os.PathLike[str], *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> Any:
+def _kilt_writer(path: str, *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> Any:
     """Pyserini's writer, which adds the hits to KILT's topics."""
     ensure_java()
     from pyserini.output_writer import OutputFormat, get_output_writer
 
-    return get_output_writer(str(path), OutputFormat.KILT, "w", max_hits=hits, tag=tag, topics=topics)
+    return get_output_writer(path, OutputFormat.KILT, "w", max_hits=hits, tag=tag, topics=topics)
 
+
+OpenWriter = Callable[..., Any]
+"""Called as `open_writer(path, hits=..., tag=..., topics=...)`: the path as text, the most hits per topic, the run's
+tag, and the topics by id (None if unknown). Gives a context manager with `write(topic, hits)`: the id of a topic, and
+its hits in order, which have `docid` and `score`."""
 
 _formats: dict[str, OpenWriter] = {
-    "trec": TrecWriter,
-    "msmarco": MsMarcoWriter,
-    "kilt": kilt_writer,
+    "trec": partial(_LineWriter, line="{topic} Q0 {docid} {rank} {score:.6f} {tag}\n"),
+    "msmarco": partial(_LineWriter, line="{topic}\t{docid}\t{rank}\n"),
+    "kilt": _kilt_writer,
 }
-# To add a format, write a writer (a subclass of `TextWriter`, if the format has lines) and add a line above.
 
 JOINABLE = ("trec", "msmarco", "kilt")
 """Formats in which the file of all topics is the files of some topics, one after the other."""
@@ -240,10 +205,10 @@ def register_run_format(name: str, open_writer: OpenWriter) -> None:
 
     Args:
         name: one word.
-        open_writer: called as `open_writer(path, hits=..., tag=..., topics=...)`; returns a `RunWriter`.
+        open_writer: see `OpenWriter`.
 
     Raises:
-        TourError: if the name is not one word or already in use, or `open_writer` is not callable.
+        TourError: if the name is not one word or already in use.
 
     Example:
         class CsvWriter:
@@ -263,10 +228,6 @@ def register_run_format(name: str, open_writer: OpenWriter) -> None:
 
         register_run_format("my-csv", CsvWriter)
     """
-    if not isinstance(name, str) or name.split() != [name]:
-        raise TourError(f"{name!r} cannot name a run format; use one word.")
-    if name in _formats:
-        raise TourError(f"the run format {name!r} is already registered; choose another name.")
-    if not callable(open_writer):
-        raise TourError(f"the run format {name!r} needs a function that opens a writer, not {open_writer!r}.")
+    if name.split() != [name] or name in _formats:
+        raise TourError(f"{name!r} cannot name a run format: give one word that is not registered already.")
     _formats[name] = open_writer

@@ -18,8 +18,8 @@ from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.memo import file_state
 from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
 
-ID_FIELDS = ("_id", "id", "docid")
-TEXT_FIELDS = ("text", "contents")
+_ID_FIELDS = ("_id", "id", "docid")
+_TEXT_FIELDS = ("text", "contents")
 
 
 class Document(NamedTuple):
@@ -30,7 +30,7 @@ class Document(NamedTuple):
     text: str
 
 
-def parse_document(line: bytes) -> Document:
+def _parse_document(line: bytes) -> Document:
     """Parse one line of a corpus file (UTF-8 JSON, with or without its line end).
 
     Raises:
@@ -38,22 +38,16 @@ def parse_document(line: bytes) -> Document:
     """
     try:
         record = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise ValueError("is not UTF-8") from None
-    except (ValueError, RecursionError):
-        raise ValueError("is not JSON") from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON in UTF-8 ({first_line(error)})") from None
     if not isinstance(record, dict):
         raise ValueError("is not a JSON object")
-    docid = first_field(record, ID_FIELDS)
-    if isinstance(docid, bool) or not isinstance(docid, str | int) or docid == "":
-        raise ValueError(f"has no id (expected one of {', '.join(ID_FIELDS)})")
-    text = first_field(record, TEXT_FIELDS)
+    docid, text = first_field(record, _ID_FIELDS), first_field(record, _TEXT_FIELDS)
+    if not isinstance(docid, str | int) or docid == "":
+        raise ValueError(f"has no id (expected one of {', '.join(_ID_FIELDS)})")
     if not isinstance(text, str):
-        raise ValueError(f"has no text (expected one of {', '.join(TEXT_FIELDS)})")
-    title = record.get("title")
-    if not isinstance(title, str | None):
-        raise ValueError("has a title that is not a string")
-    document = Document(str(docid), title or "", text)
+        raise ValueError(f"has no text (expected one of {', '.join(_TEXT_FIELDS)})")
+    document = Document(str(docid), str(record.get("title") or ""), text)
     # JSON can contain half of an escaped surrogate pair, which tokenizers refuse. Other lines skip the slow repair.
     return Document(*map(_without_half_pairs, document)) if b"\\ud" in line.lower() else document
 
@@ -121,9 +115,9 @@ class UnknownDocument(TourError, KeyError):
 
 log = logging.getLogger(__name__)
 
-BOM = b"\xef\xbb\xbf"
-READ_BYTES = 8192
-BAR_LINES = 10_000  # lines after which the bar moves
+_BOM = b"\xef\xbb\xbf"
+_READ_BYTES = 8192
+_BAR_LINES = 10_000  # lines after which the bar moves
 # The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
 SAVED_FROM_BYTES = 64 * 2**20
 
@@ -234,7 +228,7 @@ class BeirTexts(Mapping[str, str]):
                 content = _without_bom(line, start)
                 if content.strip():
                     try:
-                        document = parse_document(content)
+                        document = _parse_document(content)
                     except ValueError as error:
                         raise TourError(f"{self.path}, line {number} {error}; correct or delete it.") from None
                     yield start, document
@@ -253,7 +247,7 @@ class BeirTexts(Mapping[str, str]):
             for count, (start, document) in enumerate(self._lines()):
                 hashes.append(_hash(document.docid))
                 starts.append(start)
-                if count % BAR_LINES == 0:
+                if count % _BAR_LINES == 0:
                     bar.update(start - bar.n)
             bar.update(size - bar.n)
         unsorted = np.array(hashes, dtype=np.uint64)
@@ -265,39 +259,28 @@ class BeirTexts(Mapping[str, str]):
 
     def _refuse_duplicates(self, offsets: "_Offsets") -> None:
         for starts in offsets.collisions():
-            seen: dict[str, int] = {}
+            seen: set[str] = set()
             for start in starts:
                 docid = self._read(start).docid
                 if docid in seen:
-                    first, second = self._line_number(seen[docid]), self._line_number(start)
-                    raise TourError(
-                        f"{self.path}, line {second} repeats the id {docid!r} of line {first}; delete one of them."
-                    )
-                seen[docid] = start
+                    raise TourError(f"{self.path} has the id {docid!r} twice; delete one of the two lines.")
+                seen.add(docid)
 
     def _read(self, start: int) -> Document:
         # Unlike read, pread does not move a shared file position, so threads need no lock.
         line = b""
-        while b"\n" not in line and (more := os.pread(self._file.fileno(), READ_BYTES, start + len(line))):
+        while b"\n" not in line and (more := os.pread(self._file.fileno(), _READ_BYTES, start + len(line))):
             line += more
         try:
-            return parse_document(_without_bom(line.partition(b"\n")[0], start))
+            return _parse_document(_without_bom(line.partition(b"\n")[0], start))
         except ValueError as error:
             raise TourError(
                 f"{self.path} was changed while in use (the line at byte {start} {error}); start again."
             ) from None
 
-    def _line_number(self, start: int) -> int:
-        number = 1
-        with open(self.plain, "rb") as file:
-            while file.tell() < start:
-                file.readline()
-                number += 1
-        return number
-
 
 def _without_bom(line: bytes, start: int) -> bytes:
-    return line.removeprefix(BOM) if start == 0 else line
+    return line.removeprefix(_BOM) if start == 0 else line
 
 
 def corpus_file(path: Path) -> Path | None:
@@ -430,7 +413,7 @@ def _passage_in(raw: str) -> str | None:
     """The passage of a raw JSON document with `text` or `contents`; None for any other document."""
     try:
         record = json.loads(raw)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(record, dict):
         return None

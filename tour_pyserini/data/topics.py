@@ -26,10 +26,10 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tour_pyserini.data.input_files import (
     Entry,
@@ -37,6 +37,7 @@ from tour_pyserini.data.input_files import (
     Location,
     first_field,
     inner_suffix,
+    is_column,
     json_object,
     load_json,
     read_lines,
@@ -45,90 +46,25 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.pyserini_names import may_be_topics
 
-ID_FIELDS = ("_id", "id", "qid", "query_id")
 TEXT_FIELDS = ("question", "text", "query", "title")  # a record with a question may have a passage as its text
 ANSWER_FIELDS = ("answers", "answer")
 
+_ID_FIELDS = ("_id", "id", "qid", "query_id")
 _LINE_ENDINGS = {".tsv", ".txt", ".csv", ".jsonl"}  # DPR's tab-separated files end with .csv
 _CANONICAL_INTEGER = re.compile("0|[1-9][0-9]{0,17}")  # "007" is not one; longer numbers may not fit 64 bits
-# A list of quoted texts and nothing inside it: what is nested deeply can overflow the stack of a parser.
-_STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
-_TEXT = rf"{_STRING}(?:\s*{_STRING})*+"  # Python joins strings that stand side by side
-_FLAT_LIST = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*,\s*)*+(?:{_TEXT}\s*)?+\]\s*", re.DOTALL)
 
 Topics = dict[int | str, dict[str, Any]]
 """Topics by id, as Pyserini has them: `{id: {"title": text, "answers": [...]}}`."""
+_Topic = tuple[str, dict[str, Any]]
+"""The id of a topic and its fields."""
 
 
-class _Topic(NamedTuple):
-    """The id and text of a query, and its answers where the file has them."""
-
-    qid: str
-    text: str
-    answers: list[str] | None = None
-
-
-def _make_topic(location: Location, qid: str, text: str, answers: list[str] | None = None) -> _Topic:
-    """Make a topic; an id that cannot be written to a run file is refused."""
-    if not qid:
-        location.refuse("has an empty query id")
-    if qid.split() != [qid]:
-        location.refuse(f"has white space in the query id {qid!r}; run files do not allow it")
-    if any("\ud800" <= character <= "\udfff" for character in qid):
-        location.refuse(f"has half a surrogate pair in the query id {qid!r}, which cannot be written as UTF-8")
-    return _Topic(qid, text.strip(), answers)
-
-
-def _require_text(location: Location, topic: _Topic) -> None:
-    """Refuse a topic whose text is empty."""
-    if not topic.text:
-        location.refuse(f"has no text for the query {topic.qid!r}")
-
-
-def _parse_answers(location: Location, written: str) -> list[str]:
-    """Parse a list of strings, written as JSON or as a Python literal. No code is evaluated."""
-    for parse in (json.loads, ast.literal_eval) if _FLAT_LIST.fullmatch(written) else ():
-        try:
-            answers = parse(written)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        return check_answers(location, answers)
-    location.refuse("does not have a list of strings as its answers")
-
-
-def check_answers(location: Location, answers: Any) -> list[str]:
-    """The value unchanged, if it is a list of strings; any other value is refused."""
-    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        location.refuse("does not have a list of strings as its answers")
-    return answers
-
-
-class TopicIterator(Protocol):
-    """Topics in their order; Pyserini's query iterators have this interface too.
+class TopicIterator:
+    """Topics of a file, sorted by id as Pyserini's `DefaultQueryIterator` sorts them; all its iterators are like this.
 
     Attributes:
-        topics: the fields of each topic by its id.
-        order: the ids in the order in which topics are searched.
-    """
-
-    topics: dict[Any, Any]
-    order: list[Any]
-
-    def get_query(self, id_: Any) -> Any:
-        """The query of the topic with this id."""
-
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """(id, query) pairs in their order."""
-
-    def __len__(self) -> int:
-        """The number of topics."""
-
-
-class LocalTopics:
-    """Topics of a file on this machine, sorted by id as Pyserini's `DefaultQueryIterator` sorts them.
-
-    Args:
         topics: the fields of each topic by its id; `title` is the text.
+        order: the ids in the order in which topics are searched.
     """
 
     def __init__(self, topics: Topics) -> None:
@@ -136,7 +72,7 @@ class LocalTopics:
         mixed = len({type(qid) for qid in topics}) > 1
         self.order: list[Any] = sorted(topics, key=str) if mixed else sorted(topics)
 
-    def get_query(self, id_: int | str) -> str:
+    def get_query(self, id_: Any) -> Any:
         """The text of the topic with this id."""
         return self.topics[id_].get("title")
 
@@ -171,9 +107,7 @@ def read_topics(
             ...
     """
     topics = _local_topics(Path(spec), only) if topics_format == "default" else None
-    if topics is None:
-        return _from_pyserini(str(spec), topics_format)
-    return LocalTopics(topics)
+    return _from_pyserini(str(spec), topics_format) if topics is None else TopicIterator(topics)
 
 
 def judged_only(
@@ -186,21 +120,21 @@ def judged_only(
         judged: ids of judged topics.
         source: name of the judgements in error messages.
     """
-    kept = topics_of(iterator, [qid for qid in iterator.order if str(qid) in judged])
-    if not kept.topics:
+    part = topics_of(iterator, [qid for qid in iterator.order if str(qid) in judged])
+    if not part.topics:
         raise TourError(
             f"{source} judges none of the {len(iterator)} topics; check that both belong to the same collection."
         )
-    return kept
+    return part
 
 
 def topics_of(iterator: TopicIterator, ids: Sequence[Any]) -> TopicIterator:
     """The topics with these ids, in this order; the iterator is not changed."""
-    kept = copy.copy(iterator)
+    part = copy.copy(iterator)
     wanted = set(ids)
-    kept.topics = {qid: topic for qid, topic in iterator.topics.items() if qid in wanted}
-    kept.order = list(ids)
-    return kept
+    part.topics = {qid: topic for qid, topic in iterator.topics.items() if qid in wanted}
+    part.order = list(ids)
+    return part
 
 
 class Question(NamedTuple):
@@ -233,49 +167,55 @@ def read_questions(spec: str | os.PathLike[str]) -> list[Question]:
     return questions
 
 
+def check_answers(location: Location, answers: Any) -> list[str]:
+    """The value unchanged, if it is a list of strings; any other value is refused."""
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        location.refuse("does not have a list of strings as its answers")
+    return answers
+
+
+def _parse_answers(location: Location, written: str) -> list[str]:
+    """Parse a list of strings, written as JSON or as a Python literal. No code is evaluated."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return check_answers(location, parse(written))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    location.refuse("does not have a list of strings as its answers")
+
+
 # --- What Pyserini reads ---
 
 
-def _from_pyserini(name: str, topics_format: str) -> TopicIterator:
+def _from_pyserini(name: str, topics_format: str) -> Any:
     if topics_format == "default" and not Path(name).exists() and not may_be_topics(name):
         raise TourError(f"topics not found: {name!r} is neither a file nor one of Pyserini's names for topics.")
     ensure_java()
     from pyserini.query_iterator import TopicsFormat, get_query_iterator
 
+    if topics_format not in (known := [one.value for one in TopicsFormat]):
+        raise TourError(f"unknown topics format {topics_format!r}; choose one of {', '.join(known)}.")
     try:
-        kind = TopicsFormat(topics_format)
-    except ValueError:
-        known = ", ".join(known_format.value for known_format in TopicsFormat)
-        raise TourError(f"unknown topics format {topics_format!r}; choose one of {known}.") from None
-    try:
-        iterator = get_query_iterator(name, kind)
+        iterator = get_query_iterator(name, TopicsFormat(topics_format))
     except Exception as error:  # Pyserini and Java raise errors of many types
         reason = first_line(error)
         raise TourError(f"Pyserini cannot read the topics {name!r} ({topics_format}): {reason}.") from error
-    if kind is TopicsFormat.DEFAULT:
-        _check_texts(name, iterator.topics)
-    iterator.topics = {qid: _with_answers(name, qid, topic) for qid, topic in iterator.topics.items()}
+    for qid, topic in iterator.topics.items():
+        entry = Entry(name, f"query {qid!r}")
+        if topics_format == "default" and not str(topic.get("title") or "").strip():
+            entry.refuse("has no text")
+        if isinstance(topic, dict) and topic.get("answers") is not None:
+            iterator.topics[qid] = topic | {"answers": _pyserini_answers(entry, topic["answers"])}
     return iterator
 
 
-def _check_texts(name: str, topics: dict[int | str, Any]) -> None:
-    for qid, topic in topics.items():
-        title = topic.get("title")
-        entry = Entry(name, f"query {qid!r}")
-        _require_text(entry, _make_topic(entry, str(qid), title if isinstance(title, str) else ""))
-
-
-def _with_answers(name: str, qid: int | str, topic: Any) -> Any:
-    """The topic with its answers as a list of strings; Pyserini may give the list as one string."""
-    answers = topic.get("answers") if isinstance(topic, dict) else None
-    if answers is None:
-        return topic
-    entry = Entry(name, f"query {qid!r}")
+def _pyserini_answers(entry: Entry, answers: Any) -> list[str]:
+    """Answers as a list of strings; Pyserini may give the list as one string."""
     if not isinstance(answers, str):
-        return topic | {"answers": check_answers(entry, answers)}
+        return check_answers(entry, answers)
     if answers.startswith('"'):  # quoted as in a CSV file
         answers = answers[1:-1].replace('""', '"')
-    return topic | {"answers": _parse_answers(entry, answers)}
+    return _parse_answers(entry, answers)
 
 
 # --- Topic files of this machine ---
@@ -295,46 +235,37 @@ def _local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
             return None
         topics, integer_ids = _json_topics(path, value)
     elif ending in _LINE_ENDINGS:
-        lines = read_lines(path)
-        first = next(lines, None)
-        if first is None:
-            raise TourError(f"the topics file {path} is empty.")
-        parse, integer_ids = _line_format(first)
-        topics = ((line, parse(line, position)) for position, line in enumerate(chain([first], lines)))
+        topics, integer_ids = _line_topics(path)
     else:
         return None
-    return _by_id(path, topics, only, integer_ids=integer_ids)
-
-
-def _by_id(
-    path: Path, topics: Iterable[tuple[Location, _Topic]], only: Set[str] | None, *, integer_ids: bool
-) -> Topics:
-    by_id: dict[str, _Topic] = {}
-    for location, topic in topics:
-        if topic.qid in by_id:
-            location.refuse(f"repeats the query id {topic.qid!r}")
-        if only is None or topic.qid in only:
-            _require_text(location, topic)
-        by_id[topic.qid] = topic
+    by_id: dict[str, dict[str, Any]] = {}
+    for location, (qid, fields) in topics:
+        if not is_column(qid):
+            location.refuse(f"has the query id {qid!r}, which cannot be written to a run file")
+        if qid in by_id:
+            location.refuse(f"repeats the query id {qid!r}")
+        if not fields["title"] and (only is None or qid in only):
+            location.refuse(f"has no text for the query {qid!r}")
+        by_id[qid] = fields
     if not by_id:
         raise TourError(f"the topics file {path} holds no topic.")
     integer_ids = integer_ids and all(map(_CANONICAL_INTEGER.fullmatch, by_id))
-    return {int(qid) if integer_ids else qid: _fields(topic) for qid, topic in by_id.items()}
+    return {int(qid) if integer_ids else qid: fields for qid, fields in by_id.items()}
 
 
-def _fields(topic: _Topic) -> dict[str, Any]:
-    return {"title": topic.text} | ({} if topic.answers is None else {"answers": topic.answers})
+def _make_topic(qid: str, text: str, answers: list[str] | None = None) -> _Topic:
+    return qid, {"title": text.strip()} | ({} if answers is None else {"answers": answers})
 
 
 def _record_topic(location: Location, record: Any, position: int | None) -> _Topic:
     """The topic of a JSON record with an id, or without one if its position is to be its id."""
     if not isinstance(record, dict):
         location.refuse("is not a JSON object")
-    qid = first_field(record, ID_FIELDS)
+    qid = first_field(record, _ID_FIELDS)
     if position is not None and qid is not None:
         location.refuse("has a query id, but the first question of the file has none; give all of them ids, or none")
-    if position is None and (isinstance(qid, bool) or not isinstance(qid, str | int)):
-        location.refuse(f"has no query id (expected one of {', '.join(ID_FIELDS)})")
+    if position is None and not isinstance(qid, str | int):
+        location.refuse(f"has no query id (expected one of {', '.join(_ID_FIELDS)})")
     return _topic_with_id(location, str(qid if position is None else position), record)
 
 
@@ -345,22 +276,28 @@ def _topic_with_id(location: Location, qid: str, record: dict[str, Any]) -> _Top
         location.refuse(f"has no query text (expected one of {', '.join(TEXT_FIELDS)})")
     if isinstance(answers, str):
         answers = _parse_answers(location, answers.strip()) if answers.lstrip().startswith("[") else [answers]
-    return _make_topic(location, qid, text, None if answers is None else check_answers(location, answers))
+    return _make_topic(qid, text, None if answers is None else check_answers(location, answers))
 
 
 # --- Files of lines ---
 
 
-def _line_format(first: Line) -> tuple[Callable[[Line, int], _Topic], bool]:
-    """What parses a line at a position (from 0), in a file that begins with this line.
+def _line_topics(path: Path) -> tuple[Iterator[tuple[Location, _Topic]], bool]:
+    """The topics of a file of lines, each with its line, and whether ids become integers where all are integers."""
+    lines = read_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise TourError(f"the topics file {path} is empty.")
+    parse, integer_ids = _line_format(first)
+    return ((line, parse(line, position)) for position, line in enumerate(chain([first], lines))), integer_ids
 
-    Returns:
-        The function, and whether ids become integers where all of them are integers.
-    """
+
+def _line_format(first: Line) -> tuple[Callable[[Line, int], _Topic], bool]:
+    """What parses a line at a position (from 0), in a file that begins with this line, and whether ids are integers."""
     if first.text.lstrip().startswith("{") or inner_suffix(first.path) == ".jsonl":
         record = json_object(first)
         has_answers = first_field(record, ANSWER_FIELDS) is not None
-        if "question" in record and has_answers and first_field(record, ID_FIELDS) is None:
+        if "question" in record and has_answers and first_field(record, _ID_FIELDS) is None:
             # As Pyserini's DprJsonlTopicReader.
             return lambda line, position: _record_topic(line, json_object(line), position), True
         return lambda line, _: _record_topic(line, json_object(line), None), False
@@ -381,15 +318,12 @@ def _dpr_topic(line: Line, position: int) -> _Topic:
     columns = _dpr_columns(line)
     if len(columns) != 2:
         line.refuse("is not a question, a tab and a list of answers")
-    return _make_topic(line, str(position), columns[0], _parse_answers(line, columns[1]))
+    return _make_topic(str(position), columns[0], _parse_answers(line, columns[1]))
 
 
 def _dpr_columns(line: Line) -> list[str]:
     """The columns, without the quotes that a CSV writer puts around a column that contains quotes."""
-    try:
-        return [column.strip() for column in next(csv.reader([line.text], delimiter="\t"))]
-    except csv.Error as error:
-        line.refuse(f"cannot be split into columns ({error})")
+    return [column.strip() for column in next(csv.reader([line.text], delimiter="\t"))]
 
 
 def _tsv_topic(line: Line, position: int) -> _Topic:
@@ -399,19 +333,19 @@ def _tsv_topic(line: Line, position: int) -> _Topic:
         line.refuse("has no tab between a query id and a text")
     if any(column.strip() for column in columns[2:]):
         line.refuse(f"has {len(columns)} columns where an id and a text were expected")
-    return _make_topic(line, columns[0].strip(), columns[1])
+    return _make_topic(columns[0].strip(), columns[1])
 
 
 # --- Files of one JSON value ---
 
 
 def _json_topics(path: Path, value: Any) -> tuple[Iterator[tuple[Location, _Topic]], bool]:
-    """The topics of a value, each with its location, and whether ids become integers where all are integers."""
+    """The topics of a value, each with its entry, and whether ids become integers where all are integers."""
     if isinstance(value, dict) and isinstance(value.get("data"), list):
         return _squad_topics(path, value), False
     if isinstance(value, list):
         first = value[0] if value and isinstance(value[0], dict) else {}
-        has_ids = first_field(first, ID_FIELDS) is not None
+        has_ids = first_field(first, _ID_FIELDS) is not None
         return _list_topics(path, value, has_ids), not has_ids
     if _is_object_of_objects(value):
         return _retrieval_topics(path, value), False
@@ -425,40 +359,27 @@ def _list_topics(path: Path, records: list[Any], has_ids: bool) -> Iterator[tupl
     """The topics of a list as DPR and EntityQuestions publish them; other fields are ignored."""
     for position, record in enumerate(records):
         entry = Entry(path, f"entry [{position}]")
-        topic = _record_topic(entry, record, None if has_ids else position)
-        if topic.answers is None:
+        qid, fields = _record_topic(entry, record, None if has_ids else position)
+        if "answers" not in fields:
             entry.refuse("has no answers")
-        yield entry, topic
+        yield entry, (qid, fields)
 
 
 def _squad_topics(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location, _Topic]]:
-    """The questions of SQuAD 1.1, SQuAD 2.0 and XQuAD, in file order; equal answers are kept once, in order."""
-    for entry, question in _nested_records(path, "", value, ("data", "paragraphs", "qas")):
-        answers = question.get("answers")
-        if not isinstance(answers, list) or not all(
-            isinstance(answer, dict) and isinstance(answer.get("text"), str) for answer in answers
-        ):
-            entry.refuse("does not have a list of answers, each with a text")
-        texts = list(dict.fromkeys(answer["text"] for answer in answers))
-        record = {"id": question.get("id"), "question": question.get("question"), "answers": texts}
-        yield entry, _record_topic(entry, record, None)
+    """The questions of SQuAD 1.1, SQuAD 2.0 and XQuAD, in file order; equal answers are there once, in order."""
+    for a, article in enumerate(value["data"]):
+        for p, paragraph in enumerate(article["paragraphs"]):
+            for q, question in enumerate(paragraph["qas"]):
+                answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
+                entry = Entry(path, f"data[{a}].paragraphs[{p}].qas[{q}]")
+                yield entry, _record_topic(entry, question | {"answers": answers}, None)
 
 
-def _nested_records(
-    path: Path, prefix: str, value: dict[str, Any], names: tuple[str, ...]
-) -> Iterator[tuple[Entry, dict[str, Any]]]:
-    """The objects in the innermost of nested lists, each with its entry, such as `data[0].paragraphs[2].qas[1]`."""
-    name, *inner = names
-    for position, record in enumerate(value[name]):
-        entry = Entry(path, f"{prefix}{name}[{position}]")
-        if not isinstance(record, dict):
-            entry.refuse("is not a JSON object")
-        if not inner:
-            yield entry, record
-        elif isinstance(record.get(inner[0]), list):
-            yield from _nested_records(path, f"{entry.where}.", record, tuple(inner))
-        else:
-            entry.refuse(f"has no list `{inner[0]}`")
+def _retrieval_topics(path: Path, records: dict[str, dict[str, Any]]) -> Iterator[tuple[Location, _Topic]]:
+    """The topics of retrieval results; the retrieved contexts are ignored."""
+    for qid, record in records.items():
+        entry = Entry(path, f"query {qid!r}")
+        yield entry, _topic_with_id(entry, qid, record)
 
 
 def _is_object_of_objects(value: Any) -> bool:
@@ -468,10 +389,3 @@ def _is_object_of_objects(value: Any) -> bool:
 def _is_pyserini_topics(value: Any) -> bool:
     """Whether this is Pyserini's own layout, `{id: {"title": text}, ...}`, which Pyserini reads itself."""
     return _is_object_of_objects(value) and all(isinstance(topic.get("title"), str) for topic in value.values())
-
-
-def _retrieval_topics(path: Path, records: dict[str, dict[str, Any]]) -> Iterator[tuple[Location, _Topic]]:
-    """The topics of retrieval results; the retrieved contexts are ignored."""
-    for qid, record in records.items():
-        entry = Entry(path, f"query {qid!r}")
-        yield entry, _topic_with_id(entry, qid, record)
