@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
     from tour_pyserini.phrases.phrase_index import open_phrase_index
     from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+    from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
-    from tour_pyserini.searchers.faiss_searcher import FaissSearcher
-    from tour_pyserini.searchers.prf import TourPrf
-    from tour_pyserini.searchers.query_encoder import TourQueryEncoder
+    from tour_pyserini.searchers.pyserini_interfaces import FaissSearcher, TourPrf, TourQueryEncoder
     from tour_pyserini.searchers.search_path import SearchPath, search_path
     from tour_pyserini.searchers.searched_index import open_index
     from tour_pyserini.searchers.searcher import TourSearcher
-    from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
     from tour_pyserini.stores.signals import QuerySignal
     from tour_pyserini.stores.vectors import register_vector_source
     from tour_pyserini.support.costs import Costs
@@ -37,7 +35,7 @@ _MODULES = {
     "AdaptedQueryEncoder": "encoders.query_adapter",
     "CachedReranker": "rerankers",
     "Costs": "support.costs",
-    "FaissSearcher": "searchers.faiss_searcher",
+    "FaissSearcher": "searchers.pyserini_interfaces",
     "Method": "core.method",
     "PhraseSearcher": "phrases.phrase_searcher",
     "QuerySignal": "stores.signals",
@@ -45,9 +43,9 @@ _MODULES = {
     "SearchPath": "searchers.search_path",
     "TourConfig": "core.config",
     "TourError": "errors",
-    "TourPhraseSearcher": "searchers.tour_phrase_searcher",
-    "TourPrf": "searchers.prf",
-    "TourQueryEncoder": "searchers.query_encoder",
+    "TourPhraseSearcher": "phrases.tour_phrase_searcher",
+    "TourPrf": "searchers.pyserini_interfaces",
+    "TourQueryEncoder": "searchers.pyserini_interfaces",
     "TourSearcher": "searchers.searcher",
     "load_document_encoder": "encoders.loading",
     "load_phrase_encoder": "phrases.phrase_encoder",

@@ -34,13 +34,13 @@ from tour_pyserini.phrases.phrase_index import (
 )
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
 from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.dense_signal import DenseSignal
 from tour_pyserini.searchers.searched_index import open_index, open_searcher
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors, read_index_settings
 from tour_pyserini.stores.signals import open_signal

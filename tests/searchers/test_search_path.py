@@ -9,7 +9,7 @@ import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher, search_path
-from tour_pyserini.searchers.search_path import RankLine, path_figure
+from tour_pyserini.searchers.search_path import ListSummary, PathHit, draw_ranks
 from tour_pyserini.support.pictures import GAIN, LOSS
 
 
@@ -65,22 +65,15 @@ def test_the_path_by_hand():
 
 
 def test_the_figure_of_the_path_by_hand():
-    lines = [
-        RankLine("<up>", 5.0, [None, None, 1]),  # from below: two points
-        RankLine("down", None, [1, 2, 2]),
-        RankLine("same", -1.0, [3, 1, 3]),
+    hits = [
+        PathHit("<up>", 1.0, "", 5.0, [None, None, 1]),  # from below: two points
+        PathHit("down", 0.9, "", None, [1, 2, 2]),
+        PathHit("same", 0.8, "", -1.0, [3, 1, 3]),
     ]
-    figure = ElementTree.fromstring(path_figure(lines, [(0, 0), (10, 0), (20, 1)]))
-    name = "{http://www.w3.org/2000/svg}"
-    drawn = {line.get("stroke"): line.get("points").split() for line in figure.iter(f"{name}polyline")}
-    heights = {colour: [float(point.split(",")[1]) for point in points] for colour, points in drawn.items()}
-    one, two, three, below = (48 + 20 * rank for rank in (1, 2, 3, 4))
-    assert heights == {GAIN: [below, one], LOSS: [one, two, two], "#888888": [three, one, three]}
-    assert len(list(figure.iter(f"{name}circle"))) == 2 + 3 + 3
-    texts = [text.text for text in figure.iter(f"{name}text")]
-    assert {"<up>, label 5.00", "down, no label", "20 labels", "1 update", "below"} <= set(texts)
-    assert "<up>: not in the list, not in the list, rank 1" in figure.find(f"{name}desc").text
-    assert path_figure(lines, [(0, 0)]) == path_figure([], [(0, 0), (1, 1)]) == ""
+    lists = [ListSummary(updates, labels, None, 1.0, None) for labels, updates in ((0, 0), (10, 0), (20, 1))]
+    figure = ElementTree.fromstring(draw_ranks(hits, lists))
+    dots = [dot.get("style", "") for dot in figure.iter("{http://www.w3.org/2000/svg}use")]
+    assert [sum(colour.lower() in dot for dot in dots) for colour in (GAIN, LOSS, "#888888")] == [2, 3, 3]
 
 
 def test_a_hit_that_the_first_list_did_not_have_has_no_rank_before(toy):

@@ -1,8 +1,9 @@
 """A search with what happened on the way: where each hit was before, its label, and what each round did."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,116 +14,9 @@ from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
 from tour_pyserini.support.html_tables import html_table
 from tour_pyserini.support.pictures import GAIN, LOSS
 
-Point = tuple[float, float]
-
-
-def svg_figure(parts: Sequence[str], *, width: float, height: float, title: str, description: str) -> str:
-    """An SVG element of that many pixels; `title` and `description` are for readers who do not see it."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'style="max-width: 100%; height: auto; display: block" font-family="sans-serif" font-size="11" '
-        f'fill="currentColor"><title>{escape(title)}</title><desc>{escape(description)}</desc>{"".join(parts)}</svg>'
-    )
-
-
-def svg_text(at: Point, text: str, *, anchor: str = "start", bold: bool = False) -> str:
-    """A line of text whose `start`, `middle` or `end` is at a point."""
-    weight = ' font-weight="bold"' if bold else ""
-    return f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" text-anchor="{anchor}"{weight}>{escape(text)}</text>'
-
-
-def svg_line(points: Sequence[Point], *, colour: str = "currentColor", width: float = 1, dashes: str = "") -> str:
-    """A line through points."""
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashed}/>'
-
-
-def svg_area(points: Sequence[Point], *, colour: str) -> str:
-    """A filled area."""
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polygon points="{path}" fill="{colour}"/>'
-
-
-def svg_dot(at: Point, *, colour: str) -> str:
-    """A dot."""
-    return f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="3" fill="{colour}"/>'
-
-
 SHOWN = 10
-"""Hits that are drawn."""
-
-_COLUMN, _ROW = 96, 20  # pixels between two lists, and between two ranks
-_LEFT, _TOP, _RIGHT = 52, 48, 210
+"""Hits whose ranks are drawn."""
 _SAME = "#888888"
-
-
-class RankLine(NamedTuple):
-    """A hit of the final list: its docid, its label, and its rank in each list; None where a list does not have it."""
-
-    docid: str
-    label: float | None
-    ranks: Sequence[int | None]
-
-
-def path_figure(hits: Sequence[RankLine], lists: Sequence[tuple[int, int]]) -> str:
-    """A line for each of the first hits: its ranks from the first retrieval to the final list; "" if there is one list.
-
-    Args:
-        hits: the final list, best first.
-        lists: labels and updates before each list.
-    """
-    drawn = hits[:SHOWN]
-    if len(lists) < 2 or not drawn:
-        return ""
-    below = len(drawn) + 1  # the row of hits that a list has further below, or not at all
-
-    def place(column: int, rank: int | None) -> Point:
-        return _LEFT + column * _COLUMN, _TOP + _ROW * min(rank or below, below)
-
-    parts = [svg_text((_LEFT - 14, _TOP + _ROW * rank + 4), str(rank), anchor="end") for rank in range(1, below)]
-    if any((rank or below) >= below for hit in drawn for rank in hit.ranks):
-        parts.append(svg_text((_LEFT - 14, _TOP + _ROW * below + 4), "below", anchor="end"))
-    for column, (labels, updates) in enumerate(lists):
-        x, _ = place(column, 1)
-        parts.append(svg_text((x, _TOP - 18), f"{labels} label{'s' * (labels != 1)}", anchor="middle", bold=True))
-        parts.append(svg_text((x, _TOP - 4), f"{updates} update{'s' * (updates != 1)}", anchor="middle"))
-    for hit in reversed(drawn):  # the best one is drawn last, over the others
-        colour, dashes = _look(hit)
-        ranks = list(enumerate(hit.ranks))
-        while len(ranks) > 1 and ranks[0][1] is ranks[1][1] is None:  # before the list in which it is found
-            del ranks[0]
-        points = [place(column, rank) for column, rank in ranks]
-        parts.append(svg_line(points, colour=colour, width=2, dashes=dashes))
-        parts += [svg_dot(point, colour=colour) for point in points]
-        label = "no label" if hit.label is None else f"label {hit.label:.2f}"
-        parts.append(svg_text((points[-1][0] + 10, points[-1][1] + 4), f"{_short(hit.docid)}, {label}"))
-    height = _TOP + _ROW * (below + 2)
-    legend = "solid green: came up; dashed orange: went down; grey: the same rank"
-    parts.append(svg_text((4, height - 6), legend))
-    return svg_figure(
-        parts,
-        width=max(_LEFT + _COLUMN * (len(lists) - 1) + _RIGHT, 400),
-        height=height,
-        title="Ranks of the first hits, from the first retrieval to the final list",
-        description="; ".join(f"{hit.docid}: {', '.join(_rank(rank) for rank in hit.ranks)}" for hit in drawn),
-    )
-
-
-def _look(hit: RankLine) -> tuple[str, str]:
-    """Colour and dashes of a hit's line."""
-    before, after = hit.ranks[0], hit.ranks[-1]
-    if before == after:
-        return _SAME, ""
-    return (GAIN, "") if before is None or (after is not None and after < before) else (LOSS, "5 3")
-
-
-def _rank(rank: int | None) -> str:
-    return "not in the list" if rank is None else f"rank {rank}"
-
-
-def _short(docid: str, width: int = 18) -> str:
-    return docid if len(docid) <= width else docid[: width - 3] + "..."
 
 
 class PathHit(NamedTuple):
@@ -205,9 +99,41 @@ class SearchPath:
             for one in self.lists
         ]
         path = html_table([head, *lists], words=0, title=f"The path of: {self.query}")
-        lines = [RankLine(hit.docid, hit.label, hit.ranks) for hit in self.hits]
-        path += path_figure(lines, [(one.labels, one.updates) for one in self.lists])
+        if len(self.lists) > 1 and self.hits and find_spec("matplotlib"):
+            path += draw_ranks(self.hits[:SHOWN], self.lists)
         return path + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
+
+
+def draw_ranks(hits: Sequence[PathHit], lists: Sequence[ListSummary]) -> str:
+    """An SVG figure with a line for each hit: its ranks from the first retrieval to the final list, by matplotlib.
+
+    Args:
+        hits: the first hits of the final list, best first.
+        lists: the list after the first retrieval and after each round, in numbers.
+    """
+    from matplotlib.figure import Figure
+
+    below = len(hits) + 1  # the row of hits that a list has further below, or not at all
+    figure = Figure(figsize=(2.2 + 1.4 * len(lists), 0.8 + 0.3 * below), layout="constrained")
+    axes = figure.subplots()
+    for hit in reversed(hits):  # the best one is drawn last, over the others
+        first = next(i for i, rank in enumerate(hit.ranks) if rank is not None)
+        columns = range(max(first - 1, 0), len(lists))
+        came_up = (hit.rank_before or below) > hit.rank
+        colour = _SAME if hit.rank_before == hit.rank else GAIN if came_up else LOSS
+        style = "--" if colour == LOSS else "-"
+        rows = [min(hit.ranks[column] or below, below) for column in columns]
+        axes.plot(columns, rows, color=colour, linestyle=style, marker="o", clip_on=False)
+        label = "no label" if hit.label is None else f"label {hit.label:.2f}"
+        axes.annotate(f"  {hit.docid[:18]}, {label}", (len(lists) - 1, hit.rank), va="center")
+    axes.set_xticks(range(len(lists)), [f"{one.labels} labels\n{one.updates} updates" for one in lists])
+    axes.set_yticks(range(1, below + 1), [*map(str, range(1, below)), "below"])
+    axes.invert_yaxis()
+    axes.spines[:].set_visible(False)
+    figure.supxlabel("solid green: came up; dashed orange: went down; grey: the same rank", fontsize="small")
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return drawn.getvalue().partition("<!DOCTYPE")[2].partition(">")[2]
 
 
 def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 1) -> SearchPath:

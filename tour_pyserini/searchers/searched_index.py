@@ -1,16 +1,22 @@
 """Open an index folder, or Pyserini's FaissSearcher on a folder or a prebuilt index, with clear error messages."""
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
-from tour_pyserini.stores.store import as_store
+from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.java import ensure_java
@@ -126,3 +132,116 @@ def _no_index(name: str) -> TourError:
         f"index not found: there is no folder {name!r} and no prebuilt index with this name; "
         "build one with python -m tour_pyserini.index."
     )
+
+
+def in_memory_index(
+    vectors: Any, texts: Any, encode: Any, *, docids: Iterable[str] | None = None
+) -> tuple[SearchedIndex, Mapping[str, str]]:
+    """An index of vectors in memory, and its passages by docid; the arguments of `TourSearcher.from_vectors`."""
+    store = as_store(vectors) if isinstance(vectors, Store) or _is_faiss(vectors) else MatrixIndex(vectors)
+    names, passages = _named_texts(texts, None if docids is None else list(docids), store.size)
+    return SearchedIndex(store, names, _query_encoder(encode, store.dimension)), passages
+
+
+class QueryFunction:
+    """A function from a query to its vector, or from a list of queries to their vectors, as a query encoder.
+
+    Which of the two it is, the first query shows: a function of lists reads a text as a list of its characters.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], dimension: int) -> None:
+        """Wrap a function whose vectors must have `dimension` numbers."""
+        self._function, self._dimension = function, dimension
+        self._takes_lists: bool | None = None
+
+    def encode(self, query: str | None = None, **fields: Any) -> Floats:
+        """The vector [d] of a query: a text, or the fields of one of Pyserini's topics."""
+        text = text_of(fields, "query") if query is None else query
+        if self._takes_lists is None:
+            return self._first(text)
+        return _as_vectors(self._function([text] if self._takes_lists else text))
+
+    def _first(self, text: str) -> Floats:
+        """The vector of the first query; remembers what the function takes."""
+        failure: Exception | None = None
+        vector: Floats = np.empty(0)
+        try:
+            vector = _as_vectors(self._function(text))
+            if vector.shape in ((self._dimension,), (1, self._dimension)):
+                self._takes_lists = False
+                return vector
+        except Exception as error:  # a function of lists may fail in any way
+            failure = error
+        try:
+            vectors = _as_vectors(self._function([text]))
+            if vectors.shape == (1, self._dimension):
+                self._takes_lists = True
+                return vectors
+        except Exception:
+            if failure is not None:
+                raise failure from None
+        else:
+            vector = vectors if failure is not None or vectors.ndim == 2 else vector
+        raise TourError(
+            f"encode gives an array of shape {list(vector.shape)} for a query; "
+            f"the vectors of the passages have {self._dimension} dimensions."
+        )
+
+
+def _query_encoder(encode: Any, dimension: int) -> Any:
+    if isinstance(encode, type):
+        raise TourError(f"encode is the class {encode.__name__}; give an object: {encode.__name__}(...).")
+    if hasattr(encode, "encode_batch"):
+        return encode
+    # A SentenceTransformer's `encode_query` adds the prompt that its model wants before queries.
+    function = getattr(encode, "encode_query", None) or getattr(encode, "encode", None) or encode
+    if not callable(function) or isinstance(encode, str):  # a str has a method `encode` too
+        raise TourError(
+            "encode must be a function from a query to its vector, or an object with encode, "
+            f"not {type(encode).__name__}."
+        )
+    return QueryFunction(function, dimension)
+
+
+def _as_vectors(values: Any) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TourError(f"encode must return an array of numbers, not {type(values).__name__} ({error}).") from error
+
+
+def _is_faiss(vectors: Any) -> bool:
+    """Whether it is a FAISS index, by what one has; FAISS is not imported for it."""
+    return all(hasattr(vectors, name) for name in ("ntotal", "d", "metric_type", "search"))
+
+
+def _named_texts(texts: Any, docids: list[Any] | None, size: int) -> tuple[list[str], Mapping[str, str]]:
+    """The docid of each vector, and the passages by docid."""
+    if isinstance(texts, str | os.PathLike):
+        texts = open_texts(texts)
+    if docids is not None and len(docids) != size:
+        raise TourError(f"there are {size} vectors and {len(docids)} docids; give one for each vector.")
+    if isinstance(texts, Mapping):
+        names = list(texts) if docids is None else docids
+        if len(names) != size:
+            raise TourError(f"there are {size} vectors and {len(names)} texts; give one text for each vector.")
+        for name in names:
+            if docids is not None and name not in texts:
+                raise TourError(f"the docid {name!r} is not in the texts; give the text of each vector.")
+        passages = texts if all(isinstance(name, str) for name in names) else {str(name): texts[name] for name in names}
+    else:
+        if not isinstance(texts, Iterable):
+            raise TourError(f"texts must be a list or a mapping from docid to text, not {type(texts).__name__}.")
+        listed = list(texts)
+        if len(listed) != size:
+            raise TourError(f"there are {size} vectors and {len(listed)} texts; give one text for each vector.")
+        for position, text in enumerate(listed):
+            if not isinstance(text, str):
+                raise TourError(f"the text at position {position} is {type(text).__name__}, not a string.")
+        names = list(range(size)) if docids is None else docids
+        passages = dict(zip(map(str, names), listed, strict=True))
+    ids = [str(name) for name in names]
+    if len(set(ids)) != size:
+        twice = Counter(ids).most_common(1)[0][0]
+        raise TourError(f"the docid {twice!r} is given twice; docids must be unique.")
+    return ids, passages

@@ -25,8 +25,8 @@ from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
-from tour_pyserini.searchers.in_memory import in_memory_index
 from tour_pyserini.searchers.label_time import LabelCost, score_until
+from tour_pyserini.searchers.searched_index import in_memory_index
 from tour_pyserini.stores.docids import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
@@ -89,7 +89,7 @@ class TourSearcher:
         # Whoever has a FaissSearcher has imported this module already, so that nothing is imported for the others.
         pyserini = sys.modules.get("pyserini.search.faiss")
         if cls is TourSearcher and pyserini is not None and isinstance(dense_part(searcher), pyserini.FaissSearcher):
-            from tour_pyserini.searchers.faiss_searcher import TourFaissSearcher
+            from tour_pyserini.searchers.pyserini_interfaces import TourFaissSearcher
 
             return super().__new__(TourFaissSearcher)
         return super().__new__(cls)

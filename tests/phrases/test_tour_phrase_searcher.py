@@ -13,8 +13,8 @@ from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import open_phrase_index
 from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher
 from tour_pyserini.rerankers import CachedReranker
-from tour_pyserini.searchers.tour_phrase_searcher import TourPhraseSearcher
 
 QUERIES = ["who got the first prize", "which river runs", "the king of the moon"]
 IDS = ["q1", "q2", "q3"]
