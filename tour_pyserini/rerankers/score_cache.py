@@ -1,26 +1,59 @@
-"""A re-ranker that wraps another one and stores its scores, so that no pair is scored twice."""
+"""The score cache: a re-ranker that wraps another one and stores its scores, so that no pair is scored twice.
+
+Scores lie in an SQLite file that processes may share, or in PostgreSQL (`postgres_scores`). The table `scores` holds a
+raw logit, the number of a model and a checksum for each key of 16 bytes.
+"""
 
 import hashlib
+import math
 import os
+import re
+import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
-from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.postgres_scores import PostgresScores, is_server
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.reranker import Pair, Reranker, display_name, score_parts
-from tour_pyserini.rerankers.sqlite_scores import KEY_BYTES, SqliteScores, StoreStats
-from tour_pyserini.support.sqlite_cache import Model
+from tour_pyserini.support.sqlite_cache import Layout, Model, ModelUse, SqliteCache
 
 UNWRITTEN_SECONDS = 1.0
 """Scores are written at least this often: a process that is killed loses those of a second, and at most the batch that
 was being scored."""
 WAIT_SECONDS = 0.2
 """Time between two looks for scores that another process computes."""
+
+_PACKED = struct.Struct("<dq")
+
+
+def score_checksum(key: bytes, logit: float, model: int) -> int:
+    """A checksum of a row."""
+    return zlib.crc32(key + _PACKED.pack(logit + 0.0, model))  # SQLite stores -0.0 as 0.0
+
+
+def is_intact(key: Any, logit: Any, model: Any, checksum: Any) -> bool:
+    """Whether a row is as it was written: a damaged file may hold anything."""
+    typed = isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)
+    return typed and math.isfinite(logit) and checksum == score_checksum(key, logit, model)
+
+
+SCORES = Layout(
+    noun="score cache",
+    table="scores",
+    columns="(key BLOB PRIMARY KEY, logit REAL NOT NULL, model INTEGER NOT NULL DEFAULT 0, "
+    "checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+    owner=0x546F7552,  # "TouR"
+    version=3,
+    write_ahead=True,
+    is_intact=is_intact,
+)
 
 
 class ScoreStore(Protocol):
@@ -38,28 +71,137 @@ class ScoreStore(Protocol):
     def release(self, keys: Sequence[bytes]) -> None:
         """Give up keys that were claimed and will not be scored; `put` gives up those that it stores."""
 
-    def stats(self) -> StoreStats:
-        """Count the scores and their bytes."""
+    def count(self) -> int:
+        """The number of scores."""
 
     def close(self) -> None:
         """Close the file or the connection."""
 
 
-def open_scores(location: str | os.PathLike[str], model: Model | None = None) -> ScoreStore:
+class ScoreDatabase(ScoreStore, Protocol):
+    """All scores in one place, which `cache` shows, prunes and merges; `name` and `rows` are for messages."""
+
+    name: str
+    rows: str
+
+    def models(self) -> list[ModelUse]:
+        """Count the scores of each model, in order of first use."""
+
+    def size(self) -> int:
+        """Bytes on disk."""
+
+    def prune(self, *, models: Sequence[str], unused_for: float | None, dry_run: bool) -> list[ModelUse]:
+        """Remove the scores of some models."""
+
+    def scores(self) -> Iterator[tuple[Model, bytes, float]]:
+        """The model, the key and the logit of every score, sorted by key."""
+
+
+class SqliteScores:
+    """Raw logits by key in an SQLite file, safe to share between processes and threads.
+
+    Args:
+        path: the file; a missing one is created.
+        model: whose scores are put.
+        must_exist: refuse a missing or a damaged file instead of replacing it.
+
+    Example:
+        >>> with SqliteScores("scores.sqlite") as store:  # doctest: +SKIP
+        ...     store.put({b"key": 1.5})
+        ...     store.get([b"key", b"other"])
+        {b'key': 1.5}
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False
+    ) -> None:
+        self._file = SqliteCache(Path(path), SCORES, model, must_exist=must_exist)
+        self.name, self.rows = self._file.name, self._file.rows
+        self.models, self.prune = self._file.models, self._file.prune
+        self.count, self.size, self.close = self._file.count, self._file.size, self._file.close
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
+        """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
+        return {key: logit for key, logit, *_ in self._file.get(keys)}
+
+    def put(self, scores: Mapping[bytes, float]) -> None:
+        """Store all of the scores or none; a key that is already stored keeps its score."""
+
+        def make_rows(model: int) -> Iterator[tuple[Any, ...]]:
+            return ((key, logit, model, score_checksum(key, logit, model)) for key, logit in scores.items())
+
+        self._file.put(make_rows, len(scores))
+
+    def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
+        """The keys that this process is to score: all of them, because processes that share a file do not wait."""
+        return set(keys)
+
+    def release(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: nothing was claimed."""
+
+    def scores(self) -> Iterator[tuple[Model, bytes, float]]:
+        """The model, the key and the logit of every score, sorted by key; a damaged one is an error."""
+        return ((Model(*row[:2]), row[2], row[3]) for row in self._file.all_rows())
+
+    def __enter__(self) -> "SqliteScores":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_scores(
+    location: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False
+) -> ScoreDatabase:
     """Open the scores of one model: a file, or `postgresql://HOST/DATABASE`."""
     if is_server(location):
+        from tour_pyserini.rerankers.postgres_scores import PostgresScores
+
         return PostgresScores(os.fspath(location), model)
-    return SqliteScores(location, model)
+    return SqliteScores(location, model, must_exist=must_exist)
+
+
+def is_server(location: str | os.PathLike[str]) -> bool:
+    """Whether a score cache is named by the address of a server.
+
+    Raises:
+        TourError: if it is an address of something else than PostgreSQL.
+    """
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", str(location))
+    if scheme and scheme[1] not in ("postgresql", "postgres"):
+        raise TourError(
+            f"the score cache {without_password(str(location))} is of an unknown kind; "
+            "give a file or postgresql://HOST/DATABASE."
+        )
+    return bool(scheme)
+
+
+def without_password(address: str) -> str:
+    """The address for messages and records; a path of a file stays as it is.
+
+    Example:
+        >>> without_password("postgresql://me:secret@db:5432/scores?sslmode=require&password=secret")
+        'postgresql://me@db:5432/scores?sslmode=require'
+    """
+    if "://" not in address:
+        return address
+    try:
+        scheme, place, path, query, _ = urlsplit(address)
+    except ValueError as error:  # the address itself is not shown: nobody knows where its password is
+        raise TourError(
+            f"the address of the score cache cannot be read ({first_line(error)}); give postgresql://HOST/DATABASE."
+        ) from error
+    user, at, host = place.rpartition("@")
+    options = [(name, value) for name, value in parse_qsl(query) if name not in ("password", "sslpassword")]
+    return urlunsplit((scheme, user.partition(":")[0] + at + host, path, urlencode(options, safe="/"), ""))
 
 
 class CacheStats(NamedTuple):
-    """Hits and misses of a cache since it was opened, and the size of its file."""
+    """Hits and misses of a cache since it was opened, and the number of its scores."""
 
     hits: int
     misses: int
     scores: int
-    size: int
-    """Bytes on disk."""
 
 
 class CachedReranker:
@@ -130,9 +272,8 @@ class CachedReranker:
         return np.array([scores.get(key, np.nan) for key in keys], dtype=np.float64)
 
     def stats(self) -> CacheStats:
-        """Return the counters of this object and the size of its file."""
-        stored = self._store.stats()
-        return CacheStats(self.hits, self.misses, stored.scores, stored.size)
+        """Return the counters of this object and the number of stored scores."""
+        return CacheStats(self.hits, self.misses, self._store.count())
 
     def close(self) -> None:
         """Close the file."""
@@ -185,7 +326,7 @@ def pair_key(fingerprint: str, query: str, passage: str) -> bytes:
 
     The length of each text is hashed too, so that ("ab", "c") and ("a", "bc") have different keys.
     """
-    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    digest = hashlib.blake2b(digest_size=16)
     for text in (fingerprint, query, passage):
         content = text.encode("utf-8", "surrogatepass")
         digest.update(len(content).to_bytes(8, "little"))

@@ -1,18 +1,17 @@
-"""SQLite files that keep computed rows between runs: opening, damage, whose the rows are, and maintenance.
+"""SQLite files that keep computed rows between runs: reading, writing, damage, whose the rows are, and pruning.
 
-Each row belongs to a model: the table `models` holds the fingerprint, the name and the first and last use of each, and
-a checksum of these columns. Model 0 stands for rows that were stored without a model.
+Each row belongs to a model: the table `models` holds the fingerprint, the name and the first and last use of each.
+Model 0 stands for rows that were stored without a model.
 """
 
-import json
+import contextlib
 import logging
 import sqlite3
+import threading
 import time
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 from tour_pyserini.errors import TourError
 
@@ -21,12 +20,12 @@ log = logging.getLogger(__name__)
 UNKNOWN_MODEL = 0
 UNKNOWN = "unknown"
 """The name under which users choose rows that were stored without a model."""
-LOCK_TIMEOUT = 60.0  # seconds to wait for another process
-MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 
-_COLUMNS = "id, fingerprint, name, first_used, last_used"
+_LOCK_TIMEOUT = 60.0  # seconds to wait for another process
+_MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 _SECONDS_PER_DAY = 86_400
-_LAST_SECOND = 253_402_300_800  # of the year 9999
+
+Result = TypeVar("Result")
 
 
 class Model(NamedTuple):
@@ -34,145 +33,6 @@ class Model(NamedTuple):
 
     fingerprint: str
     name: str
-
-
-class Layout(NamedTuple):
-    """A kind of file.
-
-    Attributes:
-        noun: what such a file is called in messages, such as "score cache".
-        table: the table of rows, which is also what they are called, such as "scores".
-        columns: their definitions in SQL; one of them is `model`.
-        owner: the application id, by which files of other programs are recognised.
-        version: the version of the layout.
-        write_ahead: whether writers do not disturb readers; such a file cannot be read from a read-only disk.
-    """
-
-    noun: str
-    table: str
-    columns: str
-    owner: int
-    version: int
-    write_ahead: bool
-
-
-def connect(path: Path, layout: Layout) -> sqlite3.Connection:
-    """Open a file; a missing file is created.
-
-    Raises:
-        TourError: when the file is a database of another program or has another version of the layout.
-        sqlite3.Error: when it cannot be opened.
-    """
-    connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
-    try:
-        if _owner_and_version(connection) != (layout.owner, layout.version):
-            with transaction(connection):
-                _create(connection, path, layout)
-        if layout.write_ahead:
-            _enable_write_ahead(connection)
-            # A crash of the machine may lose the last writes, but does not damage the file.
-            connection.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write everything in the block, or nothing if it fails."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def use_model(connection: sqlite3.Connection, model: Model | None) -> int:
-    """Record that a model is used now, and return its number in the file."""
-    if model is None:
-        return UNKNOWN_MODEL
-    now = int(time.time())
-    row = connection.execute(
-        "INSERT INTO models (fingerprint, name, first_used, last_used) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (fingerprint) DO UPDATE SET name = excluded.name, last_used = excluded.last_used "
-        f"RETURNING {_COLUMNS}",
-        (*model, now, now),
-    ).fetchone()
-    connection.execute("UPDATE models SET checksum = ? WHERE id = ?", (_checksum(row), row[0]))
-    return row[0]
-
-
-def read_keys(
-    connection: sqlite3.Connection, columns: str, table: str, keys: Sequence[bytes]
-) -> Iterator[tuple[Any, ...]]:
-    """The columns of those rows of a table whose key is among the given ones."""
-    for start in range(0, len(keys), MAX_PARAMETERS):
-        part = keys[start : start + MAX_PARAMETERS]
-        marks = ",".join("?" * len(part))
-        yield from connection.execute(f"SELECT {columns} FROM {table} WHERE key IN ({marks})", part).fetchall()
-
-
-def application_id(path: Path) -> int:
-    """The number in the header of an SQLite file that tells whose it is; 0 for any other file."""
-    try:
-        with open(path, "rb") as file:
-            header = file.read(72)
-    except OSError:
-        return 0
-    return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3") else 0
-
-
-def is_damage(error: Exception) -> bool:
-    """Whether an error means that the content of a file is damaged.
-
-    SQLITE_ERROR means that a table or a column is missing. Python cannot decode what SQLite says about a damaged
-    definition, and a damaged length asks for too much memory.
-    """
-    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-    return (
-        isinstance(error, UnicodeDecodeError | MemoryError)
-        or _error_code(error) in damage
-        or str(error).startswith("Could not decode")
-    )
-
-
-def inode(path: Path) -> int | None:
-    """The inode number of a file, or None if it does not exist; it changes when the file is replaced."""
-    return path.stat().st_ino if path.exists() else None
-
-
-def move_damaged(path: Path, damaged_inode: int | None, error: Exception, *, noun: str) -> None:
-    """Rename a damaged file to `NAME.damaged-N`, unless another process has already replaced it.
-
-    Args:
-        path: the file.
-        damaged_inode: the inode of the damaged file; a file with another inode is new and stays.
-        error: the error that showed the damage, for the log.
-        noun: what the file is called in messages.
-    """
-    if inode(path) != damaged_inode:
-        return
-    number = 1
-    while (target := append_suffix(path, f".damaged-{number}")).exists():
-        number += 1
-    path.rename(target)
-    for suffix in ("-wal", "-shm"):
-        if (companion := append_suffix(path, suffix)).exists():
-            companion.rename(append_suffix(target, suffix))
-    log.warning("the %s %s is damaged (%s): renamed to %s, starting with an empty cache", noun, path, error, target)
-
-
-def size_on_disk(path: Path) -> int:
-    """Bytes of the file and of its write-ahead log."""
-    return sum(file.stat().st_size for file in (path, append_suffix(path, "-wal")) if file.exists())
-
-
-def append_suffix(path: Path, suffix: str) -> Path:
-    """The path with `suffix` appended to its name, such as `scores.sqlite-wal`."""
-    return path.with_name(path.name + suffix)
 
 
 class ModelUse(NamedTuple):
@@ -195,30 +55,107 @@ class ModelUse(NamedTuple):
         return self.name == model or (bool(model) and self.fingerprint.startswith(model))
 
 
-class CacheFile(NamedTuple):
-    """A file that is shown and pruned."""
+class Layout(NamedTuple):
+    """A kind of file.
 
-    layout: Layout
-    path: Path
+    Attributes:
+        noun: what such a file is called in messages, such as "score cache".
+        table: the table of rows, which is also what they are called, such as "scores".
+        columns: their definitions in SQL: `key` is the first, and one of them is `model`.
+        owner: the application id, by which files of other programs are recognised.
+        version: the version of the layout.
+        write_ahead: whether writers do not disturb readers; such a file cannot be read from a read-only disk.
+        is_intact: whether a row is as it was written; a damaged file may hold anything.
+    """
 
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return str(self.path)
+    noun: str
+    table: str
+    columns: str
+    owner: int
+    version: int
+    write_ahead: bool
+    is_intact: Callable[..., bool]
 
-    @property
-    def rows(self) -> str:
-        """What its rows are called."""
-        return self.layout.table
+
+class SqliteCache:
+    """Rows by key in a file, safe to share between processes and threads.
+
+    Each `put` is one transaction: if a process is killed, each of its puts is stored completely or not at all. A damaged
+    file is renamed to `NAME.damaged-N` and replaced by a new, empty one.
+
+    Args:
+        path: the file; a missing one is created.
+        layout: the kind of file.
+        model: what the rows that are put were computed by.
+        must_exist: refuse a missing or a damaged file instead of replacing it.
+
+    Raises:
+        TourError: when the file is of another program or has another version of the layout, or cannot be opened.
+    """
+
+    def __init__(self, path: Path, layout: Layout, model: Model | None = None, *, must_exist: bool = False) -> None:
+        self.path, self.layout = path, layout
+        self.name, self.rows = str(path), layout.table
+        self._model, self._must_exist = model, must_exist
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._inode: int | None = None
+        self._warned = False
+        if must_exist and not path.is_file():
+            raise TourError(f"the {layout.noun} {path} does not exist; give the path of an existing one.")
+        if self._run(self._is_unrecorded):
+            self._write(lambda _: (), "the use of the model")
+
+    def get(self, keys: Iterable[bytes]) -> list[tuple[Any, ...]]:
+        """The rows of those keys that are stored; a damaged row is deleted and counts as not stored."""
+        wanted = sorted(keys)  # neighbours are on the same page of the file: 1.5 times as fast
+        rows = self._run(lambda connection: self._select(connection, wanted))
+        if damaged := [(row[0],) for row in rows if not self.layout.is_intact(*row)]:
+            log.warning("%d damaged %s in %s are computed again", len(damaged), self.rows, self.path)
+            delete = f"DELETE FROM {self.rows} WHERE key = ?"
+            with contextlib.suppress(TourError):  # a full disk: they stay damaged
+                self._run(lambda connection: connection.executemany(delete, damaged))
+        return [row for row in rows if self.layout.is_intact(*row)]
+
+    def put(self, make_rows: Callable[[int], Iterable[tuple[Any, ...]]], count: int) -> None:
+        """Store `count` rows or none, made from the number of the model; a key that is already stored keeps its row.
+
+        If they cannot be written (no space left), the caller can still use them: that is a warning, not an error, and
+        it is given once.
+        """
+        self._write(make_rows, f"{count} {self.rows}")
+
+    def all_rows(self) -> Iterator[tuple[Any, ...]]:
+        """The fingerprint and the name of the model, and the columns, of every row, sorted by key.
+
+        Raises:
+            TourError: at a row that was never written as it is.
+        """
+        query = (
+            f"SELECT ifnull(fingerprint, ''), ifnull(name, ''), {self.rows}.* FROM {self.rows} "
+            "LEFT JOIN models ON id = model ORDER BY key"
+        )
+        for row in self._run(lambda connection: connection.execute(query)):
+            if not self.layout.is_intact(*row[2:]):
+                raise self._failure(sqlite3.DatabaseError("a row has a wrong checksum"), damaged=True)
+            yield row
+
+    def count(self) -> int:
+        """The number of rows."""
+        return self._run(lambda connection: connection.execute(f"SELECT count(*) FROM {self.rows}").fetchone()[0])
 
     def size(self) -> int:
         """Bytes of the file and of its write-ahead log."""
-        return size_on_disk(self.path)
+        return sum(file.stat().st_size for file in (self.path, append_suffix(self.path, "-wal")) if file.exists())
 
     def models(self) -> list[ModelUse]:
         """Count the rows of each model, in order of first use."""
-        with self.open() as connection:
-            return self._models(connection)
+        query = (
+            "SELECT id, fingerprint, name, first_used, last_used, ifnull(count, 0) FROM models LEFT JOIN "
+            f"(SELECT model, count(*) AS count FROM {self.rows} GROUP BY model) ON model = id ORDER BY first_used, id"
+        )
+        uses = [ModelUse(*row) for row in self._run(lambda connection: connection.execute(query).fetchall())]
+        return [use for use in uses if use.number != UNKNOWN_MODEL or use.rows]
 
     def prune(
         self, *, models: Sequence[str] = (), unused_for: float | None = None, dry_run: bool = False
@@ -233,94 +170,224 @@ class CacheFile(NamedTuple):
         Returns:
             The models whose rows were removed, or would be removed.
         """
-        with self.open() as connection:
-            with transaction(connection):
-                chosen = choose_models(self._models(connection), models, unused_for, rows=self.rows, where=self.name)
-                if not dry_run:
-                    numbers = [(use.number,) for use in chosen]
-                    connection.executemany(f"DELETE FROM {self.rows} WHERE model = ?", numbers)
-                    connection.executemany(f"DELETE FROM models WHERE id = ? AND id <> {UNKNOWN_MODEL}", numbers)
-            if chosen and not dry_run:
-                try:
-                    connection.execute("VACUUM")
-                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                except sqlite3.OperationalError as error:
-                    log.warning("the %s were removed, but %s could not be made smaller (%s)", self.rows, self, error)
+        chosen = choose_models(self, models, unused_for)
+
+        def remove(connection: sqlite3.Connection) -> None:
+            numbers = [(use.number,) for use in chosen]
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(f"DELETE FROM {self.rows} WHERE model = ?", numbers)
+                connection.executemany(f"DELETE FROM models WHERE id = ? AND id <> {UNKNOWN_MODEL}", numbers)
+            try:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError as error:
+                log.warning("the %s were removed, but %s could not be made smaller (%s)", self.rows, self.path, error)
+
+        if chosen and not dry_run:
+            self._run(remove)
         return chosen
 
-    @contextmanager
-    def open(self) -> Iterator[sqlite3.Connection]:
-        """Open the file, which must exist; errors of SQLite become a TourError."""
-        noun = self.layout.noun
-        if not self.path.is_file():
-            raise TourError(f"the {noun} {self.path} does not exist; give the path of an existing one.")
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._disconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _is_unrecorded(self, connection: sqlite3.Connection) -> bool:
+        """Whether today's use of the model is not recorded yet."""
+        if self._model is None:
+            return False
+        find = "SELECT name, last_used FROM models WHERE fingerprint = ?"
+        row = connection.execute(find, (self._model.fingerprint,)).fetchone()
+        return row is None or row[0] != self._model.name or row[1] < time.time() - _SECONDS_PER_DAY
+
+    def _select(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(keys), _MAX_PARAMETERS):
+            part = keys[start : start + _MAX_PARAMETERS]
+            marks = ",".join("?" * len(part))
+            rows += connection.execute(f"SELECT * FROM {self.rows} WHERE key IN ({marks})", part)
+        return rows
+
+    def _write(self, make_rows: Callable[[int], Iterable[tuple[Any, ...]]], what: str) -> None:
+        """Write in one transaction. The model's number is looked up each time: the file may have been replaced."""
+
+        def insert(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                rows = list(make_rows(_use_model(connection, self._model)))
+                if rows:
+                    marks = ",".join("?" * len(rows[0]))
+                    connection.executemany(f"INSERT OR IGNORE INTO {self.rows} VALUES ({marks})", rows)
+
         try:
-            connection = connect(self.path, self.layout)
+            self._run(insert)
+        except TourError as error:
+            if not self._warned:
+                log.warning("%s could not be written: %s", what, error)
+            self._warned = True
+
+    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Call `work` with the connection; if the file is damaged, replace the file and call it again."""
+        with self._lock:
             try:
-                yield connection
-            finally:
-                connection.close()
-        except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
-            if is_damage(error):
-                raise self.damaged(str(error)) from error
-            advice = "try again when no other process uses it" if _is_busy(error) else "make room on its disk"
-            raise TourError(f"the {noun} {self.path} cannot be used ({error}); {advice}.") from error
+                return work(self._connect())
+            except (sqlite3.Error, UnicodeDecodeError, MemoryError, OSError) as error:
+                if not _is_damage(error) or self._must_exist:
+                    raise self._failure(error, damaged=_is_damage(error)) from error
+                self._disconnect()
+                self._move_damaged(error)
+            try:
+                return work(self._connect())
+            except sqlite3.Error as error:
+                raise self._failure(error, damaged=False) from error
 
-    def damaged(self, reason: str) -> TourError:
-        """Make the error for a damaged file."""
-        return TourError(
-            f"the {self.layout.noun} {self.path} is damaged ({reason}); rename or delete it, then search again."
+    def _failure(self, error: Exception, *, damaged: bool) -> TourError:
+        problem = "is damaged" if damaged else "cannot be used"
+        advice = "rename or delete it, then search again" if damaged else "check its disk, or give another path"
+        return TourError(f"the {self.layout.noun} {self.path} {problem} ({error}); {advice}.")
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._inode = _inode(self.path)
+            self._connection = sqlite3.connect(
+                self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(self._connection)
+            except BaseException:
+                self._disconnect()
+                raise
+            self._inode = _inode(self.path)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Check whose file it is; create the tables of a new one."""
+        expected = (self.layout.owner, self.layout.version)
+        if _owner_and_version(connection) != expected:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                if _owner_and_version(connection) != expected:  # another process may just have created them
+                    self._create(connection)
+        if self.layout.write_ahead:
+            _enable_write_ahead(connection)
+            # A crash of the machine may lose the last writes, but does not damage the file.
+            connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        """Create the tables of a new file; refuse any other."""
+        noun, owner, version = self.layout.noun, self.layout.owner, self.layout.version
+        found = _owner_and_version(connection)
+        if found[0] == owner:
+            raise TourError(
+                f"the {noun} {self.path} has layout {found[1]}, but this version reads layout {version}; "
+                "delete it, or give another path."
+            )
+        if found != (0, 0) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise TourError(f"{self.path} is a database of another program; give another path for the {noun}.")
+        connection.execute(f"CREATE TABLE {self.rows} {self.layout.columns}")
+        connection.execute(
+            "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
+            "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)"
+        )
+        now = int(time.time())
+        connection.execute("INSERT INTO models VALUES (?, '', '', ?, ?, 0)", (UNKNOWN_MODEL, now, now))
+        connection.execute(f"PRAGMA application_id = {owner}")
+        connection.execute(f"PRAGMA user_version = {version}")
+
+    def _move_damaged(self, error: Exception) -> None:
+        """Rename the damaged file to `NAME.damaged-N`, unless another process has already replaced it."""
+        if _inode(self.path) != self._inode:
+            return
+        number = 1
+        while (target := append_suffix(self.path, f".damaged-{number}")).exists():
+            number += 1
+        for suffix in ("", "-wal", "-shm"):
+            if (part := append_suffix(self.path, suffix)).exists():
+                part.rename(append_suffix(target, suffix))
+        log.warning(
+            "the %s %s is damaged (%s): renamed to %s, starting with an empty cache",
+            self.layout.noun,
+            self.path,
+            error,
+            target,
         )
 
-    def _models(self, connection: sqlite3.Connection) -> list[ModelUse]:
-        found = connection.execute(
-            f"SELECT {_COLUMNS}, ifnull(count, 0) FROM models LEFT JOIN "
-            f"(SELECT model, count(*) AS count FROM {self.rows} GROUP BY model) ON model = id ORDER BY first_used, id"
-        )
-        uses = [ModelUse(*row) for row in found]
-        for use in uses:  # SQLite stores anything in any column
-            texts, times = (use.fingerprint, use.name), (use.first_used, use.last_used)
-            right = all(isinstance(time, int) and 0 <= time < _LAST_SECOND for time in times)
-            if not right or not all(isinstance(text, str) for text in texts):
-                raise self.damaged("a model has values that were never written")
-        return [use for use in uses if use.number != UNKNOWN_MODEL or use.rows]
 
-
-def choose_models(
-    uses: list[ModelUse], models: Sequence[str], unused_for: float | None, *, rows: str, where: str
-) -> list[ModelUse]:
-    """Those of the models that `prune` means; `rows` and `where` are what messages call the rows and their place."""
+def choose_models(cache: Any, models: Sequence[str], unused_for: float | None) -> list[ModelUse]:
+    """Those of the models of a cache that `prune` means."""
     if not models and unused_for is None:
-        raise TourError(f"no {rows} were chosen for removal; name models, or say how many days they were not used.")
+        raise TourError(
+            f"no {cache.rows} were chosen for removal; name models, or say how many days they were not used."
+        )
+    uses: list[ModelUse] = cache.models()
     for model in models:
         if not any(use.is_named(model) for use in uses):
-            raise TourError(f"{where} has no {rows} of a model {model!r}; `stats` lists the models it has.")
+            raise TourError(f"{cache.name} has no {cache.rows} of a model {model!r}; `stats` lists the models it has.")
     latest = time.time() - unused_for * _SECONDS_PER_DAY if unused_for is not None else float("inf")
     return [use for use in uses if use.last_used <= latest and (not models or any(map(use.is_named, models)))]
 
 
-def _create(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
-    """Create the tables of a new file; refuse any other."""
-    found = _owner_and_version(connection)
-    if found == (layout.owner, layout.version):  # another process has just created them
-        return
-    if found[0] == layout.owner:
-        raise TourError(
-            f"the {layout.noun} {path} has layout {found[1]}, but this version reads layout {layout.version}; "
-            "delete it, or give another path."
-        )
-    if found != (0, 0) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise TourError(f"{path} is a database of another program; give another path for the {layout.noun}.")
-    connection.execute(f"CREATE TABLE {layout.table} {layout.columns}")
-    connection.execute(
-        "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
-        "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)"
-    )
+def application_id(path: Path) -> int:
+    """The number in the header of an SQLite file that tells whose it is; 0 for any other file."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(72)
+    except OSError:
+        return 0
+    return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3") else 0
+
+
+def append_suffix(path: Path, suffix: str) -> Path:
+    """The path with `suffix` appended to its name, such as `scores.sqlite-wal`."""
+    return path.with_name(path.name + suffix)
+
+
+def _use_model(connection: sqlite3.Connection, model: Model | None) -> int:
+    """Record that a model is used now, and return its number in the file."""
+    if model is None:
+        return UNKNOWN_MODEL
     now = int(time.time())
-    unknown = (UNKNOWN_MODEL, "", "", now, now)
-    connection.execute("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?)", (*unknown, _checksum(unknown)))
-    connection.execute(f"PRAGMA application_id = {layout.owner}")
-    connection.execute(f"PRAGMA user_version = {layout.version}")
+    return connection.execute(
+        "INSERT INTO models (fingerprint, name, first_used, last_used) VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint) "
+        "DO UPDATE SET name = excluded.name, last_used = excluded.last_used RETURNING id",
+        (*model, now, now),
+    ).fetchone()[0]
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether an error means that the content of a file is damaged.
+
+    SQLITE_ERROR means that a table or a column is missing. Python cannot decode what SQLite says about a damaged
+    definition, and a damaged length asks for too much memory.
+    """
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    return (
+        isinstance(error, UnicodeDecodeError | MemoryError)
+        or _error_code(error) in damage
+        or str(error).startswith("Could not decode")
+    )
+
+
+def _error_code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _inode(path: Path) -> int | None:
+    """The inode number of a file, or None if it does not exist; it changes when the file is replaced."""
+    return path.stat().st_ino if path.exists() else None
 
 
 def _owner_and_version(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -329,28 +396,15 @@ def _owner_and_version(connection: sqlite3.Connection) -> tuple[int, int]:
     return owner, version
 
 
-def _checksum(columns: Sequence[object]) -> int:
-    """A checksum of a model's other columns."""
-    return zlib.crc32(json.dumps(columns, default=repr).encode())
-
-
 def _enable_write_ahead(connection: sqlite3.Connection) -> None:
     # SQLite's own timeout does not apply to a change of the journal mode.
-    deadline = time.monotonic() + LOCK_TIMEOUT
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
+            busy = _error_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-
-
-def _is_busy(error: Exception) -> bool:
-    """Whether an error means that another process uses the file."""
-    return _error_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _error_code(error: Exception) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
