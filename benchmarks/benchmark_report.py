@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.support.display import save_picture
 from tour_pyserini.support.files import atomic_write
-from tour_pyserini.support.pictures import save_picture
 
 # Okabe and Ito's blue, vermilion, green, purple, orange and sky blue, distinct for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

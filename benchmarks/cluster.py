@@ -97,7 +97,7 @@ def _stored(cache: Path) -> int:
     if not cache.exists():
         return 0
     with closing(SqliteScores(cache)) as store:
-        return store.stats().scores
+        return store.count()
 
 
 def _kill_a_worker(command: int) -> int:

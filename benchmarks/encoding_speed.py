@@ -80,7 +80,7 @@ def _sentence_transformers(folder: str) -> Callable[[Sequence[str]], np.ndarray]
 
 def _pyserini(folder: str) -> Callable[[Sequence[str]], np.ndarray]:
     """What `pyserini.encode` does: batches of 64 passages in the order of the corpus."""
-    from tour_pyserini.support.java import ensure_java
+    from tour_pyserini.support.pyserini import ensure_java
 
     ensure_java()
     from pyserini.encode import AutoDocumentEncoder

@@ -77,5 +77,5 @@ def _without_guards() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch("tour_pyserini.stores.index_folder.check_checksums", lambda *_: None))
         stack.enter_context(patch("tour_pyserini.rerankers.score_cache.UNWRITTEN_SECONDS", _NEVER))
-        stack.enter_context(patch("tour_pyserini.rerankers.sqlite_scores.score_checksum", lambda key, logit, model: 0))
+        stack.enter_context(patch("tour_pyserini.rerankers.score_cache.score_checksum", lambda key, logit, model: 0))
         yield

@@ -25,8 +25,8 @@ from tour_pyserini.learn import LearnRequest, LearnSummary, NoGain, learn
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.support.display import save_picture
 from tour_pyserini.support.files import atomic_write
-from tour_pyserini.support.pictures import save_picture
 
 MEASURES = ("nDCG@10", "R@100")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

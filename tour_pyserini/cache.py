@@ -5,7 +5,7 @@ import argparse
 import contextlib
 import itertools
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -14,11 +14,9 @@ from tour_pyserini.command import CommandParser, run
 from tour_pyserini.encoders.query_cache import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.rerankers.postgres_scores import PostgresCache, is_server, without_password
-from tour_pyserini.rerankers.score_cache import open_scores
-from tour_pyserini.rerankers.sqlite_scores import SCORES, is_intact
+from tour_pyserini.rerankers.score_cache import ScoreDatabase, is_server, open_scores, without_password
 from tour_pyserini.support.files import query_cache, score_cache
-from tour_pyserini.support.sqlite_cache import UNKNOWN, CacheFile, Model, ModelUse, application_id
+from tour_pyserini.support.sqlite_cache import UNKNOWN, Model, ModelUse, SqliteCache, application_id
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats
@@ -114,21 +112,25 @@ def _merge(args: argparse.Namespace) -> None:
     sys.stdout.write(f"{without_password(target)}: {added}\n")
 
 
-def _caches(location: str | None) -> list[CacheFile | PostgresCache]:
+def _caches(location: str | None) -> list[SqliteCache | ScoreDatabase]:
     """What is meant: the given cache, or the files that exist in the cache folder."""
-    if location and is_server(location):
-        return [PostgresCache(location)]
     if location:
-        return [_cache_file(Path(location))]
-    scores, vectors = CacheFile(SCORES, score_cache()), CacheFile(VECTORS, query_cache())
-    return [cache for cache in (scores, vectors) if cache.path.exists()] or [scores]
+        return [_open(location)]
+    found = [path for path in (score_cache(), query_cache()) if path.exists()]
+    return [_open(str(path)) for path in found or [score_cache()]]
 
 
-def _cache_file(path: Path) -> CacheFile:
-    return CacheFile(VECTORS if application_id(path) == VECTORS.owner else SCORES, path)
+def _open(location: str) -> SqliteCache | ScoreDatabase:
+    if _holds_vectors(location):
+        return SqliteCache(Path(location), VECTORS, must_exist=True)
+    return open_scores(location, must_exist=True)
 
 
-def _print(headline: str, cache: CacheFile | PostgresCache, models: Sequence[ModelUse]) -> None:
+def _holds_vectors(location: str) -> bool:
+    return not is_server(location) and application_id(Path(location)) == VECTORS.owner
+
+
+def _print(headline: str, cache: SqliteCache | ScoreDatabase, models: Sequence[ModelUse]) -> None:
     sys.stdout.write(headline + "\n")
     if models:
         columns = ["model", "fingerprint", cache.rows, "first used", "last used"]
@@ -167,7 +169,7 @@ def merge_scores(sources: Sequence[str], target: str) -> Merged:
         target: a file, which may be new, or `postgresql://...`.
     """
     for location in (*sources, target):
-        if not is_server(location) and _cache_file(Path(location)).layout is VECTORS:
+        if _holds_vectors(location):
             raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
     added, present, differences = zip(*(_merge_one(source, target) for source in sources), strict=True)
     return Merged(sum(added), sum(present), max(differences))
@@ -176,7 +178,7 @@ def merge_scores(sources: Sequence[str], target: str) -> Merged:
 def _merge_one(source: str, target: str) -> Merged:
     total, difference = 0, 0.0
     with contextlib.closing(open_scores(target)) as store:
-        before = store.stats().scores
+        before = store.count()
         for part in _parts(source):
             stored = store.get([score.key for score in part])
             for score in part:
@@ -197,31 +199,15 @@ def _merge_one(source: str, target: str) -> Merged:
         for part in _parts(source):
             if len(store.get([score.key for score in part])) < len(part):
                 raise TourError(f"not all scores could be written to {without_password(target)}; see the warning.")
-        added = store.stats().scores - before
+        added = store.count() - before
     return Merged(added, total - added, difference)
 
 
 def _parts(location: str) -> Iterator[list[Score]]:
     """Every score of a cache, sorted by key, some at a time; a damaged one is an error."""
-    with contextlib.closing(_scores(location)) as scores:
+    with contextlib.closing(open_scores(location, must_exist=True)) as store:
+        scores = itertools.starmap(Score, store.scores())
         yield from iter(lambda: list(itertools.islice(scores, _ROWS)), [])
-
-
-def _scores(location: str) -> Generator[Score, None, None]:
-    if is_server(location):
-        with contextlib.closing(PostgresCache(location)) as cache:
-            for fingerprint, name, key, logit in cache.scores():
-                yield Score(Model(fingerprint, name), key, logit)
-        return
-    file = CacheFile(SCORES, Path(location))
-    with file.open() as connection:
-        for fingerprint, name, *row in connection.execute(
-            "SELECT fingerprint, name, key, logit, model, scores.checksum FROM scores LEFT JOIN models ON id = model "
-            "ORDER BY key"
-        ):
-            if not is_intact(*row):
-                raise file.damaged("a score has a wrong checksum")
-            yield Score(Model(fingerprint or "", name or ""), row[0], row[1])
 
 
 if __name__ == "__main__":

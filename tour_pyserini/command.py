@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import tour_pyserini
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import is_full_disk, unwritable
-from tour_pyserini.support.plugins import load_plugins, plugin_files
+from tour_pyserini.support.packages import load_plugins, plugin_files
 
 # Threads that spin while they wait make a busy machine ten times slower; read when the libraries are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

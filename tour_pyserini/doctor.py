@@ -170,7 +170,7 @@ def check_this_package(name: str) -> Finding:
 
 def check_java(name: str) -> Finding:
     """Java 21 or newer; the check starts it if Pyserini needs that."""
-    from tour_pyserini.support.java import ensure_java
+    from tour_pyserini.support.pyserini import ensure_java
 
     found = ensure_java()
     return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
@@ -178,7 +178,7 @@ def check_java(name: str) -> Finding:
 
 def find_installed_java(name: str) -> Finding:
     """Java 21 or newer, without starting it."""
-    from tour_pyserini.support.java import find_java
+    from tour_pyserini.support.pyserini import find_java
 
     found = find_java()
     return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
@@ -186,7 +186,7 @@ def find_installed_java(name: str) -> Finding:
 
 def check_pyserini(name: str) -> Finding:
     """Pyserini, and that its dense search can be imported."""
-    from tour_pyserini.support.java import ensure_java
+    from tour_pyserini.support.pyserini import ensure_java
 
     finding = check_package(name, module="pyserini", install="pyserini")
     if not finding.ok:

@@ -28,7 +28,7 @@ from tour_pyserini.experiments.planning import Locations, variables
 from tour_pyserini.experiments.running import commands, make_runs, steps
 from tour_pyserini.experiments.tables import printed_tables, report_tables, write_tables
 from tour_pyserini.flags import Request, flag_name, option, request_parser
-from tour_pyserini.support.plugins import load_plugins
+from tour_pyserini.support.packages import load_plugins
 
 FAILED = 1
 

@@ -35,9 +35,8 @@ from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import DTYPES, torch_threads
-from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, sha256
-from tour_pyserini.support.memo import content_hash
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, content_hash, sha256
+from tour_pyserini.support.packages import version_of
 
 FIELDS = ("title", "text")
 

@@ -19,16 +19,14 @@ from tour_pyserini.batches import Batch, searched, told_by_index, topic_batches
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers import SqliteScores
-from tour_pyserini.rerankers.postgres_scores import is_server
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import display_name
-from tour_pyserini.rerankers.sqlite_scores import StoreStats
+from tour_pyserini.rerankers.score_cache import is_server
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.devices import cores
 from tour_pyserini.support.files import score_cache
-from tour_pyserini.support.optional import import_optional
-from tour_pyserini.support.plugins import load_plugins
+from tour_pyserini.support.packages import import_optional, load_plugins
 from tour_pyserini.support.sqlite_cache import Model
 
 
@@ -59,9 +57,9 @@ class RayScores:
     def release(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: nothing was claimed."""
 
-    def stats(self) -> StoreStats:
-        """Count the scores and the bytes of the file."""
-        return self._answer("stats")
+    def count(self) -> int:
+        """The number of scores."""
+        return self._answer("count")
 
     def close(self) -> None:
         """Nothing to do: the actor ends with the search."""

@@ -33,8 +33,8 @@ from tour_pyserini.opening import (
 from tour_pyserini.phrases.phrase_index import is_phrase_index
 from tour_pyserini.ray_search import RaySearcher, ray_searcher
 from tour_pyserini.rerankers import load_reranker_later
-from tour_pyserini.rerankers.postgres_scores import without_password
 from tour_pyserini.rerankers.remote import RemoteReranker
+from tour_pyserini.rerankers.score_cache import without_password
 from tour_pyserini.search_request import (
     OUTPUTS,
     SearchRequest,

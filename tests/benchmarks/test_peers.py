@@ -15,7 +15,7 @@ from test_fusion import found  # noqa: E402
 from tour_pyserini.core.config import TourConfig  # noqa: E402
 from tour_pyserini.core.method import METHODS  # noqa: E402
 from tour_pyserini.search import main as search  # noqa: E402
-from tour_pyserini.support.plugins import load_plugins  # noqa: E402
+from tour_pyserini.support.packages import load_plugins  # noqa: E402
 
 PEERS = ("axn", "gar", "ladr", "ore", "qdrant-feedback", "refit", "rgs", "rocchio-rerank", "average-rerank")
 

@@ -15,7 +15,7 @@ from tour_pyserini.doctor import CHECKS, Check, Finding, main, run_check
 from tour_pyserini.encoders import model_folder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import loading
-from tour_pyserini.support import java
+from tour_pyserini.support import pyserini
 
 
 def good(name: str) -> Finding:
@@ -178,7 +178,7 @@ def test_pyserini_that_does_not_start(monkeypatch, error, remedy):
         if module == "pyserini.search.faiss":
             raise error
 
-    monkeypatch.setattr(java, "ensure_java", lambda: None)
+    monkeypatch.setattr(pyserini, "ensure_java", lambda: None)
     monkeypatch.setattr(installation.importlib, "import_module", broken)
     finding = installation.check_pyserini("Pyserini")
     assert (finding.ok, finding.remedy) == (False, remedy)

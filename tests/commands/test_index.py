@@ -219,7 +219,7 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     ours = faiss.read_index(str(tmp_path / "ours" / "index"))
 
     encode = (
-        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+        "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
         "import runpy; runpy.run_module('pyserini.encode', run_name='__main__')"
     )
     arguments = [

@@ -50,7 +50,7 @@ def test_a_dense_run_is_pyserinis_own_run(shared, tmp_path):
     ours, theirs = tmp_path / "ours.trec", tmp_path / "theirs.trec"
     search([*flags(folder), "--method", "dense", "--encoder-backend", "torch", "--tag", "Faiss", "--output", str(ours)])
     code = (
-        "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
+        "import runpy, sys; from tour_pyserini.support.pyserini import ensure_java; ensure_java();"
         "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"
     )
     encoder = ["--encoder", str(verify_default_encoder()), "--encoder-class", "auto", "--pooling", "mean", "--l2-norm"]

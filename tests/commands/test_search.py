@@ -211,7 +211,7 @@ def test_prf_flags_are_pyserinis(case, tmp_path):
 def _pyserini(flags):
     """Pyserini's own command, with Java made ready first."""
     code = (
-        "import runpy, sys; from tour_pyserini.support.java import ensure_java; ensure_java();"
+        "import runpy, sys; from tour_pyserini.support.pyserini import ensure_java; ensure_java();"
         "sys.argv[0] = 'faiss'; runpy.run_module('pyserini.search.faiss', run_name='__main__')"
     )
     subprocess.run([sys.executable, "-c", code, *map(str, flags)], check=True, capture_output=True)

@@ -88,7 +88,7 @@ class Wikipedia:
         lines = [{"id": docid, "contents": f'"{title}"\n{text}'} for docid, title, text in self.documents]
         self.write(self.folder / "wiki" / "docs.jsonl", lines)
         build = (
-            "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+            "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
             "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
         )
         flags = ["--collection", "JsonCollection", "--input", self.folder / "wiki", "--index", self.folder / "lucene"]

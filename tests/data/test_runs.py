@@ -20,7 +20,7 @@ from tour_pyserini.data.runs import (
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import search_request
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini import ensure_java
 
 RUN = "# made by hand\nq1 Q0 a 1 2.5 tag\n\nq1 Q0 b 2 2.5 tag and more\nq2 Q0 a 1 -1e3 t\n"
 

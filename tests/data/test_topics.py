@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.topics import Question, judged_only, read_questions, read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini import ensure_java
 
 
 def write(path, content):

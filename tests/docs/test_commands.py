@@ -33,7 +33,7 @@ from tour_pyserini.experiments import planning
 from tour_pyserini.index import index_request
 from tour_pyserini.search import search_request
 from tour_pyserini.serve import serve_request
-from tour_pyserini.support.plugins import load_plugins, plugin_files
+from tour_pyserini.support.packages import load_plugins, plugin_files
 from tour_pyserini.train import request_of, train_parser
 
 DOCUMENTS, QUERIES = 40, 4

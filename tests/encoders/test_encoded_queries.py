@@ -9,7 +9,7 @@ import pytest
 
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries, write_encoded_queries
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini import ensure_java
 
 
 def test_written_queries_are_read_by_pyserini_and_by_this_package(tmp_path):

@@ -7,7 +7,7 @@ from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.encoders.model_folder import verify_default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini import ensure_java
 
 TEXT = "who wrote the first novel about a white whale and when was it published in new york"
 WORDS = TEXT.split()

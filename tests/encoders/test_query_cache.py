@@ -11,7 +11,12 @@ from tiny_encoder import save_encoder
 
 from tour_pyserini.encoders.loading import query_encoder_with_cache
 from tour_pyserini.encoders.query_cache import VECTORS, CachedQueryEncoder
-from tour_pyserini.support.sqlite_cache import CacheFile
+from tour_pyserini.support.sqlite_cache import SqliteCache
+
+
+def models_of(path):
+    with SqliteCache(path, VECTORS) as cache:
+        return cache.models()
 
 
 class Counting:
@@ -51,26 +56,15 @@ def test_each_query_is_encoded_once(opened):
     assert encoder.asked == ["ccc"]
 
 
-def test_the_model_is_loaded_when_it_is_needed(tmp_path):
-    loaded = []
-    encoder = CachedQueryEncoder(lambda: loaded.append(1) or Counting(), {}, tmp_path / "q.sqlite")
+def test_the_model_is_loaded_once_when_it_is_needed_and_options_are_passed_to_it(tmp_path):
+    loaded, encoder = [], Counting()
+    cached = CachedQueryEncoder(lambda: loaded.append(1) or encoder, {}, tmp_path / "q.sqlite")
     assert not loaded
-    encoder.encode("a")
-    encoder.encode("b")
-    assert loaded == [1]
-
-
-def test_another_model_has_other_vectors(opened):
-    opened()[0].encode("a")
-    other, encoder = opened("another")
-    other.encode("a")
-    assert encoder.asked == ["a"]
-
-
-def test_options_are_passed_to_the_encoder(opened):
-    cached, encoder = opened()
+    cached.encode("a")
+    cached.encode("b")
     cached.encode("a", max_length=4)
-    assert encoder.asked == [("a", {"max_length": 4})]
+    assert loaded == [1]
+    assert encoder.asked == ["a", "b", ("a", {"max_length": 4})]
 
 
 @pytest.mark.parametrize("damage", ["text", "other program", "row"])
@@ -90,7 +84,7 @@ def test_a_damaged_file_does_not_change_vectors(opened, tmp_path, damage, caplog
         again, encoder = opened()
         assert np.array_equal(again.encode_batch(["a", "bb"]), vectors)
     assert encoder.asked == ["a", "bb"]
-    assert bool(caplog.records) == (damage != "row")
+    assert caplog.records
 
 
 def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, caplog):
@@ -98,7 +92,7 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     encoder = CachedQueryEncoder(Counting, {}, tmp_path / "file" / "q.sqlite")
     with caplog.at_level(logging.WARNING):
         assert encoder.encode("a").shape == (3,)
-    assert "cannot be kept" in caplog.text
+    assert "not kept" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -114,11 +108,11 @@ def test_vectors_of_other_options_are_not_used(tmp_path, other, monkeypatch):
     options = {"backend": "onnx"}
     for _ in range(2):
         query_encoder_with_cache(folder, path, **options).encode("a b")
-    assert sum(use.rows for use in CacheFile(VECTORS, path).models()) == 1
+    assert sum(use.rows for use in models_of(path)) == 1
     if not other:  # the same product of matrices may be rounded differently on another processor
         monkeypatch.setattr("tour_pyserini.encoders.loading.cpu_flags", lambda: ("another", "avx2"))
     query_encoder_with_cache(folder, path, **{**options, **other}).encode("a b")
-    assert sum(use.rows for use in CacheFile(VECTORS, path).models()) == 2
+    assert sum(use.rows for use in models_of(path)) == 2
 
 
 def test_threads_share_it_and_one_encodes_at_a_time(opened):
@@ -149,4 +143,4 @@ def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
             table.execute("UPDATE models SET last_used = ? WHERE name = 'mine'", (used,))
         table.close()
         encoder.encode("a")
-        assert (CacheFile(VECTORS, path).models()[0].last_used != used) == recorded
+        assert (models_of(path)[0].last_used != used) == recorded

@@ -9,7 +9,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import sha256
-from tour_pyserini.support.pyserini_names import open_prebuilt
+from tour_pyserini.support.pyserini import open_prebuilt
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from tour_pyserini.experiments.definition import (
 )
 from tour_pyserini.experiments.planning import Locations, plan_index, plan_search, variables
 from tour_pyserini.search import search_request
-from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.plugins import load_plugins
+from tour_pyserini.support.packages import load_plugins
+from tour_pyserini.support.pyserini import ensure_java
 
 RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]
 

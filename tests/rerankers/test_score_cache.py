@@ -1,7 +1,12 @@
-"""A score cache: what is scored, what is looked up, and what is stored while a call runs."""
+"""The score cache: what is scored and what is looked up; its file: exact values, models, damage, killed processes."""
 
 import inspect
+import signal
+import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,90 +14,88 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import (
-    CachedReranker,
-    SqliteScores,
-    cross_encoders,
-    load_reranker,
-    load_reranker_later,
-    score_pairs,
-)
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, cross_encoders, load_reranker, load_reranker_later
 from tour_pyserini.rerankers import score_cache as cache_module
 from tour_pyserini.rerankers.score_cache import pair_key
 
+ROOT = Path(__file__).parents[2]
 TEXTS = st.text(max_size=8)
-PAIRS = [("who", f"passage {number}" * number) for number in range(1200)]
+PAIRS = [(str(number), str(number % 7)) for number in range(1200)]
+
+WRITER = """
+import sys
+from test_score_cache import CachedReranker, Sums
+path, first, last, step = sys.argv[1], *map(int, sys.argv[2:])
+cached = CachedReranker(Sums(), path)
+for start in range(first, last, step):
+    cached.predict([(str(number), str(number % 7)) for number in range(start, start + step)])
+    print(start + step, flush=True)
+"""
 
 
-class Lengths:
-    """Scores a pair by its lengths, and records the pairs it was asked for."""
+class Sums:
+    """Scores a pair of numbers, and records the pairs it was asked for."""
 
-    def __init__(self, fingerprint="lengths"):
-        self.fingerprint = fingerprint
+    def __init__(self, fingerprint="sums", name="sums"):
+        self.fingerprint, self.name = fingerprint, name
         self.asked = []
 
     def predict(self, pairs):
         self.asked.extend(pairs)
-        return np.array([len(query) + len(passage) / 7 for query, passage in pairs])
+        return np.array([float(query) * 1.5 + float(passage) for query, passage in pairs])
 
 
-class Raises:
-    def __init__(self, fingerprint="lengths"):
-        self.fingerprint = fingerprint
-
+class Raises(Sums):
     def predict(self, pairs):
-        raise AssertionError(f"asked for {pairs}")
+        raise AssertionError(f"{len(pairs)} scores were lost, such as that of {pairs[0]}")
 
 
-class InParts(Lengths):
+class InParts(Sums):
     """Yields the scores of single pairs, last first; `between` is called between two of them."""
 
-    def __init__(self, between=lambda count: None):
+    def __init__(self, between):
         super().__init__()
         self.between = between
 
     def predict_parts(self, pairs):
         for count, position in enumerate(reversed(range(len(pairs)))):
             self.between(count)
-            yield np.array([position]), Lengths().predict([pairs[position]])
+            yield np.array([position]), Sums().predict([pairs[position]])
 
 
-def test_a_second_run_scores_nothing(tmp_path):
-    with CachedReranker(Lengths(), tmp_path / "scores") as cached:
-        first = cached.predict(PAIRS)
-        assert (cached.hits, cached.misses) == (0, 1200)
-    assert first.tolist() == Lengths().predict(PAIRS).tolist()
-    with CachedReranker(Raises(), tmp_path / "scores") as again:
-        assert again.predict(PAIRS[::-1]).tolist() == first[::-1].tolist()
-        assert (again.hits, again.misses) == (1200, 0)
-        assert again.stats().scores == 1200
-        assert again.predict([]).shape == (0,)
+EXPECTED = Sums().predict(PAIRS).tolist()
+
+
+def models_of(path):
+    with SqliteScores(path) as store:
+        return {use.name: use.rows for use in store.models()}
 
 
 def test_only_new_pairs_are_scored_and_repetitions_once(tmp_path):
-    inner = Lengths()
+    inner = Sums()
     with CachedReranker(inner, tmp_path / "scores") as cached:
-        cached.predict([("q", "a")])
-        scores = cached.predict([("q", "b"), ("q", "a"), ("q", "b"), ("r", "a")])
-        assert inner.asked == [("q", "a"), ("q", "b"), ("r", "a")]
-        assert scores.tolist() == Lengths().predict([("q", "b"), ("q", "a"), ("q", "b"), ("r", "a")]).tolist()
-        assert (cached.hits, cached.misses) == (2, 3)
+        cached.predict(PAIRS[:1])
+        cached.predict([PAIRS[1], PAIRS[0], PAIRS[1], PAIRS[2]])
+        assert inner.asked == PAIRS[:3]
+        assert cached.stats() == (2, 3, 3)
+        assert cached.predict(PAIRS).tolist() == EXPECTED
+    with CachedReranker(Raises(), tmp_path / "scores") as again:
+        assert again.predict(PAIRS[::-1]).tolist() == EXPECTED[::-1]
+        assert again.stats() == (1200, 0, 1200)
+        assert again.predict([]).shape == (0,)
+        assert np.isnan(again.lookup([PAIRS[0], ("7", "6")])).tolist() == [False, True]
 
 
-def test_another_model_or_an_edited_text_is_scored_again(tmp_path):
-    CachedReranker(Lengths("model a"), tmp_path / "scores").predict([("who", "cat")])
-    for fingerprint, pair in [("model b", ("who", "cat")), ("model a", ("who", "cat.")), ("model a", ("Who", "cat"))]:
-        with pytest.raises(AssertionError, match="asked for"):
+def test_another_model_length_or_text_is_scored_again(tmp_path, onnx_folder):
+    CachedReranker(Sums("a"), tmp_path / "scores").predict([("1", "2")])
+    for fingerprint, pair in [("b", ("1", "2")), ("a", ("1", "2.")), ("a", ("1 ", "2"))]:
+        with pytest.raises(AssertionError, match="lost"):
             CachedReranker(Raises(fingerprint), tmp_path / "scores").predict([pair])
-
-
-def test_another_maximum_length_is_scored_again(tmp_path, onnx_folder):
     folder, pair = onnx_folder(), ("who wrote hamlet", "the cat sat on a mat")
     with CachedReranker(load_reranker(folder), tmp_path / "scores") as uncut:
         long = uncut.predict([pair])
     with CachedReranker(load_reranker(folder, max_length=8), tmp_path / "scores") as cut:
         assert cut.predict([pair]) < long
-        assert cut.misses == 1
 
 
 @given(st.tuples(TEXTS, TEXTS, TEXTS), st.tuples(TEXTS, TEXTS, TEXTS))
@@ -100,37 +103,21 @@ def test_keys_are_equal_only_for_equal_texts(one, other):
     assert (pair_key(*one) == pair_key(*other)) == (one == other)
 
 
-def test_every_text_has_a_key_of_its_own():
-    texts = [
-        ("m", "ab", "c"),
-        ("m", "a", "bc"),
-        ("ma", "b", "c"),
-        ("m", "", "abc"),
-        ("m", "\ud800", ""),
-        ("m", "\ud801", ""),
-    ]
-    assert len({pair_key(*one) for one in texts}) == 6
-
-
-@pytest.mark.parametrize("fingerprint", [None, "", 3])
-def test_a_reranker_without_a_fingerprint_is_refused(tmp_path, fingerprint):
-    with pytest.raises(TourError, match=r"Lengths cannot be cached.*fingerprint"):
-        CachedReranker(Lengths(fingerprint), tmp_path / "scores")
-    assert not (tmp_path / "scores").exists()
+def test_keys_are_those_of_earlier_versions():
+    assert pair_key("m", "ab", "c").hex() == "adda1f43c179268308b021f1033dde7b"
+    texts = [("m", "ab", "c"), ("m", "a", "bc"), ("ma", "b", "c"), ("m", "\ud800", ""), ("m", "\ud801", "")]
+    assert len({pair_key(*one) for one in texts}) == 5
 
 
 def test_bad_scores_are_not_stored_but_those_before_them_are(tmp_path):
-    class Fails(Lengths):
+    class Fails(Sums):
         def predict(self, pairs):
-            scores = super().predict(pairs)
-            return np.where([passage == PAIRS[70][1] for _, passage in pairs], np.nan, scores)
+            return np.where([pair == PAIRS[70] for pair in pairs], np.nan, super().predict(pairs))
 
     with CachedReranker(Fails(), tmp_path / "scores") as cached:
         with pytest.raises(TourError, match="nan"):
             cached.predict(PAIRS[:100])
         assert cached.stats().scores == 64  # two calls with 32 pairs
-    with CachedReranker(Raises(), tmp_path / "scores") as again:
-        assert again.predict(PAIRS[:64]).tolist() == Lengths().predict(PAIRS[:64]).tolist()
 
 
 def test_scores_are_written_while_others_are_computed(tmp_path, monkeypatch):
@@ -141,10 +128,10 @@ def test_scores_are_written_while_others_are_computed(tmp_path, monkeypatch):
     def look(_):
         clock[0] += 1 / 8
         with SqliteScores(tmp_path / "scores") as store:
-            stored.append(store.stats().scores)
+            stored.append(store.count())
 
     with CachedReranker(InParts(look), tmp_path / "scores") as cached:
-        assert cached.predict(PAIRS[:40]).tolist() == Lengths().predict(PAIRS[:40]).tolist()
+        assert cached.predict(PAIRS[:40]).tolist() == EXPECTED[:40]
     assert stored == [count // 8 * 8 for count in range(40)]
 
 
@@ -160,46 +147,14 @@ def test_an_interruption_loses_no_score_that_was_computed(tmp_path, end):
         assert cached.stats().scores == 30
 
 
-def test_models_give_the_same_scores_in_parts_and_together(tmp_path, bert_folder, onnx_folder, pairs):
-    for folder, options in ((bert_folder(), {"backend": "torch"}), (onnx_folder(), {})):
-        reranker = load_reranker(folder, **options)
-        together = score_pairs(reranker, [*pairs, *pairs[:3]])
-        with CachedReranker(reranker, tmp_path / folder.name / "scores") as cached:
-            assert cached.predict([*pairs, *pairs[:3]]).tolist() == together.tolist()
-            assert cached.misses == len(set(pairs))
-
-
-def test_threads_that_share_a_cache_count_their_own_scores(tmp_path):
-    with CachedReranker(Lengths(), tmp_path / "scores") as cached, ThreadPoolExecutor(8) as threads:
-        parts = [PAIRS[start : start + 100] for start in range(0, 800, 100)]
-        counts = [count for _, count in threads.map(cached.predict_counted, parts)]
-        assert counts == [100] * 8
-        assert (cached.hits, cached.misses) == (0, 800)
-
-
-def test_progress_counts_every_pair_once(tmp_path, onnx_folder):
-    for inner in (Lengths(), load_reranker(onnx_folder())):
-        seen = []
-        cached = CachedReranker(inner, tmp_path / "scores")
+def test_threads_that_share_a_cache_count_their_own_scores_and_progress_counts_all(tmp_path):
+    seen = []
+    with CachedReranker(Sums(), tmp_path / "scores") as cached, ThreadPoolExecutor(8) as threads:
         cached.on_progress = seen.append
-        cached.predict(PAIRS[:30])
-        cached.predict(PAIRS[:40] + PAIRS[:2])
-        assert sum(seen) == 30 + 42
-        assert 32 in seen
-
-
-def test_a_cache_wraps_a_cache(tmp_path):
-    with CachedReranker(Lengths(), tmp_path / "a") as inner, CachedReranker(inner, tmp_path / "b") as outer:
-        assert outer.predict(PAIRS[:3]).tolist() == Lengths().predict(PAIRS[:3]).tolist()
-        assert inner.misses == outer.misses == 3
-
-
-def test_lookup_computes_nothing(tmp_path):
-    with CachedReranker(Lengths(), tmp_path / "scores") as cached:
-        cached.predict([("q", "a")])
-    with CachedReranker(Raises(), tmp_path / "scores") as again:
-        assert np.isnan(again.lookup([("q", "a"), ("q", "b")])).tolist() == [False, True]
-        assert again.lookup([]).shape == (0,)
+        parts = [PAIRS[start : start + 100] for start in range(0, 800, 100)]
+        assert [count for _, count in threads.map(cached.predict_counted, parts)] == [100] * 8
+        assert cached.stats() == (0, 800, 800)
+    assert sum(seen) == 800
 
 
 def test_few_functions_lie_between_the_cache_and_the_forward_pass(tmp_path, onnx_folder, monkeypatch):
@@ -223,3 +178,156 @@ def test_few_functions_lie_between_the_cache_and_the_forward_pass(tmp_path, onnx
         cached.predict([("who", "cat"), ("who", "mat")])
     assert len(paths) == 2
     assert max(map(len, paths)) <= 6, paths
+
+
+def test_a_stored_score_is_read_back_exactly_and_stays(tmp_path):
+    odd = [0.1, -1e-310, 1e308, np.nextafter(1, 2), -0.0]
+    keys = [bytes([number]) for number in range(len(odd))]
+    with SqliteScores(tmp_path / "scores") as store:
+        store.put(dict(zip(keys, odd, strict=True)))
+        store.put({keys[0]: 2.0, b"new": 3.0})
+        assert store.get([*keys, b"new", b"absent"]) == dict(zip(keys, odd, strict=True)) | {b"new": 3.0}
+        assert store.claim(keys) == set(keys)
+    assert models_of(tmp_path / "scores") == {"": 6}
+
+
+def test_scores_are_counted_by_model_and_its_last_name(tmp_path):
+    path = tmp_path / "scores"
+    with CachedReranker(Sums("a", "a"), path) as a, CachedReranker(Sums("b", "b"), path) as b:
+        a.predict(PAIRS[:30])
+        b.predict(PAIRS[:20])
+        a.predict(PAIRS[:40])
+    assert models_of(path) == {"a": 40, "b": 20}
+    CachedReranker(Sums("a", "renamed"), path).close()
+    assert models_of(path) == {"renamed": 40, "b": 20}
+
+
+def test_the_file_is_of_layout_3(tmp_path):
+    """Files of releases with this layout are read, and they read ours."""
+    SqliteScores(tmp_path / "scores").close()
+    with sqlite3.connect(tmp_path / "scores") as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (0x546F7552,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")] == [
+            "CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL, model INTEGER NOT NULL DEFAULT 0, "
+            "checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+            "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
+            "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)",
+        ]
+    connection.close()
+
+
+def write_garbage(path):
+    path.write_bytes(b"this is not a database" * 100)
+
+
+def halve(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def scramble(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+
+
+def break_definition(path):
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE scores", b"CREA\xd4E TABLE scores"))
+
+
+@pytest.mark.parametrize("damage", [write_garbage, halve, scramble, break_definition])
+def test_a_damaged_file_is_renamed_and_replaced_once(tmp_path, damage, caplog):
+    path = tmp_path / "scores.sqlite"
+    with CachedReranker(Sums(), path) as before:
+        before.predict(PAIRS)
+    damage(path)
+    damaged = path.read_bytes()
+    with CachedReranker(Sums(), path) as one, CachedReranker(Sums(), path) as two:
+        assert one.predict(PAIRS).tolist() == EXPECTED
+        assert two.predict(PAIRS[:5]).tolist() == EXPECTED[:5]
+        assert two.hits == 5
+    assert [file.read_bytes() for file in tmp_path.glob("*.damaged-*")] == [damaged]
+    assert caplog.text.count("renamed to") == 1
+
+
+def test_a_damaged_score_is_computed_again(tmp_path, caplog):
+    path = tmp_path / "scores"
+    with CachedReranker(Sums(), path) as cached:
+        cached.predict(PAIRS)
+    changes = ["logit = 4.0", "logit = 'high'", "logit = 9e999", "model = 77", "checksum = 5"]
+    with sqlite3.connect(path) as connection:
+        for number, change in enumerate(changes):
+            row = f"(SELECT key FROM scores ORDER BY key LIMIT 1 OFFSET {number})"
+            connection.execute(f"UPDATE scores SET {change} WHERE key = {row}")
+    connection.close()
+    for misses in (len(changes), 0):
+        with CachedReranker(Sums(), path) as cached:
+            assert cached.predict(PAIRS).tolist() == EXPECTED
+            assert cached.misses == misses
+    assert "5 damaged scores" in caplog.text
+
+
+def make_foreign(path):
+    with sqlite3.connect(path) as mine:
+        mine.execute("CREATE TABLE scores (name)")
+    mine.close()
+
+
+def make_later(path):
+    SqliteScores(path).close()
+    with sqlite3.connect(path) as later:
+        later.execute("PRAGMA user_version = 4")
+    later.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "fingerprint", "word"),
+    [
+        (make_foreign, "f", "another program"),
+        (make_later, "f", "layout 4"),
+        (Path.mkdir, "f", "cannot be used"),
+        *((Path.touch, fingerprint, "fingerprint") for fingerprint in (None, "", 3)),
+    ],
+)
+def test_refusals(tmp_path, make, fingerprint, word):
+    path = tmp_path / "mine.sqlite"
+    make(path)
+    before = path.is_dir() or path.read_bytes()
+    with pytest.raises(TourError, match=word):
+        CachedReranker(Sums(fingerprint), path)
+    assert (path.is_dir() or path.read_bytes()) == before
+
+
+def test_scores_that_cannot_be_stored_are_still_returned_and_it_is_said_once(tmp_path, caplog):
+    with CachedReranker(Sums(), tmp_path / "scores") as cached:
+        cached._store._connection.execute("PRAGMA query_only = ON")
+        for start in range(3):
+            assert cached.predict(PAIRS[start : start + 3]).tolist() == EXPECTED[start : start + 3]
+    assert caplog.text.count("could not be written") == 1
+
+
+def start(path, first, last, step):
+    command = [sys.executable, "-c", WRITER, str(path), str(first), str(last), str(step)]
+    environment = {"PYTHONPATH": f"{Path(__file__).parent}:{ROOT}"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+
+
+def test_processes_that_write_together_lose_no_score_also_when_some_are_killed(tmp_path):
+    path = tmp_path / "scores"
+    writers = [start(path, first, first + 3000, 30) for first in (0, 1500)]
+    doomed = start(path, 10_000, 1_000_000, 400)
+    for _ in range(3):
+        stored = int(doomed.stdout.readline())
+    doomed.send_signal(signal.SIGKILL)
+    doomed.communicate()
+    for writer in writers:
+        writer.communicate(timeout=120)
+        assert writer.returncode == 0
+    pairs = [(str(number), str(number % 7)) for number in (*range(4500), *range(10_000, stored))]
+    with CachedReranker(Raises(), path) as cached:
+        np.testing.assert_array_equal(cached.predict(pairs), Sums().predict(pairs))
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+    assert not list(path.parent.glob("*damaged*"))
+    assert (models_of(path)["sums"] - 4500) % 400 == 0  # each write is complete

@@ -167,7 +167,7 @@ def lucene(tmp_path_factory):
     lines = [json.dumps({"id": docid, "contents": text}) for docid, text in texts.items()]
     (folder / "in" / "docs.jsonl").write_text("\n".join(lines) + "\n")
     build = (
-        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+        "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
         "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
     )
     flags = ["--collection", "JsonCollection", "--input", folder / "in", "--index", folder / "lucene"]

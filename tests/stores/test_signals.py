@@ -101,7 +101,7 @@ def test_a_lucene_index_finds_documents(tmp_path):
     documents = [{"id": "a", "contents": "a fox"}, {"id": "b", "contents": "two foxes and a hound"}]
     (tmp_path / "in" / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
     build = (
-        "from tour_pyserini.support.java import ensure_java; ensure_java()\n"
+        "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
         "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
     )
     flags = ["--collection", "JsonCollection", "--input", tmp_path / "in", "--index", tmp_path / "out"]

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import atomic_write, cache_home
-from tour_pyserini.support.memo import file_state
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.files import atomic_write, cache_home, file_state
+from tour_pyserini.support.packages import import_optional
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,8 @@ from typing import Any
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import atomic_write, sha256
-from tour_pyserini.support.memo import content_hash
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.files import atomic_write, content_hash, sha256
+from tour_pyserini.support.packages import version_of
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from tour_pyserini.core.arrays import strictly_decreasing
 from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_replace
-from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini import ensure_java
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc

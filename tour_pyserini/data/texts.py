@@ -13,10 +13,8 @@ import numpy as np
 
 from tour_pyserini.data.input_files import PACKED, first_field, plain_file
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import atomic_write, cache_home
-from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.memo import file_state
-from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
+from tour_pyserini.support.files import atomic_write, cache_home, file_state
+from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
 _ID_FIELDS = ("_id", "id", "docid")
 _TEXT_FIELDS = ("text", "contents")

@@ -43,8 +43,7 @@ from tour_pyserini.data.input_files import (
     read_lines,
 )
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.pyserini_names import may_be_topics
+from tour_pyserini.support.pyserini import ensure_java, may_be_topics
 
 TEXT_FIELDS = ("question", "text", "query", "title")  # a record with a question may have a passage as its text
 ANSWER_FIELDS = ("answers", "answer")

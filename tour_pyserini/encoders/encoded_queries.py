@@ -16,9 +16,8 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.pickled_table import read_pickled_table
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import atomic_replace, sha256
-from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.memo import content_hash
+from tour_pyserini.support.files import atomic_replace, content_hash, sha256
+from tour_pyserini.support.pyserini import ensure_java
 
 FILE = "embedding.pkl"
 SAFE_FILE = "embedding.safetensors"

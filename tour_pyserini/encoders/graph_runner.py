@@ -29,7 +29,7 @@ from tour_pyserini.support.onnx_graphs import (
     quantise,
     write_graph,
 )
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.tokens import encodable, token_cutter
 
 TOLERANCE = 1e-5

@@ -24,7 +24,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import cpu_flags, does_not_fit
 from tour_pyserini.support.model_files import read_json, read_modules
 from tour_pyserini.support.onnx_graphs import GraphError
-from tour_pyserini.support.optional import import_optional, version_of
+from tour_pyserini.support.packages import import_optional, version_of
 
 log = logging.getLogger(__name__)
 

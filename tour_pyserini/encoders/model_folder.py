@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.memo import content_hash
+from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.model_files import code_reference, read_json, read_modules
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 DEFAULT = "default"
 """The name of the default encoder."""

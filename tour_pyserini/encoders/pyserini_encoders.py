@@ -11,8 +11,8 @@ from typing import Any
 from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, hub_has_modules, is_modular
 from tour_pyserini.encoders.sentence_model import ModelOptions
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.java import ensure_java
 from tour_pyserini.support.model_files import read_json
+from tour_pyserini.support.pyserini import ensure_java
 
 log = logging.getLogger(__name__)
 

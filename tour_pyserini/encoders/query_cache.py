@@ -4,26 +4,39 @@ They lie in an SQLite file. The table `vectors` holds a value for each key: a ch
 float32, and the number of its encoder in the table `models`.
 """
 
-import contextlib
 import hashlib
 import json
 import logging
 import os
-import sqlite3
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.sqlite_cache import Layout, Model, connect, read_keys, transaction, use_model
+from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
 from tour_pyserini.support.tokens import CallLock
 
 log = logging.getLogger(__name__)
+
+_CHECK_BYTES = 8
+
+Result = TypeVar("Result")
+
+
+def _checksum(key: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(key + content, digest_size=_CHECK_BYTES).digest()
+
+
+def _is_intact(key: Any, value: Any, _: Any) -> bool:
+    """Whether a row has its checksum."""
+    if not (isinstance(key, bytes) and isinstance(value, bytes)):
+        return False
+    return (len(value) - _CHECK_BYTES) % 4 == 0 and value[:_CHECK_BYTES] == _checksum(key, value[_CHECK_BYTES:])
+
 
 VECTORS = Layout(
     noun="file of query vectors",
@@ -32,9 +45,8 @@ VECTORS = Layout(
     owner=0x546F7556,  # "TouV"
     version=1,
     write_ahead=False,
+    is_intact=_is_intact,
 )
-CHECK_BYTES = 8
-_SECONDS_PER_DAY = 86_400
 
 
 class CachedQueryEncoder:
@@ -69,15 +81,23 @@ class CachedQueryEncoder:
     def encode_batch(self, queries: Sequence[str]) -> Floats:
         """The vectors [n, d] of the queries."""
         keys = {query: self._key(query) for query in queries}
-        stored = self._get(keys.values())
-        missing = [query for query, key in keys.items() if key not in stored]
-        if missing:
+        rows = self._use_file(lambda cache: cache.read_rows(keys.values())) or ()
+        vectors = {key: np.frombuffer(value, dtype="<f4", offset=_CHECK_BYTES) for key, value, _ in rows}
+        if missing := [query for query, key in keys.items() if key not in vectors]:
             with self._lock:
-                vectors = np.asarray(self._loaded().encode_batch(missing), dtype=np.float32)
-            new = {keys[query]: vector for query, vector in zip(missing, vectors, strict=True)}
-            self._put(new)
-            stored |= new
-        return np.stack([stored[keys[query]] for query in queries])
+                encoded = np.asarray(self._loaded().encode_batch(missing), dtype=np.float32)
+            new = {keys[query]: vector for query, vector in zip(missing, encoded, strict=True)}
+            self._use_file(lambda cache: cache.write_rows(partial(_make_rows, new)))
+            vectors |= new
+        return np.stack([vectors[keys[query]] for query in queries])
+
+    def _use_file(self, use: Callable[[SqliteCache], Result]) -> Result | None:
+        try:
+            with SqliteCache(self._path, VECTORS, self._model) as cache:
+                return use(cache)
+        except TourError as error:
+            log.warning("query vectors are not kept: %s", error)
+            return None
 
     def _loaded(self) -> Any:
         if self._encoder is None:
@@ -89,52 +109,8 @@ class CachedQueryEncoder:
         digest.update(b"\n" + query.encode("utf-8", "surrogatepass"))
         return digest.digest()
 
-    def _get(self, keys: Iterable[bytes]) -> dict[bytes, Floats]:
-        """The stored vectors; a damaged one counts as missing."""
-        keys = list(keys)
-        if not self._path.is_file():
-            return {}
-        vectors: dict[bytes, Floats] = {}
-        try:
-            with closing(connect(self._path, VECTORS)) as connection:
-                self._record_use(connection)
-                for key, value in read_keys(connection, "key, value", "vectors", keys):
-                    if is_whole(key, value):
-                        vectors[key] = np.frombuffer(value, dtype="<f4", offset=CHECK_BYTES)
-        except (sqlite3.Error, UnicodeDecodeError, MemoryError, TourError) as error:
-            log.warning(
-                "the query vectors in %s cannot be read (%s): queries are encoded again; delete it", self._path, error
-            )
-        return vectors
 
-    def _record_use(self, connection: sqlite3.Connection) -> None:
-        """Record that the encoder is used, at most once a day; a file that cannot be written can still be read."""
-        used = connection.execute("SELECT last_used FROM models WHERE fingerprint = ?", (self._model.fingerprint,))
-        if (row := used.fetchone()) and row[0] < time.time() - _SECONDS_PER_DAY:
-            with contextlib.suppress(sqlite3.OperationalError), transaction(connection):
-                use_model(connection, self._model)
-
-    def _put(self, vectors: Mapping[bytes, Floats]) -> None:
-        rows = []
-        for key, vector in vectors.items():
-            content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((key, checksum(key, content) + content))
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(connect(self._path, VECTORS)) as connection, transaction(connection):
-                model = use_model(connection, self._model)
-                connection.executemany(f"INSERT OR REPLACE INTO vectors VALUES (?, ?, {model})", rows)
-        except (OSError, sqlite3.Error, UnicodeDecodeError, MemoryError, TourError) as error:
-            log.warning("query vectors cannot be kept in %s (%s)", self._path, error)
-
-
-def checksum(key: bytes, content: bytes) -> bytes:
-    """A checksum of a row."""
-    return hashlib.blake2b(key + content, digest_size=CHECK_BYTES).digest()
-
-
-def is_whole(key: object, value: object) -> bool:
-    """Whether a row has its checksum."""
-    if not (isinstance(key, bytes) and isinstance(value, bytes)):
-        return False
-    return (len(value) - CHECK_BYTES) % 4 == 0 and value[:CHECK_BYTES] == checksum(key, value[CHECK_BYTES:])
+def _make_rows(vectors: Mapping[bytes, Floats], model: int) -> Iterator[tuple[bytes, bytes, int]]:
+    for key, vector in vectors.items():
+        content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+        yield key, _checksum(key, content) + content, model

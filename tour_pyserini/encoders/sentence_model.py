@@ -18,9 +18,9 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
-from tour_pyserini.support.memo import read_memo, write_memo
+from tour_pyserini.support.files import read_memo, write_memo
 from tour_pyserini.support.model_files import POSITIONS_AFTER_PADDING, read_modules
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.tokens import CallLock, encodable, length_sorted_batches
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}

@@ -11,7 +11,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.paired_tests import outcomes
-from tour_pyserini.support.pictures import GAIN, LOSS, save_picture
+from tour_pyserini.support.display import GAIN, LOSS, save_picture
 
 SUFFIXES = (".png", ".pdf", ".svg")
 _CROWDED = 80  # from this many queries on, bars have no gaps between them

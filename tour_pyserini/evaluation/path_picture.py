@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound
-from tour_pyserini.support.pictures import save_picture
+from tour_pyserini.support.display import save_picture
 
 LINE, LINES = 38, 2  # characters of a line, and lines of a passage in a box
 _RELEVANT, _OTHER, _MUTED = "#b03024", "#5d6d7e", "#f2f4f6"

@@ -14,7 +14,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison
-from tour_pyserini.support.html_tables import html_table
+from tour_pyserini.support.display import html_table
 
 NO_SPLIT = "(no split)"
 

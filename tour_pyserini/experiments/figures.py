@@ -10,7 +10,7 @@ from tour_pyserini.experiments.latency import Cost, seconds_cost
 from tour_pyserini.experiments.measuring import Results
 from tour_pyserini.experiments.planning import Locations
 from tour_pyserini.experiments.tables import setup_title
-from tour_pyserini.support.pictures import save_picture
+from tour_pyserini.support.display import save_picture
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")

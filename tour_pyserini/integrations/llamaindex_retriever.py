@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 import_optional("llama_index.core", extra="llama-index")
 

@@ -11,7 +11,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.integrations.stored_vectors import checked_searcher
 from tour_pyserini.searchers.feedback import Feedback
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 import_optional("pyterrier", extra="pyterrier")
 

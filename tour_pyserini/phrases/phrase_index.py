@@ -16,7 +16,7 @@ from tour_pyserini.phrases.spans import ROW, Rows
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import check_checksums, read_faiss
-from tour_pyserini.support.memo import content_hash
+from tour_pyserini.support.files import content_hash
 
 _NEEDED = ("rows", "largest_norm", "dimension", "documents", "dtype", "corpus_sha256", "encoder", "encoder_fingerprint")
 

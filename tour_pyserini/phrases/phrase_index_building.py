@@ -21,9 +21,8 @@ from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.phrases.spans import ROW, Rows
 from tour_pyserini.stores.faiss_building import write_faiss_index
 from tour_pyserini.support.devices import faiss_threads
-from tour_pyserini.support.files import atomic_folder, check_folder, sha256
-from tour_pyserini.support.memo import content_hash
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.files import atomic_folder, check_folder, content_hash, sha256
+from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from tour_pyserini.rerankers.loading import (
     verify_default_reranker,
 )
 from tour_pyserini.rerankers.reranker import Reranker, score_pairs
-from tour_pyserini.rerankers.score_cache import CachedReranker
-from tour_pyserini.rerankers.sqlite_scores import SqliteScores
+from tour_pyserini.rerankers.score_cache import CachedReranker, SqliteScores
 
 __all__ = [
     "CachedReranker",

@@ -48,7 +48,7 @@ from tour_pyserini.support.onnx_graphs import (
     quantisation_recipe,
     quantise,
 )
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.tokens import Row, padded
 
 log = logging.getLogger(__name__)

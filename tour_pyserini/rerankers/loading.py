@@ -17,9 +17,9 @@ from tour_pyserini.rerankers.remote import is_service_address, load_remote
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.rerankers.sentence_transformers_models import ModulesFolder, is_cross_encoder, wrap_cross_encoder
 from tour_pyserini.support.devices import DTYPES, cpu_flags
-from tour_pyserini.support.memo import content_hash, read_memo, write_memo
+from tour_pyserini.support.files import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import download_checkpoint, module_files
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.packages import version_of
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ CREATE TABLE tour_clients (id bigserial PRIMARY KEY, expires timestamptz NOT NUL
 CREATE TABLE tour_claims (key bytea PRIMARY KEY, client bigint NOT NULL);
 """
 _CONNECTED = (
-    "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted AND "
+    "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted AND "
     f"classid = {_LOCK} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 

@@ -16,7 +16,7 @@ from tour_pyserini.support.model_files import (
     read_tokenizer,
     usable_length,
 )
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.tokens import Row, encodable
 
 ENCODER, HEAD = "encoder.", "vt.weight"

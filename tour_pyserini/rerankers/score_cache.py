@@ -97,7 +97,7 @@ class ScoreDatabase(ScoreStore, Protocol):
         """The model, the key and the logit of every score, sorted by key."""
 
 
-class SqliteScores:
+class SqliteScores(SqliteCache):
     """Raw logits by key in an SQLite file, safe to share between processes and threads.
 
     Args:
@@ -112,17 +112,12 @@ class SqliteScores:
         {b'key': 1.5}
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False
-    ) -> None:
-        self._file = SqliteCache(Path(path), SCORES, model, must_exist=must_exist)
-        self.name, self.rows = self._file.name, self._file.rows
-        self.models, self.prune = self._file.models, self._file.prune
-        self.count, self.size, self.close = self._file.count, self._file.size, self._file.close
+    def __init__(self, path: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False) -> None:
+        super().__init__(Path(path), SCORES, model, must_exist=must_exist)
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
         """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
-        return {key: logit for key, logit, *_ in self._file.get(keys)}
+        return {key: logit for key, logit, *_ in self.read_rows(keys)}
 
     def put(self, scores: Mapping[bytes, float]) -> None:
         """Store all of the scores or none; a key that is already stored keeps its score."""
@@ -130,7 +125,7 @@ class SqliteScores:
         def make_rows(model: int) -> Iterator[tuple[Any, ...]]:
             return ((key, logit, model, score_checksum(key, logit, model)) for key, logit in scores.items())
 
-        self._file.put(make_rows, len(scores))
+        self.write_rows(make_rows)
 
     def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
         """The keys that this process is to score: all of them, because processes that share a file do not wait."""
@@ -141,13 +136,7 @@ class SqliteScores:
 
     def scores(self) -> Iterator[tuple[Model, bytes, float]]:
         """The model, the key and the logit of every score, sorted by key; a damaged one is an error."""
-        return ((Model(*row[:2]), row[2], row[3]) for row in self._file.all_rows())
-
-    def __enter__(self) -> "SqliteScores":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return ((Model(*row[:2]), row[2], row[3]) for row in self.all_rows())
 
 
 def open_scores(

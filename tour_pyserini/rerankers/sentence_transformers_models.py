@@ -38,7 +38,7 @@ from tour_pyserini.rerankers.local_reranker import (
 )
 from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker, Reranker
 from tour_pyserini.support.devices import torch_threads
-from tour_pyserini.support.memo import content_hash, read_memo, write_memo
+from tour_pyserini.support.files import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import (
     check_code,
     checkpoint_files,
@@ -54,7 +54,7 @@ from tour_pyserini.support.model_files import (
     usable_length,
 )
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
-from tour_pyserini.support.optional import import_optional, version_of
+from tour_pyserini.support.packages import import_optional, version_of
 from tour_pyserini.support.tokens import CallLock, Row, encodable
 
 log = logging.getLogger(__name__)

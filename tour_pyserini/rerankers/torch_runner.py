@@ -13,7 +13,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.onnx_graphs import GraphError, write_graph
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.tokens import Row, padded
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 0.1

@@ -18,7 +18,7 @@ from tour_pyserini.searchers.feedback import Feedback
 from tour_pyserini.searchers.hits import HitWithText
 from tour_pyserini.searchers.searched_index import open_searcher
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.support.java import ensure_java
+from tour_pyserini.support.pyserini import ensure_java
 
 ensure_java()
 

@@ -11,8 +11,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.searchers.hits import hits_html
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
-from tour_pyserini.support.html_tables import html_table
-from tour_pyserini.support.pictures import GAIN, LOSS
+from tour_pyserini.support.display import GAIN, LOSS, html_table
 
 SHOWN = 10
 """Hits whose ranks are drawn."""

@@ -19,8 +19,7 @@ from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import store_address
-from tour_pyserini.support.java import ensure_java
-from tour_pyserini.support.pyserini_names import may_be_prebuilt, open_prebuilt
+from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
 
 @dataclass

@@ -10,7 +10,7 @@ from tour_pyserini.service.dispatcher import Dispatcher, sentence
 from tour_pyserini.service.jobs import title_and_text
 from tour_pyserini.service.messages import SearchBody
 from tour_pyserini.service.search_loop import BusyError, FailedError
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 CONNECTIONS = 1000
 """Most connections; more get status 503."""

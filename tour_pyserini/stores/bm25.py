@@ -15,7 +15,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_folder import check_checksums
 from tour_pyserini.support.files import sha256
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 FOLDER = "bm25"
 """The part of an index folder that holds the BM25 index."""

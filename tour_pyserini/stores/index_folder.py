@@ -16,8 +16,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import Docids, read_docids
 from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import store_address
-from tour_pyserini.support.files import MAPPED_FROM
-from tour_pyserini.support.memo import content_hash
+from tour_pyserini.support.files import MAPPED_FROM, content_hash
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
 LARGEST_CHECKED = 4 << 30

@@ -10,7 +10,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 _TEXT_BYTES = 65_535  # most bytes of a text field
 _KINDS = {"flat": ("FLAT", {}), "hnsw": ("HNSW", {"M": 16, "efConstruction": 200}), "ivf": ("IVF_FLAT", {"nlist": 128})}

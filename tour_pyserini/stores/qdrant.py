@@ -14,7 +14,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 _KIND, _SETTINGS = "tour_kind", "tour_settings"
 _BM25 = {"k": 0.9, "b": 0.4}  # Pyserini's

@@ -14,7 +14,7 @@ from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, has_bm25
 from tour_pyserini.stores.docids import difference
 from tour_pyserini.stores.vector_collection import CollectionWords, open_collection
 from tour_pyserini.stores.vector_database import store_address
-from tour_pyserini.support.pyserini_names import may_be_prebuilt
+from tour_pyserini.support.pyserini import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
 """Finds documents for queries: for texts of queries and a number k, at most k docids of each query and their scores,

@@ -1,17 +1,23 @@
-"""Write files and folders atomically, check output paths, and compute checksums."""
+"""Files: written atomically, checked, and hashed; memos of slow work on them, kept between processes.
+
+A memo is a small file in the cache folder. It is used again only if the state that it was computed from is the same.
+Without a cache folder that can be written, there are no memos and everything still works.
+"""
 
 import contextlib
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import platform
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -244,3 +250,76 @@ def _full_disk(error: BaseException | None) -> str | None:
                 return os.strerror(code)
         error = error.__cause__ or error.__context__
     return None
+
+
+_SMALL = 1 << 20  # bytes; a smaller file is hashed faster than its memo is found
+# A file that was changed less than this many nanoseconds ago may be changed again without a new time of change.
+_RECENT = 2_000_000_000
+
+State = Sequence[str | int | bool | None]
+
+
+def read_memo(what: str, name: str, state: State) -> str | None:
+    """The result for this name, if it was computed from the same state; else None.
+
+    Args:
+        what: the kind of result, such as "sha256".
+        name: what the result is about, such as a path.
+        state: everything that the result depends on.
+    """
+    try:
+        stored = json.loads(_path(what, name).read_text(encoding="utf-8"))
+        same = (stored["what"], stored["name"], stored["state"]) == (what, name, list(state))
+        return stored["value"] if same and isinstance(stored["value"], str) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # never computed, or the file is damaged
+        return None
+
+
+def write_memo(what: str, name: str, state: State, value: str) -> None:
+    """Keep a result for `read_memo`; an older result for the same name is replaced."""
+    record = {"what": what, "name": name, "state": list(state), "value": value}
+    with contextlib.suppress(TourError, OSError), atomic_write(_path(what, name)) as file:
+        json.dump(record, file)
+
+
+def content_hash(path: str | os.PathLike[str], *, read_again: bool = False) -> str:
+    """The SHA-256 of a file; the content is read again only if the file was changed since the last time.
+
+    A file counts as unchanged if its path, size, inode and both times of change are the same. The hash of a file that
+    was changed during the last two seconds is not kept for other processes: its next change might have the same time.
+
+    Args:
+        path: the file.
+        read_again: read the content in any case.
+    """
+    if read_again:
+        return sha256(path)
+    return _hash(Path(path).resolve(), *file_state(path))
+
+
+@lru_cache(maxsize=1024)
+def _hash(path: Path, *state: int) -> str:
+    if state[0] < _SMALL:
+        return sha256(path)
+    if known := read_memo("sha256", str(path), state):
+        return known
+    started = time.time_ns()
+    value = sha256(path)
+    if _is_settled(path, state, started):
+        write_memo("sha256", str(path), state, value)
+    return value
+
+
+def _is_settled(path: Path, state: tuple[int, ...], started: int) -> bool:
+    """Whether a file had its state for some time before `started` (nanoseconds), and has it still."""
+    return max(state[2:]) < started - _RECENT and file_state(path) == state
+
+
+def file_state(path: str | os.PathLike[str]) -> tuple[int, int, int, int]:
+    """Size, inode and the two times of change of a file: if they are the same, its content counts as unchanged."""
+    status = os.stat(path)
+    return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _path(what: str, name: str) -> Path:
+    return cache_home() / "memos" / f"{hashlib.sha256(f'{what}:{name}'.encode()).hexdigest()[:32]}.json"

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.support.memo import content_hash
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.files import content_hash
+from tour_pyserini.support.packages import import_optional
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
 CARD = "README.md"

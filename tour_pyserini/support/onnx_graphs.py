@@ -12,9 +12,18 @@ import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import cpu_flags
-from tour_pyserini.support.files import atomic_replace, atomic_write, cache_home, is_full_disk, sha256, unwritable
-from tour_pyserini.support.memo import content_hash, read_memo, write_memo
-from tour_pyserini.support.optional import import_optional, version_of
+from tour_pyserini.support.files import (
+    atomic_replace,
+    atomic_write,
+    cache_home,
+    content_hash,
+    is_full_disk,
+    read_memo,
+    sha256,
+    unwritable,
+    write_memo,
+)
+from tour_pyserini.support.packages import import_optional, version_of
 
 log = logging.getLogger(__name__)
 

@@ -80,13 +80,13 @@ class Layout(NamedTuple):
 class SqliteCache:
     """Rows by key in a file, safe to share between processes and threads.
 
-    Each `put` is one transaction: if a process is killed, each of its puts is stored completely or not at all. A damaged
-    file is renamed to `NAME.damaged-N` and replaced by a new, empty one.
+    Each write is one transaction: if a process is killed, each of its writes is stored completely or not at all. A
+    damaged file is renamed to `NAME.damaged-N` and replaced by a new, empty one.
 
     Args:
         path: the file; a missing one is created.
         layout: the kind of file.
-        model: what the rows that are put were computed by.
+        model: what the rows that are written were computed by.
         must_exist: refuse a missing or a damaged file instead of replacing it.
 
     Raises:
@@ -104,9 +104,9 @@ class SqliteCache:
         if must_exist and not path.is_file():
             raise TourError(f"the {layout.noun} {path} does not exist; give the path of an existing one.")
         if self._run(self._is_unrecorded):
-            self._write(lambda _: (), "the use of the model")
+            self.write_rows(lambda _: ())
 
-    def get(self, keys: Iterable[bytes]) -> list[tuple[Any, ...]]:
+    def read_rows(self, keys: Iterable[bytes]) -> list[tuple[Any, ...]]:
         """The rows of those keys that are stored; a damaged row is deleted and counts as not stored."""
         wanted = sorted(keys)  # neighbours are on the same page of the file: 1.5 times as fast
         rows = self._run(lambda connection: self._select(connection, wanted))
@@ -117,13 +117,28 @@ class SqliteCache:
                 self._run(lambda connection: connection.executemany(delete, damaged))
         return [row for row in rows if self.layout.is_intact(*row)]
 
-    def put(self, make_rows: Callable[[int], Iterable[tuple[Any, ...]]], count: int) -> None:
-        """Store `count` rows or none, made from the number of the model; a key that is already stored keeps its row.
+    def write_rows(self, make_rows: Callable[[int], Iterable[tuple[Any, ...]]]) -> None:
+        """Store all rows or none, made from the number of the model; a key that is already stored keeps its row.
 
         If they cannot be written (no space left), the caller can still use them: that is a warning, not an error, and
         it is given once.
         """
-        self._write(make_rows, f"{count} {self.rows}")
+
+        def insert(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                # The model's number is looked up each time: the file may have been replaced.
+                rows = list(make_rows(_use_model(connection, self._model)))
+                if rows:
+                    marks = ",".join("?" * len(rows[0]))
+                    connection.executemany(f"INSERT OR IGNORE INTO {self.rows} VALUES ({marks})", rows)
+
+        try:
+            self._run(insert)
+        except TourError as error:
+            if not self._warned:
+                log.warning("%s could not be written: %s", self.rows, error)
+            self._warned = True
 
     def all_rows(self) -> Iterator[tuple[Any, ...]]:
         """The fingerprint and the name of the model, and the columns, of every row, sorted by key.
@@ -214,24 +229,6 @@ class SqliteCache:
             marks = ",".join("?" * len(part))
             rows += connection.execute(f"SELECT * FROM {self.rows} WHERE key IN ({marks})", part)
         return rows
-
-    def _write(self, make_rows: Callable[[int], Iterable[tuple[Any, ...]]], what: str) -> None:
-        """Write in one transaction. The model's number is looked up each time: the file may have been replaced."""
-
-        def insert(connection: sqlite3.Connection) -> None:
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                rows = list(make_rows(_use_model(connection, self._model)))
-                if rows:
-                    marks = ",".join("?" * len(rows[0]))
-                    connection.executemany(f"INSERT OR IGNORE INTO {self.rows} VALUES ({marks})", rows)
-
-        try:
-            self._run(insert)
-        except TourError as error:
-            if not self._warned:
-                log.warning("%s could not be written: %s", what, error)
-            self._warned = True
 
     def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Call `work` with the connection; if the file is damaged, replace the file and call it again."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.support.optional import import_optional
+from tour_pyserini.support.packages import import_optional
 
 Row = Mapping[str, Sequence[int] | np.ndarray]
 """One tokenised text or pair: the model's input names (`input_ids`, ...), each with its integers, all equally long."""

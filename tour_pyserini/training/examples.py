@@ -16,7 +16,7 @@ from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, Question, check_answers, read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.spans import word_offsets
-from tour_pyserini.support.memo import content_hash
+from tour_pyserini.support.files import content_hash
 from tour_pyserini.training.request import Source, TrainRequest
 
 log = logging.getLogger(__name__)

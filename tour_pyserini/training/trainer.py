@@ -15,7 +15,7 @@ import torch
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_folder, atomic_write, remove_folder, writing_to
-from tour_pyserini.support.optional import version_of
+from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.resumable import lock_folder, refuse_other_settings
 from tour_pyserini.training.request import TrainRequest
 

