@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from tour_pyserini.data.json_results import write_predictions
+from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.document_vectors import PassageVectors
 from tour_pyserini.encoders.encoded_queries import load_encoded_queries
@@ -25,13 +26,7 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, read_adapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
-from tour_pyserini.phrases.phrase_index import (
-    check_corpus,
-    is_built_with,
-    is_phrase_index,
-    open_phrase_index,
-    read_settings,
-)
+from tour_pyserini.phrases.phrase_index import check_corpus, is_built_with, open_phrase_index, read_settings
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher

@@ -17,7 +17,7 @@ from tour_pyserini.batches import Batch, search_topics, told_by_index
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import write_record
+from tour_pyserini.data.records import is_phrase_index, write_record
 from tour_pyserini.data.runs import write_run
 from tour_pyserini.data.topics import judged_only, read_topics
 from tour_pyserini.encoders.encoded_queries import write_encoded_queries
@@ -30,7 +30,6 @@ from tour_pyserini.opening import (
     open_worker_searcher,
     reranker_options,
 )
-from tour_pyserini.phrases.phrase_index import is_phrase_index
 from tour_pyserini.ray_search import RaySearcher, ray_searcher
 from tour_pyserini.rerankers import load_reranker_later
 from tour_pyserini.rerankers.remote import RemoteReranker

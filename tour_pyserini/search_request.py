@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tour_pyserini.core.config import DEFAULT_METHOD, TourConfig, settings_by_name
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.records import predictions_path
+from tour_pyserini.data.records import is_phrase_index, predictions_path
 from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.data.topics import TopicIterator, topics_of
@@ -21,12 +21,10 @@ from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, config_from_flags, flag_name, option
 from tour_pyserini.index import demo_index
-from tour_pyserini.phrases.phrase_index import is_phrase_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
 from tour_pyserini.rerankers.local_reranker import BACKENDS, PRECISIONS
 from tour_pyserini.searchers.searched_index import check_index
-from tour_pyserini.stores.bm25 import has_bm25
-from tour_pyserini.stores.signals import check_signal
+from tour_pyserini.stores.signals import check_signal, has_bm25
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.stores.vectors import ORDERS
 from tour_pyserini.support.devices import DTYPES

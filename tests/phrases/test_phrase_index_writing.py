@@ -9,11 +9,12 @@ import torch
 from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
 
 from tour_pyserini import index
+from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases import phrase_index_building as index_writing
 from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
-from tour_pyserini.phrases.phrase_index import is_phrase_index, open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 

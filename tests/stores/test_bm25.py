@@ -14,14 +14,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25 import FOLDER, UNSTEMMED, Bm25Index, Words, has_bm25, write_bm25
+from tour_pyserini.stores.bm25 import UNSTEMMED, Bm25Index, Words, write_bm25
+from tour_pyserini.stores.signals import BM25_FOLDER, has_bm25
 
 PASSAGES = ["The cat sat on the mat", "Cats and dogs", "", "A dog barks; dogs bark", "mat of straw"]
 
 
 def built(folder, passages, language="en"):
     folder.mkdir(parents=True, exist_ok=True)
-    write_bm25(passages, folder / FOLDER, language=language)
+    write_bm25(passages, folder / BM25_FOLDER, language=language)
     (folder / "docid").write_text("".join(f"d{i}\n" for i in range(len(passages))))
     return folder
 
@@ -183,7 +184,7 @@ def damage_scores(folder, **changes):
 def test_a_damaged_index_is_refused(tmp_path, damage, word):
     index = built(tmp_path / "index", PASSAGES)
     assert has_bm25(index)
-    damage(index / FOLDER)
+    damage(index / BM25_FOLDER)
     with pytest.raises(TourError, match=word):
         Bm25Index.open(index)
 

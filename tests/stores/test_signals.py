@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, write_bm25
+from tour_pyserini.stores.bm25 import Bm25Index, write_bm25
 from tour_pyserini.stores.docids import Docids
 from tour_pyserini.stores.signals import (
+    BM25_FOLDER,
     LuceneSignal,
     QuerySignal,
     check_documents,
@@ -72,7 +73,7 @@ def test_a_lucene_searcher_is_asked_query_by_query():
 
 
 def test_opening(tmp_path):
-    write_bm25(["the cat", "a dog"], tmp_path / FOLDER)
+    write_bm25(["the cat", "a dog"], tmp_path / BM25_FOLDER)
     (tmp_path / "docid").write_text("a\nb\n")
     assert isinstance(open_signal(tmp_path), Bm25Index)
     assert signal_files(str(tmp_path)) == str(tmp_path / "bm25")

@@ -28,6 +28,11 @@ _PACKAGES = ("tour_pyserini", "pyserini", "faiss-cpu", "torch", "transformers", 
 _LARGEST_CHECKSUMMED = 4 << 30
 
 
+def is_phrase_index(folder: str | os.PathLike[str] | None) -> bool:
+    """Whether a folder is a phrase index."""
+    return folder is not None and (Path(folder) / PHRASE_INDEX).is_file()
+
+
 def record_path(run: str | os.PathLike[str]) -> Path:
     """The path of the record of a run: `runs/a.trec.json` for `runs/a.trec`."""
     return Path(f"{os.fspath(run)}.json")
@@ -118,7 +123,7 @@ def read_costs(run: str | os.PathLike[str]) -> Costs | None:
 def _identity(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What identifies an input: its path with the size and checksum of each file, or the name of a prebuilt index."""
     input_path = Path(path)
-    if (input_path / PHRASE_INDEX).is_file():
+    if is_phrase_index(input_path):
         # The index's own record holds the checksums of its other files, which are gigabytes large.
         return {"path": str(path), "files": {PHRASE_INDEX: _identity(input_path / PHRASE_INDEX)}}
     if input_path.is_dir():

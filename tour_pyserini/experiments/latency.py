@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
@@ -17,7 +18,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
 from tour_pyserini.experiments.planning import Locations, plan_search
 from tour_pyserini.opening import Opener, phrase_input, phrase_searcher, reranker_options
-from tour_pyserini.phrases.phrase_index import PhraseSpan, is_phrase_index, title_and_text
+from tour_pyserini.phrases.phrase_index import PhraseSpan, title_and_text
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.search_request import SearchRequest

@@ -41,11 +41,6 @@ class PhraseIndex(NamedTuple):
     largest_norm: float
 
 
-def is_phrase_index(folder: str | os.PathLike[str] | None) -> bool:
-    """Whether a folder is a phrase index."""
-    return folder is not None and (Path(folder) / PHRASE_INDEX).is_file()
-
-
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The settings in the record of a phrase index, with the kind of its FAISS index and its size.
 

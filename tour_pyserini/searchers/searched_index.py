@@ -17,7 +17,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.store import MatrixIndex, Store, as_store
-from tour_pyserini.stores.vector_collection import open_collection
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
@@ -84,6 +83,8 @@ def open_index(
     if address := store_address(folder):
         if ef_search is not None:
             raise TourError(f"--ef-search is for FAISS indexes; write ef={ef_search} into the address {address}.")
+        from tour_pyserini.stores.vector_collection import open_collection
+
         store = open_collection(address)
         return SearchedIndex(store, store.docids, encoder)
     index, docids = read_index_files(Path(folder), PASSAGE_INDEX)

@@ -31,7 +31,6 @@ from tour_pyserini.stores.docids import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
-from tour_pyserini.stores.vector_collection import StoredTexts
 from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
 
@@ -404,8 +403,8 @@ class TourSearcher:
     def pairs(self, task: Task) -> list[Pair]:
         """What the re-ranker has to read for the labels that a task waits for."""
         docids = [self.searcher.docids[id_] for id_ in task.wanted_labels.tolist()]
-        if isinstance(self._texts, StoredTexts):
-            self._texts.load(docids)
+        if load := getattr(self._texts, "load", None):  # a vector database gives many passages in one request
+            load(docids)
         return [(task.query.text, self._passage(docid)) for docid in docids]
 
     def hits(self, outcome: Outcome, k: int, *, vectors: bool = False) -> HitList:

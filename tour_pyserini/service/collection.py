@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import check_texts, open_texts
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher
-from tour_pyserini.phrases.phrase_index import is_phrase_index
 from tour_pyserini.rerankers.reranker import display_name, score_pairs
 from tour_pyserini.search_request import completed, sparse_signals
 from tour_pyserini.searchers.label_time import LabelCost

@@ -14,17 +14,15 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.index_folder import check_checksums
+from tour_pyserini.stores.signals import BM25_FOLDER, BM25_RECORD, has_bm25
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
 
-FOLDER = "bm25"
-"""The part of an index folder that holds the BM25 index."""
 ENGLISH = "en"
 NO_LANGUAGE = "none"
 UNSTEMMED = ("bn", "ja", "ko", "sw", "te", "th", "uk", "vi", "yo", "zh", NO_LANGUAGE)
 """Languages without a stemmer of Snowball's: every word counts as it is written."""
 
-_RECORD = "tour-bm25.json"
 _SETTINGS = {"k1": 0.9, "b": 0.4, "method": "lucene"}
 """Pyserini's k1 and b, and Lucene's formula."""
 # The names of bm25s's lists of stop words; in other languages, every word counts.
@@ -132,12 +130,7 @@ def write_bm25(passages: Iterable[str], folder: Path, *, language: str = ENGLISH
     model.save(str(folder), show_progress=False)
     checksums = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     record = {"settings": {**_SETTINGS, "language": language}, "documents": len(ids), "sha256": checksums}
-    (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-def has_bm25(index: Path) -> bool:
-    """Whether an index folder holds a BM25 index."""
-    return (index / FOLDER / _RECORD).is_file()
+    (folder / BM25_RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 class Bm25Index:
@@ -167,10 +160,10 @@ class Bm25Index:
         if not has_bm25(index):
             raise TourError(f"{index} has no BM25 index; build it with python -m tour_pyserini.index --bm25.")
         bm25s = _bm25s()
-        folder = index / FOLDER
-        check_checksums(folder, _RECORD, sorted(path.name for path in folder.iterdir()))
+        folder = index / BM25_FOLDER
+        check_checksums(folder, BM25_RECORD, sorted(path.name for path in folder.iterdir()))
         try:
-            record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+            record = json.loads((folder / BM25_RECORD).read_text(encoding="utf-8"))
             language = record["settings"]["language"]
             same_settings = record["settings"] == {**_SETTINGS, "language": language}
             model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from tour_pyserini.support.files import MAPPED_FROM
 _BLOCK = 1 << 18  # docids that are decoded at a time
 _BYTES = 1 << 24  # bytes of a file that are checked at a time
 _NEWLINE, _BLANK, _DELETE = 0x0A, 0x20, 0x7F
-_WORD = 8  # bytes that are hashed at a time
-_FACTOR, _SHIFT, _BITS = 0x9E3779B97F4A7C15, 29, 2**64 - 1
-_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(_WORD + 1)], dtype=np.uint64)
 
 
 class Docids(Sequence[str]):
@@ -50,13 +47,12 @@ class Docids(Sequence[str]):
         if isinstance(position, slice):
             return [self[i] for i in range(*position.indices(len(self)))]
         number = range(len(self))[position]  # counts from the end if negative; refuses what is outside
-        start = int(self.ends[number - 1]) + 1 if number else 0
-        return self.text[start : int(self.ends[number])].tobytes().decode("utf-8", "surrogatepass")
+        return self.bytes_of(number).decode("utf-8", "surrogatepass")
 
-    def spans(self, positions: Ids) -> tuple[Ids, Ids]:
-        """Where the docids at positions [m] begin in the text, and their lengths in bytes."""
-        starts = np.where(positions > 0, self.ends[positions - 1].astype(np.int64) + 1, 0)
-        return starts, self.ends[positions].astype(np.int64) - starts
+    def bytes_of(self, position: int) -> bytes:
+        """The UTF-8 text of the docid at a position."""
+        start = int(self.ends[position - 1]) + 1 if position else 0
+        return self.text[start : int(self.ends[position])].tobytes()
 
     def encoded(self) -> Iterator[bytes]:
         """The UTF-8 text of each docid."""
@@ -81,8 +77,8 @@ class Docids(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} docids>"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Docids, (np.array(self.text),)  # without the positions: other processes hash in another way
 
     @cached_property
     def positions(self) -> "Positions":
@@ -111,47 +107,46 @@ class Positions(Mapping[str, int]):
         self._order = order.astype(docids.ends.dtype)
 
     def __getitem__(self, docid: str) -> int:
-        if isinstance(docid, str):
-            # Numbers of a memoryview are Python's, which compare faster than NumPy's.
-            wanted, hashes = _hash(docid), memoryview(self._hashes)  # type: ignore[arg-type]
-            at = bisect_right(hashes, wanted) - 1
-            while at >= 0 and hashes[at] == wanted:
-                position = int(self._order[at])
-                if self.docids[position] == docid:
-                    return position
-                at -= 1
-        raise KeyError(docid)
+        if not isinstance(docid, str) or (position := self._find(docid.encode("utf-8", "surrogatepass"))) < 0:
+            raise KeyError(docid)
+        return position
 
     def find(self, docids: Docids) -> Ids:
         """The positions [n] of docids; -1 where there is none."""
-        found = np.full(len(docids), -1, dtype=np.int64)
+        if not self:
+            return np.full(len(docids), -1, dtype=np.int64)
         hashes = _hashes(docids)
-        for first in range(0, len(docids), _BLOCK):
-            # In the order of their hashes, neighbours in the table are looked up one after the other.
-            rows = first + np.argsort(hashes[first : first + _BLOCK])
-            at = np.searchsorted(self._hashes, hashes[rows], side="right") - 1
-            while len(rows):
-                rows, at = rows[at >= 0], at[at >= 0]
-                same_hash = self._hashes[at] == hashes[rows]
-                rows, at = rows[same_hash], at[same_hash]
-                positions = self._order[at].astype(np.int64)
-                same = _equal(docids, rows, self.docids, positions)
-                found[rows[same]] = positions[same]
-                rows, at = rows[~same], at[~same] - 1
+        at = np.searchsorted(self._hashes, hashes, side="right") - 1
+        found = np.where(self._hashes[at] == hashes, self._order[at].astype(np.int64), -1)
+        for row, (position, docid) in enumerate(zip(found.tolist(), docids.encoded(), strict=True)):
+            if position >= 0 and self.docids.bytes_of(position) != docid:  # another docid has this hash
+                found[row] = self._find(docid)
         return found
+
+    def _find(self, docid: bytes) -> int:
+        # Numbers of a memoryview are Python's, which compare faster than NumPy's.
+        wanted, hashes = hash(docid), memoryview(self._hashes)  # type: ignore[arg-type]
+        at = bisect_right(hashes, wanted) - 1
+        while at >= 0 and hashes[at] == wanted:
+            position = int(self._order[at])
+            if self.docids.bytes_of(position) == docid:
+                return position
+            at -= 1
+        return -1
 
     def __bool__(self) -> bool:
         return len(self.docids) > 0  # counting different docids takes long
 
     def __len__(self) -> int:
-        return len(self._distinct())
+        return len(set(self.docids))
 
     def __iter__(self) -> Iterator[str]:
-        return (self.docids[position] for position in self._distinct().tolist())
+        return iter(dict.fromkeys(self.docids))
 
-    def _distinct(self) -> Ids:
-        """The last position of each docid."""
-        return np.unique(self.find(self.docids))
+
+def _hashes(docids: Docids) -> np.ndarray:
+    """The hash of each docid, int64 [n]; another process has other hashes."""
+    return np.fromiter(map(hash, docids.encoded()), np.int64, len(docids))
 
 
 def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
@@ -215,52 +210,3 @@ def _checked_lines(docids: Docids, path: Path) -> Iterator[str]:
             what = f"has white space in the docid {docid!r:.100}" if docid else "has no docid"
             raise TourError(f"{path}, line {number} {what}, which no run file can hold; build the index again.")
         yield docid
-
-
-def _hashes(docids: Docids) -> np.ndarray:
-    """The 64-bit hash of each docid, uint64 [n]: eight bytes of all docids at a time."""
-    hashes = np.empty(len(docids), dtype=np.uint64)
-    for first in range(0, len(docids), _BLOCK):
-        starts, left = docids.spans(np.arange(first, min(first + _BLOCK, len(docids))))
-        begin, end = int(starts[0]), int(starts[-1] + left[-1])
-        # Words are read at any byte, also beyond the last docid.
-        text = np.concatenate((docids.text[begin:end], np.zeros(_WORD, dtype=np.uint8)))
-        words = np.ndarray(len(text) - _WORD + 1, dtype="<u8", buffer=text, strides=(1,))
-        at, values = starts - begin, left.astype(np.uint64)
-        rows = np.flatnonzero(left > 0)
-        while len(rows):
-            taken = words[at[rows]] & _MASKS[np.minimum(left[rows], _WORD)]
-            mixed = (values[rows] ^ taken) * np.uint64(_FACTOR)
-            values[rows] = mixed ^ (mixed >> np.uint64(_SHIFT))
-            at[rows] += _WORD
-            left[rows] -= _WORD
-            rows = rows[left[rows] > 0]
-        hashes[first : first + _BLOCK] = values
-    return hashes
-
-
-def _hash(docid: str) -> int:
-    """The hash of one docid, as `_hashes` computes it."""
-    text = docid.encode("utf-8", "surrogatepass")
-    value = len(text)
-    for start in range(0, len(text), _WORD):
-        value = (value ^ int.from_bytes(text[start : start + _WORD], "little")) * _FACTOR & _BITS
-        value ^= value >> _SHIFT
-    return value
-
-
-def _equal(left: Docids, left_rows: Ids, right: Docids, right_rows: Ids) -> np.ndarray:
-    """Whether docids are equal, pair by pair: bool [m]."""
-    left_starts, lengths = left.spans(left_rows)
-    right_starts, right_lengths = right.spans(right_rows)
-    equal = lengths == right_lengths
-    pairs = np.flatnonzero(equal & (lengths > 0))
-    if len(pairs):
-        # The bytes of all these pairs are compared at once, one pair after the other.
-        counts = lengths[pairs]
-        firsts = np.cumsum(counts) - counts
-        inside = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
-        mine = left.text[np.repeat(left_starts[pairs], counts) + inside]
-        theirs = right.text[np.repeat(right_starts[pairs], counts) + inside]
-        equal[pairs] = np.logical_and.reduceat(mine == theirs, firsts)
-    return equal

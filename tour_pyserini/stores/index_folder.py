@@ -14,8 +14,7 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import Docids, read_docids
-from tour_pyserini.stores.vector_collection import open_collection
-from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.support.files import MAPPED_FROM, content_hash
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
@@ -128,11 +127,9 @@ def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
     if not address and not path.is_file():
         return None
     try:
-        stored = open_collection(address).settings if address else read_json_object(path)["settings"]
+        stored = _collection_settings(address) if address else read_json_object(path)["settings"]
         known = {name: stored[name] for name in IndexSettings._fields if name in stored}
         settings = IndexSettings(**known, fingerprint=stored["encoder_fingerprint"])
-        if not isinstance(settings.encoder, str) or not isinstance(settings.asked, dict):
-            raise TypeError("its encoder is not a name")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TourError(
             f"{address or path} does not describe an index ({first_line(error)}); build the index again."
@@ -143,6 +140,12 @@ def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
     auto = str(settings.encoder_class).startswith("Auto")
     asked = {"pooling": settings.pooling, "l2_norm": settings.l2_norm} if auto else {}
     return settings._replace(encoder_class=None, asked=asked)
+
+
+def _collection_settings(address: StoreAddress) -> Mapping[str, Any]:
+    from tour_pyserini.stores.vector_collection import open_collection
+
+    return open_collection(address).settings
 
 
 def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:

@@ -72,7 +72,6 @@ class MilvusEngine:
             inner_product=index["metric_type"] == "IP",
             kind=index["index_type"],
             exact=index["index_type"] in ("FLAT", "BRUTE_FORCE"),
-            consistency=_CONSISTENCY,
             settings=found["properties"].get(_SETTINGS, ""),
         )
 

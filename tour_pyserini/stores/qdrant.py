@@ -68,7 +68,6 @@ class QdrantEngine:
             inner_product=vectors.distance == self._models.Distance.DOT,
             kind="none (local mode)" if self._is_local else "none" if exact else "HNSW",
             exact=exact or self._is_local,
-            consistency="all replicas",
             settings=str(made.get(_SETTINGS, "")),
         )
 

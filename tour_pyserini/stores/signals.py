@@ -10,9 +10,7 @@ import numpy as np
 from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25 import FOLDER, Bm25Index, has_bm25
 from tour_pyserini.stores.docids import difference
-from tour_pyserini.stores.vector_collection import CollectionWords, open_collection
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini import may_be_prebuilt
 
@@ -21,8 +19,15 @@ Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[
 best first. Scores have any unit; higher is better. A signal may have the attribute `absent`: its score of documents
 that it does not find where it finds fewer than k; without it, they count as the last one that it found."""
 
+BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
+"""The part of an index folder that holds its BM25 index, and the record of that."""
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
+
+
+def has_bm25(index: Path) -> bool:
+    """Whether an index folder holds a BM25 index."""
+    return (index / BM25_FOLDER / BM25_RECORD).is_file()
 
 
 def check_signal(spec: str) -> None:
@@ -53,22 +58,23 @@ def open_signal(spec: Any) -> Signal:
     """
     if callable(spec):
         return spec
-    if not isinstance(spec, str | os.PathLike):
-        raise TourError(
-            f"a signal is an index with BM25, a Lucene index or a function, not {type(spec).__name__}: "
-            "a function takes texts of queries and a number k, and returns docids and scores."
-        )
     check_signal(os.fspath(spec))
     if address := store_address(spec):
+        from tour_pyserini.stores.vector_collection import CollectionWords, open_collection
+
         return LuceneSignal(CollectionWords(open_collection(address)))
-    return Bm25Index.open(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)))
+    if not has_bm25(Path(spec)):
+        return LuceneSignal(open_lucene(os.fspath(spec)))
+    from tour_pyserini.stores.bm25 import Bm25Index
+
+    return Bm25Index.open(Path(spec))
 
 
 def signal_files(spec: Any) -> str | None:
     """What identifies a signal in the record of a run: a folder or a prebuilt name; None for a function."""
     if not isinstance(spec, str | os.PathLike):
         return None
-    return str(Path(spec) / FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
+    return str(Path(spec) / BM25_FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
 
 
 class QuerySignal:
@@ -84,8 +90,6 @@ class QuerySignal:
 
     def __init__(self, function: Callable[[str, int], tuple[Sequence[str], Any]]) -> None:
         """Ask the function for at most k docids of a query and their scores."""
-        if not callable(function):
-            raise TourError(f"a signal of one query is a function of its text and k, not {type(function).__name__}.")
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self._function = function
 
@@ -139,15 +143,13 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
         TourError: if it returns something else than docids of the index with finite scores.
     """
     docids, scores = signal(queries, k)
-    if not len(docids) == len(scores) == len(queries):
-        raise TourError(f"{_name(signal)} returned {len(docids)} lists of docids for {len(queries)} queries.")
     ids = np.full((len(queries), k), -1, dtype=np.int64)
     values = np.full(ids.shape, -np.inf)
-    for row, (names, numbers) in enumerate(zip(docids, scores, strict=True)):
-        if len(names) != len(numbers) or len(names) > k:
+    for row, (_, names, numbers) in enumerate(zip(queries, docids, scores, strict=True)):
+        if not len(set(names)) == len(names) == len(numbers) <= k:
             raise TourError(
                 f"{_name(signal)} returned {len(names)} docids and {len(numbers)} scores for the query "
-                f"{queries[row][:80]!r}; it must return as many of each, at most {k}."
+                f"{queries[row][:80]!r}; it must return as many of each, at most {k}, and no docid twice."
             )
         try:
             found = [positions[name] for name in names]
@@ -156,8 +158,6 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
                 f"{_name(signal)} found the document {error.args[0]!r}, which the index does not have; "
                 "both must be built from the same corpus."
             ) from None
-        if len(set(found)) < len(found):
-            raise TourError(f"{_name(signal)} returned a document twice for the query {queries[row][:80]!r}.")
         numbers = np.asarray(numbers, dtype=np.float64)
         if not np.isfinite(numbers).all():
             raise TourError(f"{_name(signal)} returned a score that is not a number for {queries[row][:80]!r}.")

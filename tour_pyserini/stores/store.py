@@ -19,17 +19,14 @@ class Store(Protocol):
     @property
     def dimension(self) -> int:
         """The dimension d of the vectors."""
-        ...
 
     @property
     def size(self) -> int:
         """How many passages it holds."""
-        ...
 
     @property
     def exact(self) -> bool:
         """Whether `fetch` gives the vectors as they were added, not compressed ones."""
-        ...
 
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k passages with the largest inner products for each of the vectors [n, d], best first.
@@ -37,11 +34,9 @@ class Store(Protocol):
         Returns:
             ids and similarities [n, min(k, size)], padded with -1 and minus infinity if fewer were found.
         """
-        ...
 
     def fetch(self, ids: Ids) -> Floats:
         """The vectors [m, d] of the passages [m]."""
-        ...
 
 
 def as_store(index: Any) -> Store:

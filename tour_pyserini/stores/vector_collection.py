@@ -26,6 +26,8 @@ class CollectionStore:
     Attributes:
         address: where it is.
         state: what the engine says of it.
+        dimension: d of the vectors.
+        size: how many passages it holds.
         settings: what it was loaded with.
         exact: always true: a collection holds the vectors as they were added.
         docids: the docid at each position.
@@ -37,25 +39,11 @@ class CollectionStore:
     def __init__(self, address: StoreAddress, engine: Engine, state: CollectionState) -> None:
         """Use a collection that has been checked; `open_collection` checks it."""
         self.address, self.state, self.engine = address, state, engine
+        self.dimension, self.size = state.dimension, state.size
         self.settings: Mapping[str, Any] = json.loads(state.settings)
         self.docids = StoredDocids(self)
         self.texts = StoredTexts(self) if self.settings["store"]["texts"] else None
         self._last: tuple[Ids, Floats] = np.empty(0, dtype=np.int64), np.empty((0, state.dimension), dtype=np.float32)
-
-    @property
-    def dimension(self) -> int:
-        """The dimension d of the vectors."""
-        return self.state.dimension
-
-    @property
-    def size(self) -> int:
-        """How many passages it holds."""
-        return self.state.size
-
-    def description(self) -> dict[str, Any]:
-        """What a record says of it: engine, metric, kind of index, whether searches are exact, consistency."""
-        told = ("metric", "kind", "exact", "consistency", "size", "dimension")
-        return {"engine": self.address.engine, **{name: getattr(self.state, name) for name in told}}
 
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the vectors [n, d], best first; `threads` is left to the engine."""
@@ -249,16 +237,16 @@ class StoredTexts(Mapping[str, str]):
 
     def load(self, docids: Sequence[str]) -> None:
         """Fetch the passages that this thread will read next, in one request; its earlier ones are forgotten."""
-        kept = {docid: self._kept[docid] for docid in docids if docid in self._kept}
-        self._of_thread.kept = kept | self._fetch([docid for docid in docids if docid not in kept])
+        known = {docid: self._known[docid] for docid in docids if docid in self._known}
+        self._of_thread.known = known | self._fetch([docid for docid in docids if docid not in known])
 
     def __getitem__(self, docid: str) -> str:
-        kept = self._kept
-        if docid not in kept:
-            kept |= self._fetch([docid])
-        if docid not in kept:
+        known = self._known
+        if docid not in known:
+            known |= self._fetch([docid])
+        if docid not in known:
             raise UnknownDocument(docid, self._store.address)
-        return kept[docid]
+        return known[docid]
 
     def __len__(self) -> int:
         return self._store.size
@@ -267,8 +255,8 @@ class StoredTexts(Mapping[str, str]):
         return iter(self._store.docids)
 
     @property
-    def _kept(self) -> dict[str, Passage]:
-        return self._of_thread.__dict__.setdefault("kept", {})
+    def _known(self) -> dict[str, Passage]:
+        return self._of_thread.__dict__.setdefault("known", {})
 
     def _fetch(self, docids: Sequence[str]) -> dict[str, Passage]:
         """The passages of those docids that the collection has."""

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -55,11 +56,6 @@ class StoreAddress(NamedTuple):
     texts: bool = True
     timeout: float = 30.0
     retries: int = 5
-
-    @property
-    def is_server(self) -> bool:
-        """Whether it is a server, not an embedded database."""
-        return self.location.startswith(("http://", "https://"))
 
     def __str__(self) -> str:
         return f"{self.engine}:{self.location}?collection={self.collection}"
@@ -145,7 +141,6 @@ class CollectionState(NamedTuple):
         inner_product: whether that is the inner product.
         kind: the kind of index, in the engine's word.
         exact: whether a search finds the true k best.
-        consistency: what a search sees of what was written before.
         settings: what it was loaded with, as JSON; empty if another program made it.
     """
 
@@ -155,11 +150,10 @@ class CollectionState(NamedTuple):
     inner_product: bool
     kind: str
     exact: bool
-    consistency: str
     settings: str
 
 
-FOREIGN = CollectionState(0, 0, "none", False, "none", False, "none", "")
+FOREIGN = CollectionState(0, 0, "none", False, "none", False, "")
 """A collection whose vectors are not as this package stores them."""
 
 
@@ -176,41 +170,32 @@ class Engine(Protocol):
 
     def state(self, name: str) -> CollectionState | None:
         """What is known of a collection; None if it does not exist."""
-        ...
 
     def create(self, address: StoreAddress, dimension: int, settings: str, *, bm25: bool) -> None:
         """Make an empty collection."""
-        ...
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Put passages into a collection, in place of earlier ones with the same ids."""
-        ...
 
     def finish(self, name: str) -> None:
         """Make everything that was inserted searchable."""
-        ...
 
     def search(
         self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, *, with_vectors: bool
     ) -> list[list[Row]]:
         """The k hits of each of the vectors [n, d]."""
-        ...
 
     def words(self, name: str, query: str, k: int) -> list[Row]:
         """At most k passages that BM25 finds."""
-        ...
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
         """Passages by id, in any order; `what` is docid, vector or passage."""
-        ...
 
     def is_temporary(self, error: Exception) -> bool:
         """Whether a request that failed so may succeed when it is repeated."""
-        ...
 
     def close(self) -> None:
         """Give up the connection."""
-        ...
 
 
 def open_engine(address: StoreAddress) -> Engine:
@@ -243,7 +228,7 @@ def ask(address: StoreAddress, engine: Engine, request: Callable[[], Result]) ->
     Raises:
         TourError: if the engine refuses the request, or is still away at the end.
     """
-    for attempt in range(address.retries + 1):
+    for attempt in count():
         try:
             return request()
         except TourError:
@@ -252,12 +237,12 @@ def ask(address: StoreAddress, engine: Engine, request: Callable[[], Result]) ->
             reason = first_line(error)[:200]
             if not engine.is_temporary(error):
                 raise TourError(f"{address} refuses a request ({reason}).") from error
-            failure = error
-        if attempt < address.retries:
-            wait = back_off(attempt)
-            log.warning("%s: %s; trying again in %.1f s", address, reason, wait)
-            time.sleep(wait)
-    raise TourError(
-        f"{address} gave no answer in {address.retries + 1} tries ({reason}); start it again, then run the command "
-        "again: labels that were bought are kept."
-    ) from failure
+            if attempt == address.retries:
+                raise TourError(
+                    f"{address} gave no answer in {attempt + 1} tries ({reason}); start it again, then run the "
+                    "command again: labels that were bought are kept."
+                ) from error
+        wait = back_off(attempt)
+        log.warning("%s: %s; trying again in %.1f s", address, reason, wait)
+        time.sleep(wait)
+    raise AssertionError("not reached")

@@ -34,7 +34,6 @@ OpenSource = Callable[..., VectorLookup]
 
 _HINT = "give the encoded corpus (--vectors FOLDER), or encode passages during the search (--vectors encode)"
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
-_RESERVED = ("encode",)
 _sources: dict[str, OpenSource] = {}
 
 
@@ -58,13 +57,11 @@ def register_vector_source(name: str, open_source: OpenSource) -> None:
         register_vector_source("array", open_array)
         TourSearcher(searcher, reranker, texts, vectors="array:vectors.npy")
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _RESERVED:
+    if not _NAME.fullmatch(name) or name in ("encode", *_sources):
         raise TourError(
-            f"a vector source cannot have the name {name!r}; use a letter, then letters, digits, _, - or ., "
-            f"and not {' or '.join(_RESERVED)}."
+            f"a vector source cannot have the name {name!r}: give a letter, then letters, digits, _, - or ., that are "
+            "not the name of another."
         )
-    if name in _sources:
-        raise TourError(f"the vector source {name!r} is already registered; choose another name.")
     _sources[name] = open_source
 
 
@@ -122,10 +119,7 @@ class _RegisteredVectors:
 
     def __call__(self, ids: Ids) -> Floats:
         """The vectors of the documents at these positions."""
-        try:
-            vectors = np.asarray(self._lookup(ids), dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise TourError(f"the vector source {self._name!r} must return an array of numbers ({error}).") from error
+        vectors = np.asarray(self._lookup(ids), dtype=np.float32)
         if vectors.shape != (len(ids), self._dimension):
             raise TourError(
                 f"the vector source {self._name!r} returned an array of shape {list(vectors.shape)} for {len(ids)} "
