@@ -21,34 +21,15 @@ def some_vectors(count, dimension=8):
         ({"kind": "pq", "pq_m": 3, "pq_nbits": 4}, "equal parts"),
         ({"kind": "pq", "pq_m": 4, "pq_nbits": 5}, "32 centroids"),
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
-        ({"kind": "tree"}, "'tree'"),
-        ({"kind": "factory", "factory": "Flot"}, "could not parse index string Flot"),
-        ({"kind": "factory", "factory": "PQ3x4"}, "multiple of the number of subquantizers"),
+        ({"kind": "factory", "factory": "Flot"}, "could not parse"),
         ({"kind": "factory", "factory": "IVF17,Flat"}, "17 centroids"),
-        ({"kind": "factory", "factory": "IVF99999999999999999999,Flat"}, "centroids"),
         ({"kind": "factory", "factory": "PQ4"}, "256 centroids"),
-        ({"kind": "factory", "factory": "IVF0,Flat"}, "1 list"),
         ({"kind": "factory", "factory": "HNSW1"}, "2 neighbours"),
-        ({"kind": "factory", "factory": "LSH"}, "not an index"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_before_and_during_building(options, word):
+def test_settings_that_do_not_fit_are_refused(options, word):
     with pytest.raises(TourError, match=word):
         check_fit(16, 8, **options)
-    with pytest.raises(TourError, match=word):
-        build_index(np.zeros((16, 8), np.float32), **options)
-
-
-@pytest.mark.parametrize(
-    ("vectors", "options", "word"),
-    [
-        (some_vectors(16), {"kind": "factory", "factory": "IDMap,Flat"}, "cannot build IDMap,Flat"),
-        (some_vectors(16).astype(np.float64), {}, "float32"),
-    ],
-)
-def test_vectors_that_do_not_fit_are_refused(vectors, options, word):
-    with pytest.raises(TourError, match=word):
-        build_index(vectors, **options)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from toy_collection import unit
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_index
-from tour_pyserini.stores.faiss_index import FaissIndex, FlatSearch, IndexVectors, set_search_effort
-from tour_pyserini.support.devices import faiss_threads
+from tour_pyserini.stores.faiss_index import FaissIndex, IndexVectors, set_search_effort
 
 
 def flat_index(vectors):
@@ -57,17 +56,6 @@ def test_hits_do_not_depend_on_the_batch(k):
         assert np.array_equal(hits.similarities.view(np.int32), together.similarities[rows].view(np.int32))
 
 
-def test_hits_are_those_of_faiss_for_a_single_query():
-    random = np.random.default_rng(6)
-    vectors, queries = unit(random, 3000, 64), unit(random, 40, 64)
-    index = flat_index(vectors)
-    hits = FaissIndex(index).search(queries, 200)
-    for row in range(len(queries)):
-        similarities, ids = index.search(queries[row : row + 1], 200)
-        assert ids[0].tolist() == hits.ids[row].tolist()
-        assert similarities[0].tolist() == hits.similarities[row].tolist()
-
-
 def test_more_ties_than_extra_hits_are_resolved():
     vectors = np.ones((500, 4), dtype=np.float32)
     vectors[250] = 2
@@ -85,19 +73,6 @@ def test_vectors_added_after_the_first_search_are_found():
     hits = searched.search(queries, 5)
     assert np.array_equal(hits.ids, FaissIndex(index).search(queries, 5).ids)
     assert (hits.ids >= 300).all()
-
-
-def test_the_threshold_of_faiss_is_lowered_for_a_batch_and_restored(monkeypatch):
-    index = flat_index(unit(np.random.default_rng(8), 100, 8))
-    searches, before = [], threshold()
-    monkeypatch.setattr(index, "search", lambda *a: searches.append(threshold()) or faiss.IndexFlatIP.search(index, *a))
-    for queries in (1, 64):
-        FlatSearch(index).search(unit(np.random.default_rng(9), queries, 8), 5)
-    assert searches == [before, 1]
-    monkeypatch.setattr(index, "search", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        FlatSearch(index).search(unit(np.random.default_rng(9), 64, 8), 5)
-    assert threshold() == before
 
 
 def threshold():
@@ -121,17 +96,6 @@ def test_concurrent_searches_restore_the_threshold_of_faiss():
         worker.join()
     assert not wrong
     assert threshold() == before
-
-
-def test_the_number_of_threads_is_set_only_during_the_search(monkeypatch):
-    index = FaissIndex(flat_index(unit(np.random.default_rng(11), 50, 8)))
-    search, seen = FlatSearch.search, []
-    monkeypatch.setattr(FlatSearch, "search", lambda *a: seen.append(faiss.omp_get_max_threads()) or search(*a))
-    with faiss_threads(3):
-        for threads in (2, 1):
-            index.search(np.ones((3, 8), dtype=np.float32), 5, threads=threads)
-        assert faiss.omp_get_max_threads() == 3
-    assert seen == [2, 1]
 
 
 def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):

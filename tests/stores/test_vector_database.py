@@ -21,7 +21,6 @@ from tour_pyserini.support import http_client
 def test_addresses(text, location, collection):
     address = store_address(text)
     assert (address.engine, address.location, address.collection) == (text[:6], location, collection)
-    assert address.is_server == location.startswith("http")
     assert store_address(str(address)) == address
 
 

@@ -1,8 +1,5 @@
 """Collections of Milvus Lite and of Qdrant's local mode, against FAISS; loading, docids and passages, refusals."""
 
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
-
 import faiss
 import numpy as np
 import pytest
@@ -13,8 +10,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import Store
-from tour_pyserini.stores.vector_collection import CollectionStore, StoredDocids, StoredTexts, open_collection
-from tour_pyserini.stores.vector_database import CollectionState, Row, open_engine, store_address
+from tour_pyserini.stores.vector_collection import StoredDocids, StoredTexts, open_collection
+from tour_pyserini.stores.vector_database import Row, open_engine, store_address
 
 VECTORS = some_vectors()
 QUERIES = np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32)
@@ -56,8 +53,6 @@ def test_vectors_docids_and_passages(store, monkeypatch):
     texts = texts_of(VECTORS)
     assert dict(store.texts) == texts
     assert all(store.texts[docid].parts == texts[docid].parts for docid in ("doc-0", "doc-1", "doc-2"))
-    told = store.description()
-    assert told["metric"] in ("IP", "Dot") and told["exact"] and told["consistency"] in ("Strong", "all replicas")
     hits = store.search(QUERIES, 5)
     monkeypatch.setattr(store.engine, "get", lambda *_, **__: pytest.fail("vectors of hits are asked for again"))
     assert np.array_equal(store.fetch(hits.ids[3]), VECTORS[hits.ids[3]])
@@ -140,9 +135,6 @@ def test_collections_that_are_refused(tmp_path, engine):
 
         client.create_collection("foreign", VectorParams(size=3, distance=Distance.DOT))
         client.create_collection("distances", VectorParams(size=3, distance=Distance.EUCLID))
-        client.create_collection("named", {"a": VectorParams(size=3, distance=Distance.DOT)})
-        with pytest.raises(TourError, match="none"):
-            open_collection(store_address(address_in(tmp_path, engine, "named")))
     for name, word in {"missing": "does not exist", "foreign": "another program", "distances": "(L2|Euclid)"}.items():
         with pytest.raises(TourError, match=word):
             open_collection(store_address(address_in(tmp_path, engine, name)))
@@ -168,21 +160,6 @@ class Counting:
         return [Row(id_, f"d{id_}", passage=f"text {id_}") for id_ in ids]
 
 
-def test_threads_that_share_a_collection_get_their_own_passages():
-    store = Counting()
-
-    def read(number):
-        wanted = [f"d{(number * 37 + step) % SIZE}" for step in range(20)]
-        store.docids.remember(store.rows([int(docid[1:]) for docid in wanted], "docid"))
-        store.texts.load(wanted)
-        return [store.texts[docid] for docid in wanted] == [f"text {docid[1:]}" for docid in wanted]
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(400)))
-    # One request of docids and one of passages each: no thread forgets what another one is to read.
-    assert len(store.asked) <= 2 * 400
-
-
 def test_what_is_known_is_not_asked_for_again():
     store = Counting()
     store.docids.remember(store.rows(range(9), "docid"))
@@ -196,20 +173,3 @@ def test_what_is_known_is_not_asked_for_again():
             store.texts["other"]
     assert [request for request in store.asked if request[1]] == [("docid", SIZE - 9)]
     assert store.docids.positions(["d7", "other", "d3"]) == {"d7": 7, "d3": 3}
-
-
-@pytest.mark.parametrize("what, most", [("docid", 1024), ("vector", 1024 + 4 * 12), ("passage", 1024 + 65_535)])
-def test_an_answer_with_the_longest_passages_is_not_too_large(what, most):
-    sizes = []
-
-    def get(name, ids, *, what):
-        sizes.append(len(ids))
-        return [Row(id_, f"d{id_}") for id_ in ids if id_ < SIZE * 20]
-
-    address = SimpleNamespace(collection="C", retries=0)
-    state = CollectionState(12, SIZE, "IP", True, "FLAT", True, "Strong", '{"store": {"texts": true}}')
-    store = CollectionStore(address, SimpleNamespace(get=get, most_bytes=32 << 20), state)
-    assert [row.id for row in store.rows(range(SIZE * 20), what)] == list(range(SIZE * 20))
-    assert max(sizes) == min((32 << 20) // most, SIZE * 20) and max(sizes) * most <= 32 << 20
-    with pytest.raises(TourError, match="no passage 40000"):
-        store.rows([SIZE * 20], what)
