@@ -38,16 +38,10 @@ def code_lines(path: Path) -> int:
 
 
 def public_names(path: Path) -> int:
-    """Functions, classes and constants at the top level of a file whose names do not begin with an underscore."""
-    names = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-    return sum(not name.startswith("_") for name in names)
+    """Functions and classes at the top level of a file whose names do not begin with an underscore."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return sum(isinstance(node, kinds) and not node.name.startswith("_") for node in body)
 
 
 def functions(path: Path) -> Iterator[tuple[int, str]]:

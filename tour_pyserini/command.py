@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import tour_pyserini
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import is_full_disk, unwritable
 from tour_pyserini.support.packages import load_plugins, plugin_files
 
 # Threads that spin while they wait make a busy machine ten times slower; read when the libraries are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-WRONG_INPUT = 2
+WRONG_INPUT, FAILED = 2, 1
 SIGNALLED = 128  # added to the number of the signal that ended a command, as shells do: 130 after Ctrl-C
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal was closed"}
@@ -25,6 +25,9 @@ _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIG
 
 def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     """Load plugins, run a command on the arguments of this process, and leave with its exit code (0 for None).
+
+    A mistake of the user's (`TourError`) is one sentence and exit code 2; any other exception is one sentence and exit
+    code 1, with its traceback where --debug or TOUR_DEBUG asks for it.
 
     Example:
         if __name__ == "__main__":
@@ -44,10 +47,13 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         number = signals[0] if signals else signal.SIGINT
         _leave(SIGNALLED + number, _ended(number))
-    except OSError as error:
-        if not is_full_disk(error):
+    except Exception as error:
+        if "--debug" in sys.argv or os.environ.get("TOUR_DEBUG"):
             raise
-        _leave(WRONG_INPUT, f"error: {unwritable(error.filename or 'the output', error)}")
+        if isinstance(error, OSError) and is_full_disk(error):
+            _leave(WRONG_INPUT, f"error: {unwritable(error.filename or 'the output', error)}")
+        said = TourError(f"{type(error).__name__}: {first_line(error)}")  # one line without control characters
+        _leave(FAILED, f"error: {said}; add --debug or set TOUR_DEBUG=1 to see where.")
     sys.exit(code)
 
 
@@ -114,6 +120,7 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, command: str | None, **options: Any) -> None:
         super().__init__(prog=program_name(command), **{"formatter_class": Help} | options)
         self.add_argument("--version", action=_Version, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS)
+        self.add_argument("--debug", action=_Debug, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS)
 
     def parse_args(  # type: ignore[override]  # argparse declares overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -159,3 +166,13 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         sys.stdout.write(f"tour_pyserini {tour_pyserini.__version__}\n")
         parser.exit()
+
+
+class _Debug(argparse.Action):
+    """`--debug`: `run` shows the traceback of an unexpected error; a request has no field for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, help="show the traceback of an unexpected error, as TOUR_DEBUG=1 does")
+
+    def __call__(self, *_: Any) -> None:
+        pass

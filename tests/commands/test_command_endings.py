@@ -84,3 +84,13 @@ def test_output_that_cannot_be_written_is_one_sentence(tmp_path):
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     assert done.returncode == 2
     assert done.stderr == "error: cannot write the output: No space left on device; choose another path.\n"
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_an_unexpected_error_is_one_sentence_unless_its_traceback_is_asked_for(debug):
+    raises = "from tour_pyserini.command import run\nrun(lambda _: [][0])"
+    command = [sys.executable, "-c", raises, *debug]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 1
+    assert ("Traceback" in done.stderr) == bool(debug) and "IndexError" in done.stderr
+    assert debug or done.stderr.count("\n") == 1
