@@ -29,8 +29,7 @@ from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.stores.bm25 import ENGLISH, check_bm25, check_language, write_bm25
 from tour_pyserini.stores.docids import Docids
 from tour_pyserini.stores.faiss_building import check_fit, write_index
-from tour_pyserini.stores.index_folder import PartialVectors
-from tour_pyserini.stores.signals import BM25_FOLDER
+from tour_pyserini.stores.index_folder import BM25_FOLDER, PartialVectors
 from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus

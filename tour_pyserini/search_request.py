@@ -24,7 +24,8 @@ from tour_pyserini.index import demo_index
 from tour_pyserini.phrases.phrase_input import CONTEXTS
 from tour_pyserini.rerankers.local_reranker import BACKENDS, PRECISIONS
 from tour_pyserini.searchers.searched_index import check_index
-from tour_pyserini.stores.signals import check_signal, has_bm25
+from tour_pyserini.stores.index_folder import has_bm25
+from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.stores.vectors import ORDERS
 from tour_pyserini.support.devices import DTYPES

@@ -16,8 +16,7 @@ from tour_pyserini.index import main as index
 from tour_pyserini.phrases.phrase_index_building import PartialTokens
 from tour_pyserini.phrases.spans import ROW
 from tour_pyserini.stores.bm25 import Bm25Index, write_bm25
-from tour_pyserini.stores.index_folder import PartialVectors
-from tour_pyserini.stores.signals import BM25_FOLDER
+from tour_pyserini.stores.index_folder import BM25_FOLDER, PartialVectors
 from tour_pyserini.training.trainer import Checkpoints
 
 DAMAGED = ["", "{", "[" * 100_000, '"text"', "[1]", "null"]

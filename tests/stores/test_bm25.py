@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.bm25 import Bm25Index, Words, write_bm25
-from tour_pyserini.stores.signals import BM25_FOLDER, has_bm25
+from tour_pyserini.stores.index_folder import BM25_FOLDER, has_bm25
 
 PASSAGES = ["The cat sat on the mat", "Cats and dogs", "", "A dog barks; dogs bark", "mat of straw"]
 

@@ -12,8 +12,8 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.bm25 import Bm25Index, write_bm25
 from tour_pyserini.stores.docids import Docids
+from tour_pyserini.stores.index_folder import BM25_FOLDER
 from tour_pyserini.stores.signals import (
-    BM25_FOLDER,
     LuceneSignal,
     QuerySignal,
     check_documents,

@@ -13,8 +13,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.docids import read_docids
-from tour_pyserini.stores.index_folder import check_checksums
-from tour_pyserini.stores.signals import BM25_FOLDER, BM25_RECORD, has_bm25
+from tour_pyserini.stores.index_folder import BM25_FOLDER, BM25_RECORD, check_checksums, has_bm25
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
 

@@ -18,8 +18,15 @@ from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.support.files import MAPPED_FROM, content_hash
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
+BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
+"""The part of an index folder that holds its BM25 index, and the record of that."""
 LARGEST_CHECKED = 4 << 30
 """Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
+
+
+def has_bm25(index: Path) -> bool:
+    """Whether an index folder holds a BM25 index."""
+    return (index / BM25_FOLDER / BM25_RECORD).is_file()
 
 
 def read_index_files(folder: Path, record: str) -> tuple[Any, Docids]:

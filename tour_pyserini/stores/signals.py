@@ -11,6 +11,7 @@ from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.docids import difference
+from tour_pyserini.stores.index_folder import BM25_FOLDER, has_bm25
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini import may_be_prebuilt
 
@@ -19,15 +20,8 @@ Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[
 best first. Scores have any unit; higher is better. A signal may have the attribute `absent`: its score of documents
 that it does not find where it finds fewer than k; without it, they count as the last one that it found."""
 
-BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
-"""The part of an index folder that holds its BM25 index, and the record of that."""
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
-
-
-def has_bm25(index: Path) -> bool:
-    """Whether an index folder holds a BM25 index."""
-    return (index / BM25_FOLDER / BM25_RECORD).is_file()
 
 
 def check_signal(spec: str) -> None:
