@@ -7,6 +7,7 @@ of a pair. The first part of a path is the dialect (`/tei`, `/vllm`, `/cohere`),
 `http://127.0.0.1:PORT/nan/tei/rerank`. All requests are counted by path at `/counts`; `/model/NAME` renames the model.
 """
 
+import gzip
 import json
 import sys
 import threading
@@ -118,6 +119,13 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.008 * len(body["texts"]))
         if fault == "busy" and count % 3 != 0:
             return self.reply({"error": "Model is overloaded"}, 429, Retry_After="0")
+        if fault == "packed":
+            bomb = gzip.compress(gzip.compress(b" " * (40 << 20)))
+            return self.reply(bomb, Content_Encoding="gzip, gzip")
+        if fault == "squared" and count % 2:
+            return self.reply({"error": "Rate limit"}, 429, Retry_After="\u00b2")
+        if fault == "echo":
+            return self.reply(b"x" * 187 + self.headers["Authorization"].encode(), 403)
         if fault == "later":
             return self.reply({"error": "Rate limit"}, 429, Retry_After="86400")
         if fault == "failing" and count % 3 != 0:

@@ -31,7 +31,7 @@ from tour_pyserini.support import http_client
 )
 def test_base_and_endpoint(text, base, endpoint):
     address = parse_address(text)
-    assert (address.base, address.asked.endpoint) == (base, endpoint)
+    assert (address.base, address.endpoint) == (base, endpoint)
     assert str(address) == base + (endpoint or "")
 
 
@@ -40,8 +40,8 @@ def test_options_are_read_and_not_part_of_the_address():
         "http://host/rerank?model=a%2Fb&dialect=cohere&scores=raw&revision=3&deadline=2.5&retries=0"
     )
     assert str(address) == "http://host/rerank"
-    assert (address.asked, address.scores, address.revision) == (("cohere", "a/b", "/rerank"), "raw", "3")
-    assert address.patience == (2.5, 0)
+    assert (address.dialect, address.model, address.scores, address.revision) == ("cohere", "a/b", "raw", "3")
+    assert (address.deadline, address.retries) == (2.5, 0)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_any_text_can_be_sent(plain, pairs):
     assert np.array_equal(plain.predict(pairs), np.array(expected, dtype=float))
 
 
-@pytest.mark.parametrize("fault", ["failing", "busy", "hangup"])
+@pytest.mark.parametrize("fault", ["failing", "busy", "hangup", "squared"])
 def test_what_passes_is_tried_again(service, fault, caplog):
     assert np.array_equal(load_reranker(service.url(f"{fault}/tei"), threads=1).predict(PAIRS[:20]), EXPECTED[:20])
     assert "trying again" in caplog.text
@@ -246,6 +246,10 @@ def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
         TourError, match=r"wrong key Bearer \*\*\*\); check the key in TOUR_PYSERINI_RERANKER_KEY"
     ) as raised:
         load_reranker(service.url("key/tei"))
+    monkeypatch.setenv(remote.KEY_VARIABLE, "swordfish swordfish")
+    with pytest.raises(TourError, match="refuses access") as cut:
+        load_reranker(service.url("echo/tei"))
+    assert "sw" not in str(cut.value)
     shown = f"{raised.value} {reranker.description} {reranker.fingerprint} {caplog.text}"
     assert "open sesame" not in shown
     assert "wrong secret" not in shown
@@ -287,6 +291,7 @@ def test_a_lie_is_refused(service, fault, path):
         ("broken/tei?retries=1", {}, "2 tries.*out of memory"),
         ("stall/cohere/v1/rerank?model=m&deadline=0.1&retries=0", {}, "within 0.1 seconds"),
         ("later/cohere/rerank?model=m", {}, "86400 seconds"),
+        ("packed/tei", {}, "gzip, gzip"),
         ("moved/tei", {}, "elsewhere.example"),
         ("key/tei", {}, "TOUR_PYSERINI_RERANKER_KEY"),
         ("encoder/tei", {}, "no re-ranker"),

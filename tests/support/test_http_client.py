@@ -17,7 +17,7 @@ def test_waits_double_up_to_a_limit_and_are_partly_random():
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("7", 7), (" 7 ", 7), (formatdate(0, usegmt=True), 0), ("soon", None), ("-1", None), ("", None), (None, None)],
+    [("7", 7), (" 7 ", 7), (formatdate(0, usegmt=True), 0), *((text, 0) for text in ("soon", "-1", "", "\u00b2"))],
 )
 def test_retry_after_is_a_number_of_seconds_or_a_past_date(header, seconds):
     assert http_client._retry_after(header) == seconds
@@ -31,16 +31,15 @@ def test_retry_after_is_a_date_to_come():
     ("answer", "said"),
     [
         (b'{"error": "Model is overloaded.", "error_type": "Overloaded"}', ": Model is overloaded"),
-        (b'{"object": "error", "message": "no such model"}', ": no such model"),
         (b'{"error": {"message": "too long", "code": 400}}', ": too long"),
-        (b'{"detail": "Not Found"}', ": Not Found"),
         (b"<html>\nBad gateway", ": <html>"),
         (b'{"other": 1}', ': {"other": 1}'),
         (b"\xff\xfe", ": \ufffd\ufffd"),
         (b"", ""),
-        (b"x" * 5000, ": " + "x" * 197 + "..."),
         (b"[" * 5000, ": " + "[" * 197 + "..."),
+        (b"x" * 5000, ": " + "x" * 197 + "..."),
     ],
 )
 def test_what_a_service_says_is_one_short_line(answer, said):
-    assert http_client._said(answer) == said
+    service = http_client.JsonService("", key=None, key_variable="", deadline=1, retries=0, connections=1)
+    assert service._said(answer) == said

@@ -1,10 +1,9 @@
 """Ask a web service that answers in JSON: deadlines, retries with back-off, and one sentence for what goes wrong.
 
-Requests are coroutines; `run_in_background` runs them from ordinary code.
+Requests are coroutines; `from_background` runs them from ordinary code.
 """
 
 import asyncio
-import email.utils
 import json
 import logging
 import queue
@@ -12,8 +11,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping
-from json import loads
-from typing import Any, NamedTuple, TypeVar
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
 
 from tour_pyserini.errors import TourError, first_line
 
@@ -26,9 +26,7 @@ LONGEST_RETRY_AFTER = 300.0
 LARGEST_ANSWER = 32 << 20
 """Bytes; a larger answer is refused while it is read."""
 
-
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -40,27 +38,8 @@ def back_off(attempt: int) -> float:
     return min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
 
 
-class Patience(NamedTuple):
-    """How long to try.
-
-    Attributes:
-        deadline: seconds for one try, from opening the connection to the last byte of the answer.
-        retries: further tries after a connection error, a missed deadline, or the status 408, 429 or 5xx.
-    """
-
-    deadline: float = 60.0
-    retries: int = 6
-
-
-DEFAULT_PATIENCE = Patience()
-
-
 class RefusedError(TourError):
-    """A service refused a request: it would refuse it again.
-
-    Attributes:
-        status: the HTTP status.
-    """
+    """A service refused a request, with that HTTP status: it would refuse it again."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -74,60 +53,62 @@ class ServiceAwayError(TourError):
 class _TemporaryError(Exception):
     """A try failed in a way that another try may not."""
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after: float = 0.0) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
 
 
 class JsonService:
-    """A web service that takes and gives JSON. Redirects are not followed.
+    """A web service that takes and gives JSON, uncompressed. Redirects are not followed.
 
     Args:
         base: the address that paths are appended to; it is shown in messages.
         key: sent as `Authorization: Bearer KEY`; never part of a message.
         key_variable: the environment variable that the user sets the key in, for messages.
-        patience: deadlines and retries.
+        deadline: seconds for one try, from opening the connection to the last byte of the answer.
+        retries: further tries after a connection error, a missed deadline, or the status 408, 429 or 5xx.
         connections: connections that are kept open between requests.
     """
 
-    def __init__(self, base: str, *, key: str | None, key_variable: str, patience: Patience, connections: int) -> None:
+    def __init__(
+        self, base: str, *, key: str | None, key_variable: str, deadline: float, retries: int, connections: int
+    ) -> None:
         self.base = base
-        self._key = key
-        self._key_variable = key_variable
-        self._patience = patience
-        self._connections = connections
+        self._key, self._key_variable = key, key_variable
+        self._deadline, self._retries, self._connections = deadline, retries, connections
         self._client: Any = None
 
-    async def get(self, path: str, *, retries: int | None = None) -> Any:
-        """The JSON value at a path.
+    async def ask(self, path: str, body: Mapping[str, Any] | None = None, *, retries: int | None = None) -> Any:
+        """The JSON value at a path, or the answer to a JSON object that is posted there.
 
         Args:
             path: begins with a slash.
+            body: what is posted; None for GET.
             retries: instead of the usual number.
 
         Raises:
             RefusedError: if the service refuses the request.
             TourError: if the service is away, or its answer is not JSON.
         """
-        return await self._ask("GET", path, None, retries)
-
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer to a JSON value that is sent to a path; it raises what `get` raises."""
-        return await self._ask("POST", path, json.dumps(body).encode(), None)
-
-    async def _ask(self, method: str, path: str, body: bytes | None, retries: int | None) -> Any:
-        retries = self._patience.retries if retries is None else retries
+        retries = self._retries if retries is None else retries
         for attempt in range(retries + 1):
             try:
-                async with asyncio.timeout(self._patience.deadline):
-                    return _parsed(f"{self.base}{path}", await self._answer(method, path, body))
+                async with asyncio.timeout(self._deadline):
+                    answer = await self._answer(path, body)
             except TimeoutError:
-                failure = _TemporaryError(f"it did not answer within {self._patience.deadline:g} seconds")
+                failure = _TemporaryError(f"it did not answer within {self._deadline:g} seconds")
             except _TemporaryError as error:
                 failure = error
+            else:
+                try:
+                    return json.loads(answer.decode("utf-8"))
+                except (ValueError, RecursionError) as error:
+                    raise TourError(
+                        f"the answer of {self.base}{path} is not JSON ({first_line(error)}); check the service."
+                    ) from error
             if attempt == retries:
                 break
-            wait = max(failure.retry_after or 0.0, back_off(attempt))
+            wait = max(failure.retry_after, back_off(attempt))
             if wait > LONGEST_RETRY_AFTER:
                 raise TourError(
                     f"the service {self.base} asks to wait for {wait:.0f} seconds ({failure}); "
@@ -141,116 +122,82 @@ class JsonService:
             "then run the command again."
         )
 
-    async def _answer(self, method: str, path: str, body: bytes | None) -> bytes:
+    async def _answer(self, path: str, body: Mapping[str, Any] | None) -> bytes:
         """The body of the answer to one try."""
-        import httpx
-
-        try:
-            headers = {"Content-Type": "application/json"} if body is not None else {}
-            stream = self._open_client().stream(method, self.base + path, content=body, headers=headers)
-            async with stream as response:
-                parts, size = [], 0
-                async for part in response.aiter_bytes():
-                    parts.append(part)
-                    size += len(part)
-                    if size > LARGEST_ANSWER:
-                        raise TourError(
-                            f"the answer of {self.base}{path} is larger than {LARGEST_ANSWER >> 20} MiB; "
-                            "check the address."
-                        )
-        except httpx.RequestError as error:
-            raise _TemporaryError(first_line(error)) from error
-        answer = b"".join(parts)
-        if response.status_code == 200:
-            return answer
-        raise self._failure(path, response.status_code, response.headers, answer)
-
-    def _failure(self, path: str, status: int, headers: Mapping[str, str], answer: bytes) -> Exception:
-        said = self._without_key(_said(answer))
-        if status in (408, 429) or status >= 500:
-            return _TemporaryError(f"status {status}{said}", _retry_after(headers.get("retry-after")))
-        address = f"{self.base}{path}"
-        if 300 <= status < 400:
-            target = self._without_key(headers.get("location", "another address"))
-            return RefusedError(f"{address} sends requests on to {target}; give that address if you trust it.", status)
-        if status in (401, 403):
-            problem = "set the environment variable" if self._key is None else "check the key in"
-            return RefusedError(
-                f"{address} refuses access (status {status}{said}); {problem} {self._key_variable}.", status
-            )
-        if status in (404, 405):
-            return RefusedError(f"{address} does not exist (status {status}{said}); check the address.", status)
-        return RefusedError(f"{address} refuses the request (status {status}{said}); check its settings.", status)
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text
-
-    def _open_client(self) -> Any:
         import httpx
 
         if self._client is None:
             self._client = httpx.AsyncClient(
-                headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+                # Compressed answers could be of any size when they are unpacked, however small they are.
+                headers={"Accept-Encoding": "identity"},
                 timeout=None,  # the deadline covers everything
-                follow_redirects=False,
                 # No limit of connections: to wait for a free one would be part of the deadline.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
             )
-        return self._client
+            if self._key:
+                self._client.headers["Authorization"] = f"Bearer {self._key}"
+        address, method, answer = self.base + path, "GET" if body is None else "POST", b""
+        try:
+            async with self._client.stream(method, address, json=body) as response:
+                encoding = response.headers.get("content-encoding", "identity")
+                if encoding.strip().lower() != "identity":
+                    raise TourError(f"the answer of {address} is encoded ({encoding:.40}), unasked; check the service.")
+                async for part in response.aiter_raw():
+                    answer += part
+                    if len(answer) > LARGEST_ANSWER:
+                        raise TourError(
+                            f"the answer of {address} is larger than {LARGEST_ANSWER >> 20} MiB; check the address."
+                        )
+        except httpx.RequestError as error:
+            raise _TemporaryError(self._without_key(first_line(error))) from error
+        if response.status_code == 200:
+            return answer
+        raise self._failure(address, response.status_code, response.headers, answer)
+
+    def _failure(self, address: str, status: int, headers: Mapping[str, str], answer: bytes) -> Exception:
+        said = f"status {status}{self._said(answer)}"
+        if status in (408, 429) or status >= 500:
+            return _TemporaryError(said, _retry_after(headers.get("retry-after", "")))
+        if 300 <= status < 400:
+            target = self._without_key(headers.get("location", "another address"))
+            problem = f"sends requests on to {target}; give that address if you trust it."
+        elif status in (401, 403):
+            advice = "check the key in" if self._key else "set the environment variable"
+            problem = f"refuses access ({said}); {advice} {self._key_variable}."
+        elif status in (404, 405):
+            problem = f"does not exist ({said}); check the address."
+        else:
+            problem = f"refuses the request ({said}); check its settings."
+        return RefusedError(f"{address} {problem}", status)
+
+    def _said(self, answer: bytes) -> str:
+        """What a service said about a failure, short enough for a sentence: ": text", or nothing."""
+        text = answer.decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError, StopIteration):
+            value = json.loads(text)
+            while isinstance(value, dict):
+                value = next(value[name] for name in ("error", "message", "detail") if name in value)
+            text = str(value)
+        line = (self._without_key(text).strip().splitlines() or [""])[0].rstrip(".")  # before it is cut
+        return f": {line if len(line) <= 200 else line[:197] + '...'}" if line else ""
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
 
 
-def _retry_after(value: str | None) -> float | None:
-    """Seconds of a Retry-After header: a number of seconds, or a date."""
-    if not value:
-        return None
-    if value.strip().isdigit():
-        return float(value)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
+def _retry_after(header: str) -> float:
+    """Seconds of a Retry-After header: a number of seconds, or a date; 0 if it is neither."""
+    for read in (int, lambda date: parsedate_to_datetime(date).timestamp() - time.time()):
+        with suppress(ValueError, OverflowError):
+            return max(0.0, float(read(header)))
+    return 0.0
 
 
-def _said(answer: bytes) -> str:
-    """What a service said about a failure, short enough for a sentence: ": text", or nothing."""
-    text = answer[:2000].decode("utf-8", "replace")
-    try:
-        value = loads(text)
-        while isinstance(value, dict):
-            value = next(value[name] for name in ("error", "message", "detail") if name in value)
-        text = str(value)
-    except (ValueError, RecursionError, StopIteration):
-        pass
-    line = (text.strip().splitlines() or [""])[0].rstrip(".")
-    return f": {line if len(line) <= 200 else line[:197] + '...'}" if line else ""
+def from_background(work: Callable[[Callable[[Item], None]], Coroutine[Any, Any, None]]) -> Generator[Item, None, None]:
+    """Run a coroutine in the event loop of a background thread, and yield what it hands over as soon as it does.
 
-
-def _parsed(address: str, answer: bytes) -> Any:
-    try:
-        return loads(answer.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise TourError(f"the answer of {address} is not JSON ({first_line(error)}); check the service.") from error
-
-
-def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in the event loop of a background thread, and wait for its result.
-
-    All coroutines share that loop, so that what they hold open (connections) can be used by the next one. If the
-    waiting is interrupted (Ctrl-C), the coroutine is cancelled.
-    """
-    future = asyncio.run_coroutine_threadsafe(work, _running_loop())
-    try:
-        return future.result()
-    finally:
-        future.cancel()
-
-
-def items_from_background(
-    work: Callable[[Callable[[Item], None]], Coroutine[Any, Any, None]],
-) -> Generator[Item, None, None]:
-    """Run a coroutine in the background, and yield what it hands over as soon as it does.
-
-    When the generator is closed, or the waiting is interrupted, the coroutine is cancelled.
+    All coroutines share that loop, so that what they hold open (connections) can be used by the next one. When the
+    generator is closed, or the waiting is interrupted (Ctrl-C), the coroutine is cancelled.
 
     Args:
         work: makes the coroutine from the function that it hands an item over with.
