@@ -63,11 +63,15 @@ class Collection(Section):
 
 
 class Encoder(Section):
-    """An encoder: the flags of the index command and of the search command that choose it."""
+    """An encoder: the flags of the index command and of the search command that choose it, and its collections.
+
+    Without collections it has all of them.
+    """
 
     title: Text = Field(alias="name")
     index_flags: Flags = Field({}, alias="index")
     search_flags: Flags = Field({}, alias="search")
+    collections: tuple[str, ...] = ()
 
 
 class Index(Section):
@@ -250,6 +254,7 @@ class Experiment(Section):
         """Every name that refers to a part of the file, with the name of the part."""
         used: list[tuple[str, Sequence[str]]] = []
         used += [("indexes", [index.vectors]) for index in self.indexes.values() if index.vectors]
+        used += [("collections", encoder.collections) for encoder in self.encoders.values()]
         used += [("collections", reranker.collections) for reranker in self.rerankers.values()]
         used += [(part, names) for entry in self.entries.values() for part, names in entry.only.items()]
         for table in self.tables.values():
@@ -354,7 +359,8 @@ def setups(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = 
     chosen = chosen or {}
     kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in PARTS}
     for collection, encoder, index, reranker in itertools.product(*kept.values()):
-        if collection in (experiment.rerankers[reranker].collections or kept["collections"]):
+        restricted = experiment.encoders[encoder].collections, experiment.rerankers[reranker].collections
+        if all(collection in names for names in restricted if names):
             parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
             yield Setup(collection, encoder, index, reranker, ".".join(parts))
 
