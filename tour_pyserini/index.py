@@ -26,10 +26,9 @@ from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
-from tour_pyserini.stores.bm25 import ENGLISH, check_bm25, check_language, write_bm25
-from tour_pyserini.stores.docids import Docids
 from tour_pyserini.stores.faiss_building import check_fit, write_index
-from tour_pyserini.stores.index_folder import BM25_FOLDER, PartialVectors
+from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids, PartialVectors
+from tour_pyserini.stores.signals import ENGLISH, Words, write_bm25
 from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
@@ -196,7 +195,7 @@ class IndexRequest(Request):
         if self.language is not None:
             if not self.bm25:
                 raise TourError("--language is that of --bm25; add --bm25, or leave it out.")
-            check_language(self.language)
+            Words(self.language)  # it refuses what it does not know
         if address := store_address(self.index):
             self._check_collection(address)
         kinds = [flag_name(name) for name in ("hnsw", "pq", "factory") if getattr(self, name)]
@@ -402,7 +401,7 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
     folder, kind = Path(request.index), request.faiss_kind()
     encoder = _document_encoder(request)
     if request.bm25:
-        check_bm25()
+        Words(request.language or ENGLISH)  # packages that are missing are missed before a corpus is encoded
     settings = passage_settings(request, corpus, encoder)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:

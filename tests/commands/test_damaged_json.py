@@ -15,8 +15,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
 from tour_pyserini.phrases.phrase_index_building import PartialTokens
 from tour_pyserini.phrases.spans import ROW
-from tour_pyserini.stores.bm25 import Bm25Index, write_bm25
 from tour_pyserini.stores.index_folder import BM25_FOLDER, PartialVectors
+from tour_pyserini.stores.signals import Bm25Index, write_bm25
 from tour_pyserini.training.trainer import Checkpoints
 
 DAMAGED = ["", "{", "[" * 100_000, '"text"', "[1]", "null"]
@@ -57,10 +57,10 @@ def test_the_record_of_a_bm25_index(tmp_path, content):
     pytest.importorskip("bm25s")
     write_bm25(["a long river", "the first prize"], tmp_path / BM25_FOLDER)
     (tmp_path / "docid").write_text("d0\nd1\n")
-    assert list(Bm25Index.open(tmp_path).docids) == ["d0", "d1"]
+    assert list(Bm25Index(tmp_path).docids) == ["d0", "d1"]
     (record,) = tmp_path.rglob("tour-bm25.json")
     record.write_text(content)
-    assert refused(lambda: Bm25Index.open(tmp_path), record.parent)
+    assert refused(lambda: Bm25Index(tmp_path), record.parent)
 
 
 @pytest.mark.parametrize("content", [*DAMAGED, '{"dimension": Infinity, "chunk": 1, "documents": 1}'])

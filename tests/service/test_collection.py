@@ -18,7 +18,7 @@ from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.service import collection as collection_module
 from tour_pyserini.service.collection import SEARCHERS, Collection
 from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.stores.docids import Positions
+from tour_pyserini.stores.index_folder import Positions
 from tour_pyserini.stores.vectors import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")

@@ -11,7 +11,7 @@ from toy_collection import unit
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_index
-from tour_pyserini.stores.faiss_index import FaissIndex, IndexVectors, set_search_effort
+from tour_pyserini.stores.faiss_index import FaissIndex, set_search_effort
 
 
 def flat_index(vectors):
@@ -49,7 +49,7 @@ def test_hits_do_not_depend_on_the_batch(k):
     queries[:50] = vectors[:50]
     index = FaissIndex(flat_index(vectors))
     together = index.search(queries, k)
-    for size in (1, 15, 16, 17, 333, 334):  # around the thresholds of FlatSearch and of FAISS
+    for size in (1, 15, 16, 17, 333, 334):  # around the thresholds of the flat search and of FAISS
         rows = random.permutation(400)[:size]
         hits = index.search(queries[rows], k, threads=2)
         assert np.array_equal(hits.ids, together.ids[rows])
@@ -133,10 +133,9 @@ def test_effort_is_that_of_the_kind_of_index(caplog):
 )
 def test_vectors_are_read_back(factory, exact, readable):
     index = made(factory)
-    vectors, ids = IndexVectors(index), np.array([7, 0, 7])
-    assert (vectors.exact, vectors.readable) == (exact, readable)
-    assert np.array_equal(FaissIndex(index).fetch(ids), vectors(ids))
-    assert np.allclose(vectors(ids), unit(np.random.default_rng(1), 200, 8)[ids], atol=1e-6 if exact else 0.5)
+    store, ids = FaissIndex(index), np.array([7, 0, 7])
+    assert (store.exact, store.readable) == (exact, readable)
+    assert np.allclose(store.fetch(ids), unit(np.random.default_rng(1), 200, 8)[ids], atol=1e-6 if exact else 0.5)
 
 
 def outside():

@@ -10,10 +10,9 @@ import pytest
 
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.bm25 import Bm25Index, write_bm25
-from tour_pyserini.stores.docids import Docids
-from tour_pyserini.stores.index_folder import BM25_FOLDER
+from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids
 from tour_pyserini.stores.signals import (
+    Bm25Index,
     LuceneSignal,
     QuerySignal,
     check_documents,
@@ -21,6 +20,7 @@ from tour_pyserini.stores.signals import (
     found_by,
     open_signal,
     signal_files,
+    write_bm25,
 )
 
 POSITIONS = {"a": 0, "b": 1, "c": 2}
@@ -68,7 +68,7 @@ def test_a_signal_of_other_documents_is_refused(docids, word):
 
 def test_a_lucene_searcher_is_asked_query_by_query():
     hit = SimpleNamespace(docid="b", score=2.5)
-    signal = LuceneSignal(SimpleNamespace(search=lambda query, k: [hit] * (query == "x") * k))
+    signal = LuceneSignal(lambda query, k: [hit] * (query == "x") * k)
     assert signal(["x", "y"], 1) == ([["b"], []], [[2.5], []])
 
 

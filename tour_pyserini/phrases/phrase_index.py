@@ -13,9 +13,8 @@ from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.texts import Passage, UnknownDocument, corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.phrases.spans import ROW, Rows
-from tour_pyserini.stores.docids import read_docids
 from tour_pyserini.stores.faiss_index import set_search_effort
-from tour_pyserini.stores.index_folder import check_checksums, read_faiss
+from tour_pyserini.stores.index_folder import check_checksums, read_docids, read_faiss
 from tour_pyserini.support.files import content_hash
 
 _NEEDED = ("rows", "largest_norm", "dimension", "documents", "dtype", "corpus_sha256", "encoder", "encoder_fingerprint")

@@ -43,7 +43,7 @@ def as_signal(spec: Any) -> Signal:
     if hasattr(spec, "index") and hasattr(spec, "docids"):
         return DenseSignal(spec)
     if hasattr(spec, "search") and not callable(spec):
-        return LuceneSignal(spec)
+        return LuceneSignal(spec.search)
     return open_signal(spec)
 
 

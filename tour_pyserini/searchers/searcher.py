@@ -27,7 +27,7 @@ from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, 
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
 from tour_pyserini.searchers.label_time import LabelCost, score_until
 from tour_pyserini.searchers.searched_index import in_memory_index
-from tour_pyserini.stores.docids import positions_of
+from tour_pyserini.stores.index_folder import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store

@@ -5,7 +5,7 @@ Vectors may be memory-mapped: memory is needed for a sample to train on and for 
 
 import re
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -46,7 +46,6 @@ def build_index(
     """
     import faiss
 
-    _check_matrix(vectors)
     index = check_fit(*vectors.shape, kind=kind, **settings)
     try:
         with faiss_threads(threads):
@@ -111,9 +110,7 @@ def check_fit(
                 f"{count}; lower --pq-nbits."
             )
         return faiss.IndexPQ(dimension, pq_m, pq_nbits, faiss.METRIC_INNER_PRODUCT)
-    if kind == "factory":
-        return _factory_index(count, dimension, factory)
-    raise TourError(f"there is no index kind {kind!r}; choose one of {', '.join(get_args(Kind))}.")
+    return _factory_index(count, dimension, factory)
 
 
 def write_index(vectors: np.ndarray, path: Path, *, kind: Kind = "flat", **settings: Any) -> None:
@@ -124,7 +121,6 @@ def write_index(vectors: np.ndarray, path: Path, *, kind: Kind = "flat", **setti
         TourError: if the settings do not fit the vectors.
     """
     if kind == "flat":
-        _check_matrix(vectors)
         _write_flat_index(vectors, path)
     else:
         write_faiss_index(build_index(vectors, kind=kind, **settings), path)
@@ -235,11 +231,6 @@ def _centroids(factory: str) -> int:
     lists = [int(number) for number in _LISTS.findall(factory)]
     bits = [int(number) for number in _CODES.findall(factory)] or [_BITS] * ("PQ" in factory)
     return max([*lists, *(2 ** min(number, 64) for number in bits)], default=0)
-
-
-def _check_matrix(vectors: np.ndarray) -> None:
-    if vectors.ndim != 2 or vectors.dtype != np.float32 or not vectors.size:
-        raise TourError(f"an index needs float32 vectors [n, d], not {vectors.dtype} {list(vectors.shape)}.")
 
 
 def _reason(error: Exception) -> str:

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 VectorLookup = Callable[[Ids], Floats]
 """A function from positions [m] in an index to vectors [m, d]."""
 
+VECTORS_HINT = "give the encoded corpus (--vectors FOLDER), or encode passages during the search (--vectors encode)"
+
 _FLAT = ("IndexFlat", "IndexFlatIP")
 # FAISS classes that store vectors as they were added; all others compress them.
 _EXACT = (*_FLAT, "IndexFlatL2", "IndexHNSWFlat", "IndexIVFFlat")
@@ -37,6 +39,12 @@ _threshold_lock = threading.Lock()
 class FaissIndex:
     """Searches an inner-product FAISS index; a query's hits do not depend on the other queries of its batch.
 
+    Attributes:
+        dimension: d of the vectors.
+        size: how many vectors it holds.
+        kind: name of the FAISS class.
+        exact: whether `fetch` gives the vectors as they were added, not compressed ones.
+
     Example:
         hits = FaissIndex(searcher.index).search(queries, 10, threads=2)
     """
@@ -48,34 +56,38 @@ class FaissIndex:
             raise TourError("the index ranks by distance, not by inner product; build an inner-product index.")
         if not index.ntotal:
             raise TourError("the index has no vectors; build it again.")
-        self._index = index
-        inner = faiss.downcast_index(index)
-        self._flat = FlatSearch(inner) if type(inner).__name__ in _FLAT else None
+        # `downcast_index` returns a view, so the original index must be kept alive.
+        self._index, self._inner = index, faiss.downcast_index(index)
+        self.dimension: int = index.d
+        self.kind = type(self._inner).__name__
+        self.exact = self.kind in _EXACT
+        self._flat = _FlatSearch(self._inner) if self.kind in _FLAT else None
         self._warned = False
-
-    @property
-    def dimension(self) -> int:
-        """The dimension d of the vectors."""
-        return self._index.d
 
     @property
     def size(self) -> int:
         """How many vectors it holds."""
         return self._index.ntotal
 
-    @property
-    def exact(self) -> bool:
-        """Whether `fetch` gives the vectors as they were added, not compressed ones."""
-        return _class_name(self._index) in _EXACT
-
     @cached_property
-    def vectors(self) -> "IndexVectors":
-        """Looks up its vectors."""
-        return IndexVectors(self._index)
+    def readable(self) -> bool:
+        """Whether the index can give vectors back."""
+        import faiss
+
+        try:
+            inverted = faiss.try_extract_index_ivf(self._inner)
+            if inverted is not None:  # an inverted file needs this map to find a vector by its position
+                inverted.make_direct_map()
+            self._inner.reconstruct_batch(np.zeros(1, dtype=np.int64))
+        except RuntimeError:
+            return False
+        return True
 
     def fetch(self, ids: Ids) -> Floats:
         """The vectors [m, d] at the positions [m]."""
-        return self.vectors(ids)
+        if not self.readable:
+            raise TourError(f"the index ({self.kind}) cannot give its vectors back; {VECTORS_HINT}.")
+        return self._inner.reconstruct_batch(np.ascontiguousarray(ids, dtype=np.int64))
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d], best first; fewer if the index is smaller.
@@ -106,36 +118,6 @@ class FaissIndex:
         return Hits(ids, np.where(ids >= 0, similarities, -np.inf))
 
 
-class IndexVectors:
-    """Looks up the vectors [m, d] at positions [m] of a FAISS index.
-
-    Attributes:
-        kind: name of the FAISS class.
-        exact: whether the vectors are the same as those that were added, not compressed.
-        readable: whether the index can give vectors back.
-    """
-
-    def __init__(self, index: Any) -> None:
-        import faiss
-
-        # `downcast_index` returns a view, so the original index must be kept alive.
-        self._owner, self._index = index, faiss.downcast_index(index)
-        self.kind = _class_name(index)
-        self.exact = self.kind in _EXACT
-        try:
-            inverted = faiss.try_extract_index_ivf(self._index)
-            if inverted is not None:  # an inverted file needs this map to find a vector by its position
-                inverted.make_direct_map()
-            self(np.zeros(1, dtype=np.int64))
-            self.readable = True
-        except RuntimeError:
-            self.readable = False
-
-    def __call__(self, ids: Ids) -> Floats:
-        """The vectors at these positions."""
-        return self._index.reconstruct_batch(np.ascontiguousarray(ids, dtype=np.int64))
-
-
 def set_search_effort(index: Any, name: str, *, ef_search: int | None = None, nprobe: int | None = None) -> None:
     """Change how much of an approximate FAISS index a search looks at; None leaves it as the index was built.
 
@@ -162,7 +144,7 @@ def set_search_effort(index: Any, name: str, *, ef_search: int | None = None, np
         inverted.nprobe = nprobe
 
 
-class FlatSearch:
+class _FlatSearch:
     """Finds the k hits with the largest inner products; of equal ones, the larger id is first, as in FAISS.
 
     FAISS uses matrix products, which are several times faster, only for large batches (128,000 numbers), and they round
@@ -229,7 +211,7 @@ def rounding_error(queries: Floats, largest_norm: float) -> Floats:
 
 
 def similarities_of(query: Floats, vectors: Floats) -> Floats:
-    """Inner products [m] of a query [d] and vectors [m, d], with the bits that `FlatSearch` gives for them."""
+    """Inner products [m] of a query [d] and vectors [m, d], with the bits that `FaissIndex` gives for them."""
     import faiss
 
     index = faiss.IndexFlatIP(vectors.shape[1])
@@ -264,9 +246,3 @@ def _matrix_products(use: bool) -> Iterator[None]:
             yield
         finally:
             faiss.cvar.distance_compute_blas_threshold = before
-
-
-def _class_name(index: Any) -> str:
-    import faiss
-
-    return type(faiss.downcast_index(index)).__name__

@@ -1,27 +1,201 @@
-"""The folder of an index: its files with their checksums, the settings in its record, and the folder while it is built.
+"""The folder of an index: its files, docids, checksums, the settings in its record, and the folder while it is built.
 
 `index` is a FAISS index, `docid` has a docid per line; both are Pyserini's. The record says how they were made.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.docids import Docids, read_docids
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.support.files import MAPPED_FROM, content_hash
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
 BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
 """The part of an index folder that holds its BM25 index, and the record of that."""
+_BLOCK = 1 << 18  # docids that are decoded at a time
+_BYTES = 1 << 24  # bytes of a file that are checked at a time
+_NEWLINE, _BLANK, _DELETE = 0x0A, 0x20, 0x7F
 LARGEST_CHECKED = 4 << 30
 """Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
+
+
+class Docids(Sequence[str]):
+    """A sequence of docids without white space: their UTF-8 text, and 4 bytes each that say where it ends.
+
+    Example:
+        >>> docids = Docids.of(["MED-10", "MED-14"])
+        >>> docids[1], len(docids)
+        ('MED-14', 2)
+    """
+
+    def __init__(self, text: np.ndarray) -> None:
+        """Use a buffer uint8, in memory or memory-mapped, of docids with a line end after each."""
+        number = np.uint32 if len(text) < 2**32 else np.uint64
+        blocks = range(0, len(text), _BYTES)
+        ends = [(np.flatnonzero(text[start : start + _BYTES] == _NEWLINE) + start).astype(number) for start in blocks]
+        self.text, self.ends = text, np.concatenate([np.empty(0, dtype=number), *ends])
+
+    @classmethod
+    def of(cls, docids: Iterable[str]) -> Self:
+        """The docids of an iterable, packed."""
+        text = "".join(f"{docid}\n" for docid in docids).encode("utf-8", "surrogatepass")
+        return cls(np.frombuffer(text, dtype=np.uint8))
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        number = range(len(self))[position]  # counts from the end if negative; refuses what is outside
+        return self.bytes_of(number).decode("utf-8", "surrogatepass")
+
+    def bytes_of(self, position: int) -> bytes:
+        """The UTF-8 text of the docid at a position."""
+        start = int(self.ends[position - 1]) + 1 if position else 0
+        return self.text[start : int(self.ends[position])].tobytes()
+
+    def encoded(self) -> Iterator[bytes]:
+        """The UTF-8 text of each docid."""
+        start = 0
+        for last in range(_BLOCK, len(self) + _BLOCK, _BLOCK):
+            end = int(self.ends[min(last, len(self)) - 1])
+            yield from self.text[start:end].tobytes().split(b"\n")
+            start = end + 1
+
+    def __iter__(self) -> Iterator[str]:
+        return (docid.decode("utf-8", "surrogatepass") for docid in self.encoded())
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Docids):
+            return np.array_equal(self.ends, other.ends) and np.array_equal(self.text, other.text)
+        if isinstance(other, Sequence) and not isinstance(other, str):
+            return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Docids, (np.array(self.text),)  # without the positions: other processes hash in another way
+
+    @cached_property
+    def positions(self) -> "Positions":
+        """The position of each docid; one table for all who ask."""
+        return Positions(self)
+
+
+class Positions(Mapping[str, int]):
+    """The position of each of many docids, of equal ones the last: a sorted table of hashes, 12 bytes per docid.
+
+    Example:
+        >>> positions = Docids.of(["MED-10", "MED-14"]).positions
+        >>> positions["MED-14"], positions.get("MED-12")
+        (1, None)
+    """
+
+    def __init__(self, docids: Docids) -> None:
+        """Hash and sort the docids."""
+        self.docids = docids
+        hashes = np.fromiter(map(hash, docids.encoded()), np.int64, len(docids))  # another process has other hashes
+        order = np.argsort(hashes)
+        self._hashes = hashes[order]
+        if (self._hashes[1:] == self._hashes[:-1]).any():
+            # Equal hashes must be in the order of their positions. A stable sort takes three times as long.
+            order = np.argsort(hashes, kind="stable")
+        self._order = order.astype(docids.ends.dtype)
+
+    def __getitem__(self, docid: str) -> int:
+        if isinstance(docid, str):
+            name = docid.encode("utf-8", "surrogatepass")
+            # Numbers of a memoryview are Python's, which compare faster than NumPy's.
+            wanted, hashes = hash(name), memoryview(self._hashes)  # type: ignore[arg-type]
+            at = bisect_right(hashes, wanted) - 1
+            while at >= 0 and hashes[at] == wanted:
+                position = int(self._order[at])
+                if self.docids.bytes_of(position) == name:
+                    return position
+                at -= 1
+        raise KeyError(docid)
+
+    def __bool__(self) -> bool:
+        return len(self.docids) > 0  # counting different docids takes long
+
+    def __len__(self) -> int:
+        return len(set(self.docids))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(self.docids))
+
+
+def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
+    """The position of each docid; of equal docids, the last one."""
+    return docids.positions if isinstance(docids, Docids) else {docid: i for i, docid in enumerate(docids)}
+
+
+def difference(docids: Sequence[str], positions: Mapping[str, int]) -> tuple[str | None, str | None]:
+    """A docid that has no position, and one that has a position and is not among the docids; None where there is none.
+
+    Example:
+        >>> difference(["MED-10", "MED-12"], {"MED-10": 0, "MED-14": 1})
+        ('MED-12', 'MED-14')
+    """
+    others = positions.docids if isinstance(positions, Positions) else list(positions)
+    if isinstance(docids, Docids) and docids == others:  # as a rule; a comparison takes a thirtieth of the time
+        return None, None
+    own = positions_of(docids)
+    extra = next((docid for docid in docids if docid not in positions), None)
+    return extra, next((docid for docid in others if docid not in own), None)
+
+
+def read_docids(path: Path) -> Docids:
+    """Read the docids of an index, one per line in the order of the vectors; a large file is memory-mapped.
+
+    White space at the end of a line is ignored, as Pyserini ignores it.
+
+    Raises:
+        TourError: if the file cannot be read, or a docid is empty, not UTF-8 or has white space in it; the message
+            names the line.
+    """
+    try:
+        size = path.stat().st_size
+        text = np.memmap(path, np.uint8, mode="r") if size >= MAPPED_FROM else np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise TourError(f"cannot read {path}: {error.strerror}.") from error
+    if len(text) and text[-1] != _NEWLINE:
+        text = np.append(text, np.uint8(_NEWLINE))
+    docids = Docids(text)
+    blocks = [text[start : start + _BYTES] for start in range(0, len(text), _BYTES)]
+    # Line ends are the only bytes up to the blank: nothing else of ASCII is white space.
+    plain = sum(int((block <= _BLANK).sum()) for block in blocks) == len(docids)
+    plain &= all(int(block.max()) <= _DELETE for block in blocks)
+    has_empty = len(docids) and (docids.ends[0] == 0 or bool((np.diff(docids.ends) == 1).any()))
+    return docids if plain and not has_empty else Docids.of(_checked_lines(docids, path))
+
+
+def _checked_lines(docids: Docids, path: Path) -> Iterator[str]:
+    """The docids without white space at their ends, each of them checked."""
+    for number, line in enumerate(docids.encoded(), start=1):
+        try:
+            docid = line.decode("utf-8").rstrip()
+        except UnicodeDecodeError:
+            raise TourError(f"{path}, line {number} is not UTF-8; build the index again.") from None
+        if docid.split() != [docid]:
+            what = f"has white space in the docid {docid!r:.100}" if docid else "has no docid"
+            raise TourError(f"{path}, line {number} {what}, which no run file can hold; build the index again.")
+        yield docid
 
 
 def has_bm25(index: Path) -> bool:

@@ -69,7 +69,6 @@ class MilvusEngine:
             dimension=int(vectors["params"]["dim"]),
             size=int(rows[0]["count(*)"]),
             metric=index["metric_type"],
-            inner_product=index["metric_type"] == "IP",
             kind=index["index_type"],
             exact=index["index_type"] in ("FLAT", "BRUTE_FORCE"),
             settings=found["properties"].get(_SETTINGS, ""),

@@ -65,7 +65,6 @@ class QdrantEngine:
             dimension=vectors.size,
             size=self._client.count(name, exact=True).count,
             metric=vectors.distance.value,
-            inner_product=vectors.distance == self._models.Distance.DOT,
             kind="none (local mode)" if self._is_local else "none" if exact else "HNSW",
             exact=exact or self._is_local,
             settings=str(made.get(_SETTINGS, "")),

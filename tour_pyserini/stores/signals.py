@@ -1,18 +1,34 @@
-"""Further first-stage signals: what finds candidates beside the vectors of an index."""
+"""Further first-stage signals: what finds candidates beside the vectors of an index, by words or as a user wants.
 
+bm25s computes the BM25 index in an index folder, without Java.
+"""
+
+import json
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
-from tour_pyserini.errors import TourError
-from tour_pyserini.stores.docids import difference
-from tour_pyserini.stores.index_folder import BM25_FOLDER, has_bm25
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.index_folder import (
+    BM25_FOLDER,
+    BM25_RECORD,
+    check_checksums,
+    difference,
+    has_bm25,
+    read_docids,
+)
 from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.support.files import sha256
+from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.pyserini import may_be_prebuilt
 
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
@@ -22,6 +38,23 @@ that it does not find where it finds fewer than k; without it, they count as the
 
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
+ENGLISH = "en"
+UNSTEMMED = ("bn", "ja", "ko", "sw", "te", "th", "uk", "vi", "yo", "zh", "none")
+"""Languages without a stemmer of Snowball's: every word counts as it is written."""
+
+_BM25 = {"k1": 0.9, "b": 0.4, "method": "lucene"}  # Pyserini's k1 and b, and Lucene's formula
+# The names of bm25s's lists of stop words; in other languages, every word counts.
+_STOPWORDS = {
+    **{"da": "DANISH", "de": "GERMAN", "en": "EN", "es": "SPANISH", "fr": "FRENCH", "it": "ITALIAN", "nl": "DUTCH"},
+    **{"no": "NORWEGIAN", "pt": "PORTUGUESE", "ru": "RUSSIAN", "sv": "SWEDISH", "tr": "TURKISH"},
+}
+# Scripts that do not separate words by blanks, or (Hangul) separate phrases: pairs of neighbouring characters count.
+_JOINED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
+# Elsewhere letters, digits and their marks; a mark alone (NFKC makes one of an accent without a letter) begins no word.
+_PIECE = regex.compile(
+    rf"(?P<joined>[{_JOINED}]+)|[[\p{{L}}\p{{N}}_]--[{_JOINED}]][[\p{{L}}\p{{M}}\p{{N}}_]--[{_JOINED}]]+", regex.V1
+)
+_ASCII_PIECE = regex.compile(r"\w\w+")  # the same pieces of ASCII text, found faster
 
 
 def check_signal(spec: str) -> None:
@@ -54,14 +87,10 @@ def open_signal(spec: Any) -> Signal:
         return spec
     check_signal(os.fspath(spec))
     if address := store_address(spec):
-        from tour_pyserini.stores.vector_collection import CollectionWords, open_collection
+        from tour_pyserini.stores.vector_collection import open_collection
 
-        return LuceneSignal(CollectionWords(open_collection(address)))
-    if not has_bm25(Path(spec)):
-        return LuceneSignal(open_lucene(os.fspath(spec)))
-    from tour_pyserini.stores.bm25 import Bm25Index
-
-    return Bm25Index.open(Path(spec))
+        return LuceneSignal(open_collection(address).bm25)
+    return Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
 
 
 def signal_files(spec: Any) -> str | None:
@@ -98,14 +127,155 @@ class LuceneSignal:
 
     absent = 0.0
 
-    def __init__(self, searcher: Any) -> None:
-        """Search with a LuceneSearcher, or anything with its `search`."""
-        self._searcher = searcher
+    def __init__(self, search: Callable[..., Sequence[Any]]) -> None:
+        """Search with the method `search` of a LuceneSearcher, or with anything that is called as it."""
+        self._search = search
 
     def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
         """At most k docids of each query and their scores, best first."""
-        found = [self._searcher.search(query, k=k) for query in queries]
+        found = [self._search(query, k=k) for query in queries]
         return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
+
+
+class Words:
+    """Cuts texts of a language into the words that count: in lower case, without stop words, stemmed.
+
+    A word has at least two characters. In scripts that do not separate words, each two neighbouring characters are one.
+    Texts are cut in the same way in every language: it decides about stemmer and stop words alone,
+    but for the lower case of I in Turkish. bm25s's own tokenizer knows neither these scripts nor compatible forms.
+
+    Args:
+        language: the ISO 639-1 code of a language that Snowball stems, or one of `UNSTEMMED`.
+
+    Raises:
+        TourError: if the language is not known, or the extra `bm25` is not installed.
+
+    Example:
+        >>> Words("en")("The cats, sitting in 北京动物园")
+        ['cat', 'sit', '北京', '京动', '动物', '物园']
+    """
+
+    def __init__(self, language: str) -> None:
+        self._turkish = language == "tr"
+        lists = import_optional("bm25s.stopwords", extra="bm25")
+        self._stopwords = frozenset(getattr(lists, f"STOPWORDS_{_STOPWORDS.get(language)}", ()))
+        stemmers = import_optional("Stemmer", extra="bm25")
+        try:
+            # Snowball knows longer names too. A stemmer must not be shared by threads.
+            code = language if len(language) == 2 else ""
+            self._stem: Any = str if language in UNSTEMMED else stemmers.Stemmer(code).stemWord
+        except KeyError:
+            raise TourError(
+                f"the language {language!r} is not known; give the ISO 639-1 code of one that Snowball stems "
+                f"(en, de, fr, ...), or one of {', '.join(UNSTEMMED)}."
+            ) from None
+
+    def __call__(self, text: str) -> list[str]:
+        """The words, in the order of the text."""
+        return [self._stem(word) for word in self._pieces(self._lower(text)) if word not in self._stopwords]
+
+    def _lower(self, text: str) -> str:
+        """The text in lower case, with one way to write accents, wide letters and ligatures."""
+        if not text.isascii():
+            # Python's lower case of the capital i with a dot is an i with a dot more.
+            text = unicodedata.normalize("NFKC", text).replace("İ", "i")
+        return (text.replace("I", "ı") if self._turkish else text).lower()
+
+    def _pieces(self, text: str) -> Iterable[str]:
+        if text.isascii():
+            return _ASCII_PIECE.findall(text)
+        return (word for piece in _PIECE.finditer(text) for word in _parts(piece))
+
+
+def _parts(piece: Any) -> list[str]:
+    word = piece[0]
+    return [word[i : i + 2] for i in range(max(len(word) - 1, 1))] if piece["joined"] else [word]
+
+
+def write_bm25(passages: Iterable[str], folder: Path, *, language: str = ENGLISH) -> None:
+    """Write the BM25 index of passages, in the order of the vectors, into a new folder.
+
+    Args:
+        passages: their texts.
+        folder: where the files go.
+        language: the code of their language.
+
+    Raises:
+        TourError: if no passage has a word.
+    """
+    words = Words(language)
+    # Words get their numbers in the order in which they are met: the same corpus gives the same files.
+    vocabulary: dict[str, int] = {}
+    ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(passage)] for passage in passages]
+    if not vocabulary:
+        raise TourError("BM25 finds passages by their words and no passage has any; leave out --bm25.")
+    model = _bm25s().BM25(**_BM25)
+    model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+    model.save(str(folder), show_progress=False)
+    checksums = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+    record = {"settings": {**_BM25, "language": language}, "documents": len(ids), "sha256": checksums}
+    (folder / BM25_RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+class Bm25Index:
+    """Finds documents by the BM25 index in an index folder; a signal.
+
+    Attributes:
+        docids: the docid of each document.
+        absent: the score of a document that shares no word with the query.
+
+    Raises:
+        TourError: if there is none, or it does not fit the folder's documents.
+
+    Example:
+        docids, scores = Bm25Index(Path("indexes/scifact"))(["do statins prevent stroke"], 10)
+    """
+
+    absent = 0.0
+
+    def __init__(self, index: Path) -> None:
+        if not has_bm25(index):
+            raise TourError(f"{index} has no BM25 index; build it with python -m tour_pyserini.index --bm25.")
+        bm25s = _bm25s()
+        folder = index / BM25_FOLDER
+        check_checksums(folder, BM25_RECORD, sorted(path.name for path in folder.iterdir()))
+        try:
+            record = json.loads((folder / BM25_RECORD).read_text(encoding="utf-8"))
+            self._language = record["settings"]["language"]
+            self._model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
+        except Exception as error:  # bm25s and NumPy raise errors of many types for damaged files
+            reason = first_line(error)
+            raise TourError(f"{folder} cannot be read as a BM25 index ({reason:.200}); build it again.") from error
+        if record["settings"] != {**_BM25, "language": self._language}:
+            raise TourError(f"{folder} was made by another version, with other settings; build it again.")
+        self.docids: Sequence[str] = read_docids(index / "docid")
+        if not record.get("documents") == self._model.scores["num_docs"] == len(self.docids):
+            raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[Floats]]:
+        """At most k docids of each query that share a word with it, best first, and their scores."""
+        words = Words(self._language)
+        found = [self._best(words(query), k) for query in queries]
+        return [[self.docids[i] for i in ids.tolist()] for ids, _ in found], [scores for _, scores in found]
+
+    def _best(self, query: list[str], k: int) -> tuple[np.ndarray, Floats]:
+        known = [word for word in query if word in self._model.vocab_dict]
+        if not known:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        scores = self._model.get_scores(known)
+        ids = np.flatnonzero(scores > 0)
+        if len(ids) > k:
+            # The k-th score and above; documents of equal scores stand in the order of the index.
+            ids = ids[scores[ids] >= np.partition(scores[ids], len(ids) - k)[len(ids) - k]]
+        best = ids[np.argsort(-scores[ids], kind="stable")][:k]
+        return best, scores[best].astype(np.float64)
+
+
+def _bm25s() -> Any:
+    """The package bm25s, without the messages for its own developers that it logs."""
+    package = import_optional("bm25s", extra="bm25")
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return package
 
 
 def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class CollectionStore:
         """Use a collection that has been checked; `open_collection` checks it."""
         self.address, self.state, self.engine = address, state, engine
         self.dimension, self.size = state.dimension, state.size
+        self._ask = partial(ask, address, engine)
         self.settings: Mapping[str, Any] = json.loads(state.settings)
         self.docids = StoredDocids(self)
         self.texts = StoredTexts(self) if self.settings["store"]["texts"] else None
@@ -73,6 +75,23 @@ class CollectionStore:
             result[~is_known] = np.stack([row.vector for row in self.rows(distinct[~is_known].tolist(), "vector")])
         return result[places]
 
+    @property
+    def bm25(self) -> Callable[..., list[Row]]:
+        """The search by words, called as `search` of a LuceneSearcher.
+
+        Raises:
+            TourError: if the collection was loaded without BM25.
+        """
+        if not self.settings["store"]["bm25"]:
+            raise TourError(f"{self.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
+        return self._search_words
+
+    def _search_words(self, query: str, k: int) -> list[Row]:
+        """At most k passages that BM25 finds, best first; of equal scores, the smaller id is first."""
+        hits = self._ask(self.engine.words, self.address.collection, query, min(k, self.engine.most_hits))
+        self.docids.remember(hits)
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+
     def rows(self, ids: Sequence[int], what: str) -> list[Row]:
         """Passages by id, in this order; `what` is docid, vector or passage."""
         needs = _ROW_BYTES + {"docid": 0, "vector": 4 * self.dimension, "passage": _PASSAGE_BYTES}[what]
@@ -80,15 +99,10 @@ class CollectionStore:
         found: dict[int, Row] = {}
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
-            for row in self.ask(lambda part=part: self.engine.get(self.address.collection, part, what=what)):
-                found[row.id] = row
+            found |= {row.id: row for row in self._ask(self.engine.get, self.address.collection, part, what=what)}
         if missing := [id_ for id_ in ids if id_ not in found]:
             raise TourError(f"{self.address} has no passage {missing[0]} any more; load it again.")
         return [found[id_] for id_ in ids]
-
-    def ask(self, request: Any) -> Any:
-        """The answer to a request, which is repeated while the engine is away."""
-        return ask(self.address, self.engine, request)
 
     def _hits(self, queries: Floats, k: int) -> list[list[Row]]:
         """The engine's k hits of each query with their vectors, in requests whose answers are not too large."""
@@ -97,16 +111,14 @@ class CollectionStore:
         found: list[list[Row]] = []
         for start in range(0, len(queries), step):
             part = queries[start : start + step]
-            found += self.ask(
-                lambda part=part: self.engine.search(self.address, self.state, part, k, with_vectors=with_vectors)
-            )
+            found += self._ask(self.engine.search, self.address, self.state, part, k, with_vectors=with_vectors)
         for hits in found:
             self.docids.remember(hits)
         if not with_vectors:
-            full = [self.rows([hit.id for hit in hits], "vector") for hits in found]
+            rows = [self.rows([hit.id for hit in hits], "vector") for hits in found]
             found = [
-                [hit._replace(vector=row.vector) for hit, row in zip(hits, rows, strict=True)]
-                for hits, rows in zip(found, full, strict=True)
+                [row._replace(score=hit.score) for hit, row in zip(*pair, strict=True)]
+                for pair in zip(found, rows, strict=True)
             ]
         vectors = {hit.id: hit.vector for hits in found for hit in hits}
         if known := sorted(vectors):
@@ -135,16 +147,14 @@ def open_collection(address: StoreAddress) -> CollectionStore:
         TourError: if it does not exist, is not complete, or was made by another program.
     """
     engine = open_engine(address)
-    state = ask(address, engine, lambda: engine.state(address.collection))
+    state = ask(address, engine, engine.state, address.collection)
     load = f"load it with python -m tour_pyserini.index --index {address}"
     if state is None:
         raise TourError(f"{address} does not exist; {load}.")
-    if not state.inner_product:
-        raise TourError(f"{address} ranks by {state.metric}, not by inner product; {load}, under another name.")
     if not _is_ours(state):
         raise TourError(
-            f"{address} was made by another program; {load}, under another name, or search it by a store of your own "
-            "(docs/extending.md)."
+            f"{address} was made by another program (it ranks by {state.metric}); {load}, under another name, or "
+            "search it by a store of your own (docs/extending.md)."
         )
     store = CollectionStore(address, engine, state)
     if state.size != store.settings["documents"]:
@@ -159,28 +169,6 @@ def _is_ours(state: CollectionState) -> bool:
     except ValueError:
         return False
     return isinstance(settings, dict) and {"documents", "encoder_fingerprint", "store"} <= settings.keys()
-
-
-class CollectionWords:
-    """The BM25 of a collection, with the interface of a LuceneSearcher."""
-
-    def __init__(self, store: CollectionStore) -> None:
-        """Search the texts of a collection.
-
-        Raises:
-            TourError: if it was loaded without BM25.
-        """
-        if not store.settings["store"]["bm25"]:
-            raise TourError(f"{store.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
-        self._store = store
-
-    def search(self, query: str, k: int) -> list[Row]:
-        """At most k passages that BM25 finds, best first; of equal scores, the smaller id is first."""
-        store = self._store
-        most = min(k, store.engine.most_hits)
-        hits = store.ask(lambda: store.engine.words(store.address.collection, query, most))
-        store.docids.remember(hits)
-        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
 class StoredDocids(Sequence[str]):
@@ -293,12 +281,13 @@ class CollectionLoading:
         if bm25 and not address.texts:
             raise TourError("--bm25 in a collection reads the texts that it holds; leave out texts=no, or --bm25.")
         self._address, self.engine, self._texts = address, open_engine(address), texts
+        self._ask = partial(ask, address, self.engine)
         numbers = {name: n for name, n in address.numbers.items() if name not in ("ef", "nprobe")}
         store = {"kind": address.kind, **numbers, "texts": address.texts, "bm25": bm25}
         now = json.loads(json.dumps({**settings, "store": store}))
-        state = self._ask(lambda: self.engine.state(address.collection))
+        state = self._ask(self.engine.state, address.collection)
         if state is None:
-            self._ask(lambda: self.engine.create(address, settings["dimension"], json.dumps(now), bm25=bm25))
+            self._ask(self.engine.create, address, settings["dimension"], json.dumps(now), bm25=bm25)
             self.done = 0
             return
         if not _is_ours(state):
@@ -331,7 +320,7 @@ class CollectionLoading:
 
     def finish(self) -> CollectionStore:
         """Make everything searchable, and check that nothing is missing."""
-        self._ask(lambda: self.engine.finish(self._address.collection))
+        self._ask(self.engine.finish, self._address.collection)
         return open_collection(self._address)
 
     def _row(self, position: int, docid: str, vector: Floats) -> Row:
@@ -342,7 +331,4 @@ class CollectionLoading:
         return Row(position, docid, vector, str(passage), title)
 
     def _insert(self, rows: list[Row]) -> None:
-        self._ask(lambda: self.engine.insert(self._address.collection, rows))
-
-    def _ask(self, request: Any) -> Any:
-        return ask(self._address, self.engine, request)
+        self._ask(self.engine.insert, self._address.collection, rows)

@@ -138,7 +138,6 @@ class CollectionState(NamedTuple):
         dimension: d of its vectors.
         size: how many passages it holds now.
         metric: what similarities are, in the engine's word.
-        inner_product: whether that is the inner product.
         kind: the kind of index, in the engine's word.
         exact: whether a search finds the true k best.
         settings: what it was loaded with, as JSON; empty if another program made it.
@@ -147,13 +146,12 @@ class CollectionState(NamedTuple):
     dimension: int
     size: int
     metric: str
-    inner_product: bool
     kind: str
     exact: bool
     settings: str
 
 
-FOREIGN = CollectionState(0, 0, "none", False, "none", False, "")
+FOREIGN = CollectionState(0, 0, "nothing", "none", False, "")
 """A collection whose vectors are not as this package stores them."""
 
 
@@ -222,15 +220,17 @@ def _connect(engine: str, location: str, timeout: float) -> Engine:
     return opened
 
 
-def ask(address: StoreAddress, engine: Engine, request: Callable[[], Result]) -> Result:
-    """The answer to a request, which is repeated with longer and longer waits while the engine is away.
+def ask(
+    address: StoreAddress, engine: Engine, request: Callable[..., Result], *arguments: Any, **options: Any
+) -> Result:
+    """The answer of a method of an engine, which is called again with longer and longer waits while the engine is away.
 
     Raises:
         TourError: if the engine refuses the request, or is still away at the end.
     """
     for attempt in count():
         try:
-            return request()
+            return request(*arguments, **options)
         except TourError:
             raise
         except Exception as error:  # clients raise errors of many types

@@ -17,9 +17,8 @@ from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.data.input_files import Line, json_object, read_json_object, read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.docids import Docids, read_docids
-from tour_pyserini.stores.faiss_index import FaissIndex, IndexVectors, VectorLookup
-from tour_pyserini.stores.index_folder import read_index_files
+from tour_pyserini.stores.faiss_index import VECTORS_HINT, FaissIndex, VectorLookup
+from tour_pyserini.stores.index_folder import Docids, read_docids, read_index_files
 from tour_pyserini.stores.store import Store
 from tour_pyserini.support.files import atomic_write, cache_home
 
@@ -32,7 +31,6 @@ REORDERED = 1000
 OpenSource = Callable[..., VectorLookup]
 """Called as `open_source(rest, docids=docids, dimension=d)`."""
 
-_HINT = "give the encoded corpus (--vectors FOLDER), or encode passages during the search (--vectors encode)"
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
 _sources: dict[str, OpenSource] = {}
 
@@ -83,54 +81,49 @@ def open_vectors(spec: Any, *, store: Store, docids: Sequence[str]) -> VectorLoo
     if isinstance(spec, str) and ":" in spec and not Path(spec).is_dir():
         name, _, rest = spec.partition(":")
         if _NAME.fullmatch(name):
-            return _RegisteredVectors(name, rest, docids=docids, dimension=store.dimension)
+            return _from_source(name, rest, docids=docids, dimension=store.dimension)
     if isinstance(spec, str | Path):
         return EncodedCorpus.open(Path(spec), docids=docids, dimension=store.dimension)
     if callable(spec):
         return spec
-    raise TourError(f"vectors cannot be read from {spec!r}; {_HINT}.")
+    raise TourError(f"vectors cannot be read from {spec!r}; {VECTORS_HINT}.")
 
 
 def _from_store(store: Store) -> VectorLookup:
-    if not isinstance(store, FaissIndex):
-        return store.fetch
-    vectors = store.vectors
-    if not vectors.readable:
-        raise TourError(f"the index ({vectors.kind}) cannot give its vectors back; {_HINT}.")
-    if not vectors.exact:
-        log.warning(
-            "the index (%s) gives back compressed vectors, so query updates are less exact; %s.", vectors.kind, _HINT
-        )
-    return vectors
-
-
-class _RegisteredVectors:
-    """The vectors of a registered source, with a check of everything that it returns."""
-
-    def __init__(self, name: str, rest: str, *, docids: Sequence[str], dimension: int) -> None:
-        if name not in _sources:
-            known = f"registered: {', '.join(sorted(_sources))}" if _sources else "none is registered"
-            raise TourError(
-                f"unknown vector source {name!r} ({known}), and there is no folder {name}:{rest}; "
-                "register the source first, or give another --vectors."
+    if isinstance(store, FaissIndex):
+        store.fetch(np.zeros(1, dtype=np.int64))  # refused now rather than in the first update
+        if not store.exact:
+            log.warning(
+                "the index (%s) gives back compressed vectors, so query updates are less exact; %s.",
+                store.kind,
+                VECTORS_HINT,
             )
-        self._name, self._docids, self._dimension = name, docids, dimension
-        self._lookup = _sources[name](rest, docids=docids, dimension=dimension)
+    return store.fetch
 
-    def __call__(self, ids: Ids) -> Floats:
-        """The vectors of the documents at these positions."""
-        vectors = np.asarray(self._lookup(ids), dtype=np.float32)
-        if vectors.shape != (len(ids), self._dimension):
+
+def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int) -> VectorLookup:
+    """The vectors of a registered source, with a check of everything that it returns."""
+    if name not in _sources:
+        known = f"registered: {', '.join(sorted(_sources))}" if _sources else "none is registered"
+        raise TourError(
+            f"unknown vector source {name!r} ({known}), and there is no folder {name}:{rest}; "
+            "register the source first, or give another --vectors."
+        )
+    look_up = _sources[name](rest, docids=docids, dimension=dimension)
+
+    def checked(ids: Ids) -> Floats:
+        vectors = np.asarray(look_up(ids), dtype=np.float32)
+        if vectors.shape != (len(ids), dimension):
             raise TourError(
-                f"the vector source {self._name!r} returned an array of shape {list(vectors.shape)} for {len(ids)} "
-                f"positions; it must return {[len(ids), self._dimension]}."
+                f"the vector source {name!r} returned an array of shape {list(vectors.shape)} for {len(ids)} "
+                f"positions; it must return {[len(ids), dimension]}."
             )
         if not (finite := np.isfinite(vectors).all(axis=1)).all():
-            docid = self._docids[int(ids[int(finite.argmin())])]
-            raise TourError(
-                f"the vector source {self._name!r} returned a vector with NaN or infinity for document {docid!r}."
-            )
+            docid = docids[int(ids[int(finite.argmin())])]
+            raise TourError(f"the vector source {name!r} returned NaN or infinity for document {docid!r}.")
         return vectors
+
+    return checked
 
 
 class EncodedCorpus:
@@ -170,7 +163,7 @@ class EncodedCorpus:
         wanted = docids if isinstance(docids, Docids) else Docids.of(docids)
         if wanted == stored_docids:
             return cls(vectors)
-        rows = stored_docids.positions.find(wanted)
+        rows = np.fromiter((stored_docids.positions.get(docid, -1) for docid in wanted), np.int64, len(wanted))
         if (rows < 0).any():
             missing = wanted[int((rows < 0).argmax())]
             raise TourError(
@@ -182,12 +175,12 @@ class EncodedCorpus:
 def _open_flat_index(folder: Path) -> tuple[VectorLookup, Docids, int]:
     """The vectors by row, the docids and the dimension of a flat FAISS index."""
     index, docids = read_index_files(folder, PASSAGE_INDEX)
-    vectors = IndexVectors(index)
-    if not (vectors.exact and vectors.readable):
+    store = FaissIndex(index)
+    if not (store.exact and store.readable):
         raise TourError(
-            f"the encoded corpus {folder} is compressed too ({vectors.kind}); give the folder of a flat index."
+            f"the encoded corpus {folder} is compressed too ({store.kind}); give the folder of a flat index."
         )
-    return vectors, docids, index.d
+    return store.fetch, docids, store.dimension
 
 
 def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
@@ -239,7 +232,7 @@ def _records(files: list[Path]) -> Iterator[tuple[Line, str, Floats]]:
             yield line, docid, vector
 
 
-class RefinedIndex:
+class _RefinedIndex:
     """A compressed store whose `search` computes the similarities of hits from exact vectors."""
 
     def __init__(self, index: Store, vectors: VectorLookup) -> None:
@@ -259,7 +252,7 @@ class RefinedIndex:
         return Hits(ids[:, :k], np.take_along_axis(similarities, order, axis=1)[:, :k])
 
 
-def in_order(store: Store, vectors: VectorLookup | None, order: str | None) -> Store | RefinedIndex:
+def in_order(store: Store, vectors: VectorLookup | None, order: str | None) -> Store | _RefinedIndex:
     """What is searched so that hits have the order that was asked for, whatever the method.
 
     Args:
@@ -279,4 +272,4 @@ def in_order(store: Store, vectors: VectorLookup | None, order: str | None) -> S
         raise TourError(
             "the index is compressed, so hits cannot be put in exact order; give exact vectors too (--vectors FOLDER)."
         )
-    return RefinedIndex(store, vectors)
+    return _RefinedIndex(store, vectors)
