@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import cross_encoders, load_reranker, verify_default_reranker
+from tour_pyserini.rerankers import cross_encoders, load_reranker, local_reranker, verify_default_reranker
 from tour_pyserini.rerankers.cross_encoders import choose_backend
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.support import model_files, onnx_graphs
@@ -153,7 +153,7 @@ def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
 def test_a_checkpoint_is_exported_once(bert_folder, own_cache, monkeypatch, pairs):
     folder = bert_folder()
     first = load_reranker(folder, backend="onnx").predict(pairs)
-    monkeypatch.setattr(cross_encoders, "read_model", lambda *_: pytest.fail("the model was read again"))
+    monkeypatch.setattr(local_reranker, "read_model", lambda *_: pytest.fail("the model was read again"))
     assert load_reranker(folder, backend="onnx", max_length=40).description.engine == "ONNX Runtime"
     assert load_reranker(folder, backend="onnx").predict(pairs).tolist() == first.tolist()
     assert len(graphs()) == 1

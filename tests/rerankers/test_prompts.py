@@ -24,8 +24,8 @@ from reranker_families import (
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.prompts import FAMILIES as PROMPTS
-from tour_pyserini.rerankers.prompts import Prompt, PromptTokens, family_of, read_prompt
+from tour_pyserini.rerankers.language_models import FAMILIES as PROMPTS
+from tour_pyserini.rerankers.language_models import Prompt, PromptTokens, family_of, read_prompt
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 

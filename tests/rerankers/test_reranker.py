@@ -5,7 +5,7 @@ import pytest
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import Reranker, score_pairs
+from tour_pyserini.rerankers import CachedReranker, Reranker, score_pairs
 from tour_pyserini.rerankers.reranker import PartsReranker, score_pairs_counted, score_parts
 
 PAIRS = [("who wrote hamlet", "Shakespeare did."), ("who wrote emma", "Austen did.")]
@@ -37,6 +37,8 @@ def test_finite_scores_are_returned_as_float64():
 class Titles(PartsReranker):
     """Scores the length of the title, in parts of two, and records what it was asked for."""
 
+    fingerprint = "titles"
+
     def __init__(self):
         self.asked = []
 
@@ -50,15 +52,16 @@ class Titles(PartsReranker):
             yield np.arange(start, start + len(part)), np.array([len(passage.parts[0]) for _, passage in part])
 
 
-def test_repeated_pairs_are_scored_once_and_progress_counts_them_all():
+def test_a_cache_scores_repeated_pairs_once_and_progress_counts_them_all(tmp_path):
     """Passages with the same characters and other titles are distinct."""
     one, other = Passage("a", "b c"), Passage("a b", "c")
-    reranker, seen = Titles(), []
+    titles, seen = Titles(), []
+    reranker = CachedReranker(titles, tmp_path / "scores")
     reranker.on_progress = seen.append
     pairs = [("q", one), ("q", other), ("q", one), ("r", one)]
     scores, computed = score_pairs_counted(reranker, pairs)
-    assert (scores.tolist(), computed) == ([1, 3, 1, 1], 4)
-    assert reranker.asked == [("q", one), ("q", other), ("r", one)]
+    assert (scores.tolist(), computed) == ([1, 3, 1, 1], 3)
+    assert titles.asked == [("q", one), ("q", other), ("r", one)]
     assert sum(seen) == 4
 
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker, sentence_transformers_models
+from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker, local_reranker
 
 BOUND = 1.25  # in logits; 600 such pairs differed by 0.98 at most, with a median of 0.08
 QUERIES, DEPTH = 8, 10
@@ -95,7 +95,7 @@ def save(folder: Path, family: str) -> Path:
 def test_the_weights_are_checked_once(tmp_path, monkeypatch):
     folder = save(tmp_path, "LogitScore")
     load_reranker(folder)
-    monkeypatch.setattr(sentence_transformers_models, "read_model", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(local_reranker, "read_model", lambda *_, **__: pytest.fail("read again"))
     load_reranker(folder)
 
 

@@ -2,7 +2,6 @@
 
 from tour_pyserini.rerankers.loading import (
     RerankerKind,
-    default_reranker_folder,
     load_reranker,
     load_reranker_later,
     register_reranker_kind,
@@ -16,7 +15,6 @@ __all__ = [
     "Reranker",
     "RerankerKind",
     "SqliteScores",
-    "default_reranker_folder",
     "load_reranker",
     "load_reranker_later",
     "register_reranker_kind",

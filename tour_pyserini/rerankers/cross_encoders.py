@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.rerankers.language_models import FAMILIES, PAIR, PromptTokens, choose_prompt
 from tour_pyserini.rerankers.local_reranker import (
     ENGINES,
     INPUTS,
     POLICY,
     PROBES,
+    Checkpoint,
     FastPairTokens,
     LocalReranker,
     Options,
@@ -25,20 +27,9 @@ from tour_pyserini.rerankers.local_reranker import (
     output_count_error,
     pair_tokens,
 )
-from tour_pyserini.rerankers.prompts import FAMILIES, PAIR, Prompt, PromptTokens, choose_prompt
-from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Reranker
-from tour_pyserini.support.devices import cpu_flags, does_not_fit
-from tour_pyserini.support.model_files import (
-    checkpoint_files,
-    chosen_dtype,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_json,
-    read_model,
-    read_tokenizer,
-    usable_length,
-)
+from tour_pyserini.rerankers.reranker import Description, Reranker
+from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit
+from tour_pyserini.support.model_files import fingerprint, read_json
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
@@ -85,7 +76,7 @@ class OnnxRunner:
 
     def __init__(self, graph: Path, options: Options, fill: Mapping[str, int]) -> None:
         self.one_pair_per_call = options.device == "cpu" or is_dynamically_quantised(graph)
-        self.workers = options.cores if self.one_pair_per_call else 1
+        self.workers = (options.threads or cores()) if self.one_pair_per_call else 1
         self._graph = graph
         self._fill = fill
         self._session = open_graph(graph, device=options.device)
@@ -149,48 +140,56 @@ def export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[s
         )
 
 
-class SequenceClassifier:
-    """The most common kind: a checkpoint with a classification head."""
+def load_classifier(folder: Path, options: Options, *, name: str, load_by_library: Callable[..., Reranker]) -> Reranker:
+    """Load the most common kind: a checkpoint with a classification head.
 
-    BACKENDS: tuple[str, ...] = ("onnx", "torch")
-    FILES = "config.json with weights (*.safetensors)"  # of the other kinds of checkpoints too
-    TAKES_PROMPT = True
-
-    def __init__(self, load_library_model: Callable[..., Reranker]) -> None:
-        """Loads models whose chat template shows pairs by `load_library_model(folder, options, name=...)`."""
-        self._load_library_model = load_library_model
-
-    def accepts(self, folder: Path) -> bool:
-        """Whether the folder holds a checkpoint; `load` refuses a checkpoint without a classification head."""
-        return is_checkpoint(folder)
-
-    def load(self, folder: Path, options: Options, *, name: str) -> Reranker:
-        """Load the re-ranker in a checkpoint folder."""
-        config = read_config(folder, trust_remote_code=options.trust_remote_code)
-        classifiers = import_optional("transformers").MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-        if type(config) not in classifiers and not options.trust_remote_code:  # such as one that also reads images
-            head = (config.architectures or [config.model_type])[0]
+    A model whose chat template shows pairs is loaded by `load_by_library(folder, options, name=...)`.
+    """
+    checkpoint = Checkpoint(folder, options, longest=declared_length(folder))
+    config = checkpoint.config
+    classifiers = import_optional("transformers").MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    head = (config.architectures or [config.model_type])[0]
+    if type(config) not in classifiers and not options.trust_remote_code:  # such as one that also reads images
+        raise TourError(
+            f"{name} is a {head}, which transformers does not run as a classifier of pairs of texts; choose "
+            "another re-ranker, or one with modules.json of sentence-transformers."
+        )
+    if config.num_labels not in (1, 2):
+        raise output_count_error(name, config.num_labels)
+    tokenizer = checkpoint.tokenizer
+    prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
+    if options.prompt is None and getattr(tokenizer, "chat_template", None):
+        if _shows_pairs(tokenizer):
+            return load_by_library(folder, options, name=name)
+        if prompt is None:
             raise TourError(
-                f"{name} is a {head}, which transformers does not run as a classifier of pairs of texts; choose "
-                "another re-ranker, or one with modules.json of sentence-transformers."
+                f"{name} is a classifier of chats, whose chat template has no place for a query and a passage; say "
+                f"what it reads with --reranker-prompt (in Python: prompt): {PAIR} for the two texts alone, "
+                f"{', '.join(FAMILIES)}, or a file."
             )
-        if config.num_labels not in (1, 2):
-            raise output_count_error(name, config.num_labels)
-        tokenizer = read_tokenizer(folder, trust_remote_code=options.trust_remote_code)
-        prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
-        if options.prompt is None and getattr(tokenizer, "chat_template", None):
-            if shows_pairs(tokenizer):
-                return self._load_library_model(folder, options, name=name)
-            if prompt is None:
-                raise TourError(
-                    f"{name} is a classifier of chats, whose chat template has no place for a query and a passage; say "
-                    f"what it reads with --reranker-prompt (in Python: prompt): {PAIR} for the two texts alone, "
-                    f"{', '.join(FAMILIES)}, or a file."
-                )
-        return _load_classifier(folder, config, tokenizer, prompt, options, name=name)
+    prefix, length = _default_prefix(folder), checkpoint.length
+
+    def make_tokens(max_length: int) -> Tokens:
+        if prompt is not None:
+            return PromptTokens(tokenizer, prompt, max_length=max_length, name=name)
+        return pair_tokens(tokenizer, max_length=max_length, prefix=prefix)
+
+    probes = make_tokens(checkpoint.usable_length(max(length, PROVED), warn=False)).rows(PROBES)
+    runner, settings = _make_runner(checkpoint, probes)
+    template: Any = prompt or ([POLICY, prefix] if prefix else POLICY)
+    shown = prompt.text if prompt else prefix or None
+    precision = "int8" if "precision" in settings else None
+    return LocalReranker(
+        name,
+        checkpoint.identify("sequence-classification", template=template, **settings),
+        checkpoint.describe(head, describe_score(config.num_labels), shown, runner.backend, precision),
+        make_tokens(length),
+        runner,
+        options,
+    )
 
 
-def shows_pairs(tokenizer: Any) -> bool:
+def _shows_pairs(tokenizer: Any) -> bool:
     """Whether the tokenizer's chat template shows a query and a passage, as sentence-transformers fills it."""
     pairs = (("one", "two"), ("three", "two"), ("one", "four"))
 
@@ -208,74 +207,34 @@ def shows_pairs(tokenizer: Any) -> bool:
     return False
 
 
-def declared_settings(folder: Path) -> tuple[str, int]:
-    """What files of sentence-transformers say of a classifier: a text before each query, and most tokens of a pair.
-
-    No text and any length if the folder does not say.
-    """
+def _default_prefix(folder: Path) -> str:
+    """The text before each query that files of sentence-transformers name; empty if they name none."""
     path = folder / "config_sentence_transformers.json"
     settings = read_json(path)
     prompts, name = settings.get("prompts") or {}, settings.get("default_prompt_name")
     if name is not None and name not in prompts:
         raise TourError(f"{path} has no prompt named {name!r}, its default prompt; correct it.")
-    length = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
-    return prompts[name] if name is not None else "", length or 10**9
+    return prompts[name] if name is not None else ""
 
 
-def _load_classifier(
-    folder: Path, config: Any, tokenizer: Any, prompt: Prompt | None, options: Options, *, name: str
-) -> LocalReranker:
-    prefix, most = declared_settings(folder)
-    length = usable_length(folder, config, tokenizer, min(options.max_length, most))
-    longest = usable_length(folder, config, tokenizer, max(length, PROVED), warn=False)
-
-    def make_tokens(max_length: int) -> Tokens:
-        if prompt is not None:
-            return PromptTokens(tokenizer, prompt, max_length=max_length, name=name)
-        return pair_tokens(tokenizer, max_length=max_length, prefix=prefix)
-
-    probes = make_tokens(longest).rows(PROBES)
-    dtype = chosen_dtype(folder, options.wanted_dtype, options.device)
-    runner, settings = _make_runner(folder, config, tokenizer, probes, dtype, options)
-    template: Any = prompt or ([POLICY, prefix] if prefix else POLICY)
-    files = checkpoint_files(folder, code=options.trust_remote_code)
-    return LocalReranker(
-        name,
-        fingerprint("sequence-classification", files, max_length=length, template=template, **settings),
-        Description(
-            (config.architectures or [config.model_type])[0],
-            describe_score(config.num_labels),
-            prompt.text if prompt else prefix or None,
-            ENGINES[runner.backend],
-            "int8" if "precision" in settings else PRECISIONS_OF_DTYPES[dtype],
-            dtype,
-            length,
-        ),
-        make_tokens(length),
-        runner,
-        options,
-    )
+def declared_length(folder: Path) -> int:
+    """Most tokens of a pair that files of sentence-transformers name; any length if they name none."""
+    return read_json(folder / "sentence_bert_config.json").get("max_seq_length") or 10**9
 
 
-def _make_runner(
-    folder: Path, config: Any, tokenizer: Any, probes: Sequence[Row], dtype: str, options: Options
-) -> tuple[Runner, dict[str, str]]:
+def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Runner, dict[str, str]]:
     """What runs a checkpoint, and the settings of it that change scores, for the fingerprint."""
+    options, tokenizer, files = checkpoint.options, checkpoint.tokenizer, checkpoint.files
     # Without a padding token, pairs of different lengths cannot share a batch.
     fill = {} if tokenizer.pad_token_id is None else {"input_ids": tokenizer.pad_token_id}
     fill["token_type_ids"] = tokenizer.pad_token_type_id
+    read = partial(checkpoint.read, "AutoModelForSequenceClassification")
 
-    def read(device: str = "cpu") -> Any:
-        trusted = options.trust_remote_code
-        head = "AutoModelForSequenceClassification"
-        return read_model(folder, head, config, device=device, dtype=dtype, trust_remote_code=trusted)
-
-    if dtype == "float32" and choose_backend(options) == "onnx":
+    if checkpoint.dtype == "float32" and choose_backend(options) == "onnx":
         if options.device != "cpu":
             raise TourError(
                 f"the back end onnx runs checkpoints on cpu only, not on {options.device}; use torch or cpu."
             )
-        files = checkpoint_files(folder, code=options.trust_remote_code)
         # Graphs are proved for `PROVED` tokens, or for more on request.
         longest = max(len(row["input_ids"]) for row in probes)
         graph_settings = {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
@@ -289,78 +248,67 @@ def _make_runner(
             return OnnxRunner(graph, options, fill), settings
         except GraphError as error:
             if options.backend == "onnx" or options.precision == "int8":
-                raise TourError(f"{folder}: {error}; use the back end torch and the precision fp32.") from error
-            log.warning("%s: %s; using torch instead", folder, error)
+                reason = f"{checkpoint.folder}: {error}"
+                raise TourError(f"{reason}; use the back end torch and the precision fp32.") from error
+            log.warning("%s: %s; using torch instead", checkpoint.folder, error)
 
     from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer
 
-    runner = TorchRunner(read(options.device), options, fill=fill, pad_left=tokenizer.padding_side == "left")
+    runner = TorchRunner(read(), options, fill=fill, pad_left=tokenizer.padding_side == "left")
     shorten_last_layer(runner.model, runner.tensors(probes[:2]))
     runner.test_batches(probes[:2])
-    return runner, {} if dtype == "float32" else {"dtype": dtype}
+    return runner, {}
 
 
-class OnnxFolder:
-    """A folder with `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`.
+def find_graph(folder: Path) -> Path | None:
+    """The graph in an ONNX folder: `model.onnx` or `onnx/model.onnx` beside `tokenizer.json`; None in any other."""
+    graphs = [path for path in (folder / "model.onnx", folder / "onnx" / "model.onnx") if path.is_file()]
+    return graphs[0] if graphs and (folder / "tokenizer.json").is_file() else None
+
+
+def load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReranker:
+    """Load the graph and the tokenizer in a folder.
 
     The graph is run as it is, unless int8 is asked for and it is not quantised yet. It is run on the CPU if it has
     8-bit weights, or if ONNX Runtime has no support for GPUs here: the device of a search is that of its encoder too.
     """
-
-    BACKENDS: tuple[str, ...] = ("onnx",)
-    DTYPES: tuple[str, ...] = ("auto", "float32")
-    FILES = "model.onnx with tokenizer.json"
-
-    def accepts(self, folder: Path) -> bool:
-        """Whether the folder holds an ONNX graph and a tokenizer."""
-        return bool(_graphs(folder)) and (folder / "tokenizer.json").is_file()
-
-    def load(self, folder: Path, options: Options, *, name: str) -> LocalReranker:
-        """Load the re-ranker in the folder."""
-        graph = _graphs(folder)[0]
-        family = f"ONNX graph {graph.relative_to(folder).as_posix()}"
-        quantised = is_dynamically_quantised(graph)
-        if quantised and options.precision == "fp32":
-            raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
-        if options.device.startswith("cuda") and (quantised or not has_gpu_support()):
-            reason = "its graph has 8-bit weights" if quantised else "ONNX Runtime has no support for it here"
-            log.warning("the re-ranker %s runs on cpu, not on %s: %s", name, options.device, reason)
-            options = replace(options, device="cpu")
-        # A graph that is larger than 2 GB has weight files, with the names that exporters give them.
-        weights = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
-        files = [graph, *sorted(path for path in weights if path.is_file()), folder / "tokenizer.json"]
-        settings: dict[str, Any] = {}
-        if options.precision == "int8" and not quantised:
-            settings["precision"] = quantisation_recipe()
-            try:
-                graph = cached_graph(_key(files[:-1], **settings), partial(quantise, graph))
-            except GraphError as error:
-                raise TourError(f"{error}; use the precision fp32 to run the graph as it is.") from error
-        tokenizer = _read_tokenizer(folder / "tokenizer.json")
-        padding = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-        fill = {"input_ids": next((token_id for token_id in padding if token_id is not None), 0)}
-        precision = "int8" if quantised or settings else "as stored"
-        length, score = options.max_length, f"{describe_score(1)}, or {describe_score(2)}"
-        return LocalReranker(
-            name,
-            fingerprint("onnx", files, max_length=length, template=POLICY, **settings),
-            Description(family, score, None, ENGINES["onnx"], precision, "as stored", length),
-            FastPairTokens(tokenizer, max_length=length),
-            OnnxRunner(graph, options, fill),
-            options,
-        )
-
-
-def _graphs(folder: Path) -> list[Path]:
-    return [path for path in (folder / "model.onnx", folder / "onnx" / "model.onnx") if path.is_file()]
-
-
-def _read_tokenizer(path: Path) -> Any:
-    tokenizers = import_optional("tokenizers")
+    graph = find_graph(folder)
+    assert graph is not None  # as it was accepted
+    family = f"ONNX graph {graph.relative_to(folder).as_posix()}"
+    quantised = is_dynamically_quantised(graph)
+    if quantised and options.precision == "fp32":
+        raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
+    if options.device.startswith("cuda") and (quantised or not has_gpu_support()):
+        reason = "its graph has 8-bit weights" if quantised else "ONNX Runtime has no support for it here"
+        log.warning("the re-ranker %s runs on cpu, not on %s: %s", name, options.device, reason)
+        options = replace(options, device="cpu")
+    # A graph that is larger than 2 GB has weight files, with the names that exporters give them.
+    weights = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
+    files = [graph, *sorted(path for path in weights if path.is_file())]
+    settings: dict[str, Any] = {}
+    if options.precision == "int8" and not quantised:
+        settings["precision"] = quantisation_recipe()
+        try:
+            graph = cached_graph(_key(files, **settings), partial(quantise, graph))
+        except GraphError as error:
+            raise TourError(f"{error}; use the precision fp32 to run the graph as it is.") from error
+    path, length = folder / "tokenizer.json", options.max_length
     try:
-        return tokenizers.Tokenizer.from_file(str(path))
+        tokenizer = import_optional("tokenizers").Tokenizer.from_file(str(path))
     except Exception as error:
         raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); download it again.") from error
+    padding = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+    fill = {"input_ids": next((token_id for token_id in padding if token_id is not None), 0)}
+    precision = "int8" if quantised or settings else "as stored"
+    score = f"{describe_score(1)}, or {describe_score(2)}"
+    return LocalReranker(
+        name,
+        fingerprint("onnx", [*files, path], max_length=length, template=POLICY, **settings),
+        Description(family, score, None, ENGINES["onnx"], precision, "as stored", length),
+        FastPairTokens(tokenizer, max_length=length),
+        OnnxRunner(graph, options, fill),
+        options,
+    )
 
 
 def _key(files: list[Path], **settings: str) -> str:

@@ -1,153 +1,371 @@
 """Language models that answer whether a passage is relevant: the log-odds of two answers is the score.
 
 Causal models such as Qwen3-Reranker or mxbai-rerank-v2 answer after a prompt; sequence-to-sequence models such as
-monoT5 (Nogueira et al., 2020) answer "true" or "false".
+monoT5 (Nogueira et al., 2020) answer "true" or "false". Most causal models are published without their prompt: it
+stands in the authors' documentation or code only. The prompts of such families are kept here, word for word, each with
+its source, because a model that reads another prompt gives other scores.
 """
 
 import inspect
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.local_reranker import PROBES, LocalReranker, Options
-from tour_pyserini.rerankers.prompts import FAMILIES, PAIR, PromptTokens, check_answers, choose_prompt
-from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair
-from tour_pyserini.support.model_files import (
-    checkpoint_files,
-    chosen_dtype,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_json,
-    read_model,
-    read_tokenizer,
-    usable_length,
-)
+from tour_pyserini.rerankers.local_reranker import PROBES, SHORTEST_INPUT, Checkpoint, LocalReranker, Options
+from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.support.model_files import CARD, is_checkpoint, read_json
 from tour_pyserini.support.tokens import Row
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 """What monoT5 reads."""
+QUERY, PASSAGE = "{query}", "{passage}"
+BOS = "{bos}"
+"""Stands for the tokenizer's own first token, if it has one."""
+PAIR = "pair"
+"""The name for "no prompt": query and passage as the tokenizer's pair of texts."""
+FIELDS = ("prompt", "yes", "no")
+"""What a file with a prompt holds."""
+
+_FIELD = re.compile(f"{re.escape(QUERY)}|{re.escape(PASSAGE)}")
 
 
-class CausalModel:
-    """A language model that predicts the next token.
+class Prompt(NamedTuple):
+    """The text that a model reads for a pair, in parts that are tokenised one by one, and its answers.
+
+    Attributes:
+        before: parts before query and passage.
+        body: parts with `{query}` and `{passage}`; the last one ends with `{passage}`, so that its end can be cut.
+        after: parts after the passage; they are never cut.
+        yes: the answer that means "relevant"; a single token.
+        no: the answer that means "not relevant"; None if the logit of `yes` alone is the score.
+    """
+
+    before: tuple[str, ...]
+    body: tuple[str, ...]
+    after: tuple[str, ...]
+    yes: str
+    no: str | None
+
+    @property
+    def text(self) -> str:
+        """The prompt as one text."""
+        return "".join(self.before + self.body + self.after)
+
+
+class Family(NamedTuple):
+    """Models that were published with the same prompt.
+
+    Attributes:
+        prompt: the authors' prompt.
+        model_type: the architecture of these models, as `config.json` calls it.
+        names: matches the published names of the models.
+        source: where the authors give the prompt.
+    """
+
+    prompt: Prompt
+    model_type: str
+    names: re.Pattern[str]
+    source: str
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "qwen3-reranker": Family(
+            Prompt(
+                before=(
+                    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+                    'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n',
+                ),
+                body=(
+                    "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+                    f"<Query>: {QUERY}\n<Document>: {PASSAGE}",
+                ),
+                after=("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",),
+                yes="yes",
+                no="no",
+            ),
+            "qwen3",
+            re.compile(r"qwen3-reranker-\d", re.IGNORECASE),
+            "model card of Qwen/Qwen3-Reranker-0.6B",
+        ),
+        "mxbai-rerank-v2": Family(
+            Prompt(
+                before=(
+                    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+                    "<|im_end|>\n<|im_start|>user\n",
+                ),
+                body=(f"query: {QUERY}", "\n", f"document: {PASSAGE}"),
+                after=(
+                    "\n",
+                    "You are a search relevance expert who evaluates how well documents match search queries. For each "
+                    "query-document pair, carefully analyze the semantic relationship between them, then provide your "
+                    "binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:",
+                    "<|im_end|>\n<|im_start|>assistant\n",
+                ),
+                yes="1",
+                no="0",
+            ),
+            "qwen2",
+            re.compile(r"mxbai-rerank-(base|large)-v2", re.IGNORECASE),
+            "mxbai_rerank_v2.py in the Python package mxbai-rerank",
+        ),
+        "bge-reranker-v2-gemma": Family(
+            Prompt(
+                before=(BOS,),
+                body=(f"A: {QUERY}", "\n", f"B: {PASSAGE}"),
+                after=(
+                    "\n",
+                    "Given a query A and a passage B, determine whether the passage contains an answer to the query by "
+                    "providing a prediction of either 'Yes' or 'No'.",
+                ),
+                yes="Yes",
+                no=None,
+            ),
+            "gemma",
+            re.compile(r"bge-reranker-v2-gemma", re.IGNORECASE),
+            "FlagLLMReranker in the Python package FlagEmbedding",
+        ),
+    }
+)
+"""The families by the names that the option `prompt` takes."""
+
+
+def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | None:
+    """The prompt of a model, or None if no prompt is known for it.
+
+    Args:
+        folder: the folder of the model.
+        wanted: the name of a family or the path of a file with a prompt, as the user gave it, if any.
+        name: what the user called the model: the published name says which family it is.
+    """
+    if wanted is None:
+        family = family_of(folder, name)
+        return FAMILIES[family].prompt if family else None
+    if wanted in FAMILIES:
+        return FAMILIES[wanted].prompt
+    if not Path(wanted).is_file():
+        raise TourError(
+            f"the prompt {wanted!r} is neither a known name ({', '.join([PAIR, *FAMILIES])}) nor a file; "
+            'give one of them, or a JSON file like {"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}.'
+        )
+    return read_prompt(Path(wanted))
+
+
+def family_of(folder: Path, name: str) -> str | None:
+    """The family of a model by its architecture and its published name: its own, its folder's or its base model's.
+
+    The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
+    """
+    model_type = read_json(folder / "config.json").get("model_type")
+    names = [Path(name).name, *_base_models(folder)]
+    for key, family in FAMILIES.items():
+        if family.model_type == model_type and any(map(family.names.search, names)):
+            return key
+    return None
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Read a prompt from a JSON file with `prompt` (a text with `{query}` before `{passage}`), `yes` and, if any, `no`.
+
+    The text up to the passage and the text after it are tokenised separately.
+    """
+    content = read_json(path)
+    text, yes, no = (content.get(field) for field in FIELDS)
+    unknown = sorted(set(content) - set(FIELDS))
+    answers = isinstance(yes, str) and isinstance(no, str | None)
+    if unknown or not isinstance(text, str) or not answers:
+        raise TourError(f"{path} is not a prompt: it must hold the texts prompt, yes and, if there is one, no alone.")
+    if text.count(QUERY) != 1 or text.count(PASSAGE) != 1 or text.index(QUERY) > text.index(PASSAGE):
+        raise TourError(f"the prompt in {path} must have {QUERY} once, and then {PASSAGE} once; correct it.")
+    body, after = text.split(PASSAGE)
+    return Prompt((), (body + PASSAGE,), (after,) if after else (), str(yes), no)
+
+
+def _base_models(folder: Path) -> list[str]:
+    """The models that this one was made from, as the head of its README says (the model card of the hub)."""
+    try:
+        text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    head = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
+    found = re.search(r"^base_model:((?:[^\n]|\n *- )*)", head[1], re.MULTILINE) if head else None
+    return re.findall(r"[^\s'\"\[\],-][^\s'\"\[\],]*", found[1]) if found else []
+
+
+def _answer_tokens(prompt: Prompt, tokenizer: Any, *, name: str) -> list[int]:
+    """The token ids of the answers, `yes` first; each must be a single token."""
+    ids = []
+    for answer in (prompt.yes, prompt.no):
+        if answer is None:
+            continue
+        tokens = tokenizer(answer, add_special_tokens=False)["input_ids"]
+        if len(tokens) != 1:
+            raise TourError(
+                f"the tokenizer of {name} splits the answer {answer!r} into {len(tokens)} tokens, but the score of a "
+                "pair is read from one token; give the model's own prompt with --reranker-prompt."
+            )
+        ids.append(tokens[0])
+    return ids
+
+
+class PromptTokens:
+    """Tokenises pairs as parts of a prompt, each part on its own, as the authors of such models do.
+
+    If an input is too long, the end of the passage is cut. A query that leaves no room for the passage is cut too, to
+    half of the room if need be; what the prompt says between the two stays.
+
+    Args:
+        tokenizer: of transformers.
+        prompt: what stands around query and passage.
+        max_length: tokens per input, prompt included.
+        name: the name of the model, for messages.
+    """
+
+    def __init__(self, tokenizer: Any, prompt: Prompt, *, max_length: int, name: str) -> None:
+        self._tokenizer = tokenizer
+        self._body = prompt.body
+        self._head = (*prompt.body[:-1], prompt.body[-1].removesuffix(PASSAGE))
+        self._start, self._middle = "".join(self._head).split(QUERY)
+        before = [part.replace(BOS, tokenizer.bos_token or "") for part in prompt.before]
+        self._before = [token for ids in self._ids(before) for token in ids]
+        self._after = [token for ids in self._ids(prompt.after) for token in ids]
+        self._room = max_length - len(self._before) - len(self._after)
+        fixed = len(self._parts([("", "")], self._body)[0])
+        if self._room < fixed + SHORTEST_INPUT:
+            raise TourError(
+                f"the prompt of {name} takes {max_length - self._room + fixed} tokens, which leaves no room for a pair "
+                f"in {max_length}; give a greater maximum length (--reranker-max-length)."
+            )
+
+    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        """Tokenise pairs, each cut to the maximum length."""
+        return [self._row(pair, body) for pair, body in zip(pairs, self._parts(pairs, self._body), strict=True)]
+
+    def _row(self, pair: Pair, body: list[int]) -> Row:
+        ids = [*self._before, *(body if len(body) <= self._room else self._cut(pair, body)), *self._after]
+        return {"input_ids": ids, "attention_mask": [1] * len(ids)}
+
+    def _cut(self, pair: Pair, body: list[int]) -> list[int]:
+        (head,) = self._parts([pair], self._head)
+        if len(head) < self._room:
+            return body[: self._room]
+        start, query, middle, passage = self._ids([self._start, pair[0], self._middle, pair[1]])
+        room = self._room - len(start) - len(middle)
+        query = query[: max(room - len(passage), room // 2)]
+        return start + query + middle + passage[: room - len(query)]
+
+    def _parts(self, pairs: Sequence[Pair], parts: Sequence[str]) -> list[list[int]]:
+        """The token ids of all parts of each pair, one after the other; each distinct text is tokenised once."""
+        rows: list[list[int]] = [[] for _ in pairs]
+        for part in parts:
+            texts = [_fill_part(part, pair) for pair in pairs]
+            distinct = list(dict.fromkeys(texts))
+            ids = dict(zip(distinct, self._ids(distinct), strict=True))
+            for row, text in zip(rows, texts, strict=True):
+                row.extend(ids[text])
+        return rows
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+
+
+def _fill_part(part: str, pair: Pair) -> str:
+    """Replace the fields of a part in one go: a query may contain the word {passage}."""
+    return _FIELD.sub(lambda field: pair[0] if field[0] == QUERY else pair[1], part)
+
+
+def is_causal(folder: Path) -> bool:
+    """Whether a folder holds a language model that predicts the next token."""
+    return is_checkpoint(folder) and any(head.endswith("ForCausalLM") for head in _heads(folder))
+
+
+def load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
+    """Load a language model that predicts the next token.
 
     The score of a pair is the logit of the answer that means "relevant" minus the logit of the other answer, at the
     position after the prompt: the log-odds of the two answers. Families without a second answer use the first logit.
     """
+    from tour_pyserini.rerankers.torch_runner import TorchRunner
 
-    BACKENDS: tuple[str, ...] = ("torch",)
-    TAKES_PROMPT = True
-
-    def accepts(self, folder: Path) -> bool:
-        """Whether the folder holds a language model that predicts the next token."""
-        return is_checkpoint(folder) and any(head.endswith("ForCausalLM") for head in _heads(folder))
-
-    def load(self, folder: Path, options: Options, *, name: str) -> LocalReranker:
-        """Load the re-ranker in a checkpoint folder."""
-        from tour_pyserini.rerankers.torch_runner import TorchRunner
-
-        prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
-        if prompt is None:
-            raise TourError(
-                f"{name} is a language model, and neither its files nor its name say what it reads and answers as a "
-                f"re-ranker; say it with --reranker-prompt (in Python: prompt): {', '.join(FAMILIES)}, or a file; "
-                "or save the model with sentence-transformers (CrossEncoder with LogitScore)."
-            )
-        trusted = options.trust_remote_code
-        config = read_config(folder, trust_remote_code=trusted)
-        tokenizer = read_tokenizer(folder, trust_remote_code=trusted)
-        answers = check_answers(prompt, tokenizer, name=name)
-        length = usable_length(folder, config, tokenizer, options.max_length)
-        tokens = PromptTokens(tokenizer, prompt, max_length=length, name=name)
-        dtype = chosen_dtype(folder, options.wanted_dtype, options.device)
-        model = read_model(
-            folder, "AutoModelForCausalLM", config, device=options.device, dtype=dtype, trust_remote_code=trusted
+    prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
+    if prompt is None:
+        raise TourError(
+            f"{name} is a language model, and neither its files nor its name say what it reads and answers as a "
+            f"re-ranker; say it with --reranker-prompt (in Python: prompt): {', '.join(FAMILIES)}, or a file; "
+            "or save the model with sentence-transformers (CrossEncoder with LogitScore)."
         )
-        parameters = inspect.signature(model.forward).parameters
+    checkpoint = Checkpoint(folder, options)
+    tokenizer = checkpoint.tokenizer
+    answers = _answer_tokens(prompt, tokenizer, name=name)
+    tokens = PromptTokens(tokenizer, prompt, max_length=checkpoint.length, name=name)
+    model = checkpoint.read("AutoModelForCausalLM")
+    parameters = inspect.signature(model.forward).parameters
 
-        def answer_logits(inputs: dict[str, Any]) -> Any:
-            """Logits [n]: of the first answer, minus that of the second one if there is one."""
-            # Positions are counted without padding: models with absolute positions would give other logits otherwise.
-            # The vocabulary is large: only the last position is needed.
-            positions = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)
-            extra = {"position_ids": positions, "logits_to_keep": 1, "use_cache": False}
-            taken = {name: value for name, value in extra.items() if name in parameters}
-            logits = model(**inputs, **taken).logits[:, -1, answers].float()
-            return logits[:, 0] - logits[:, 1] if logits.shape[1] == 2 else logits[:, 0]
+    def answer_logits(inputs: dict[str, Any]) -> Any:
+        """Logits [n]: of the first answer, minus that of the second one if there is one."""
+        # Positions are counted without padding: models with absolute positions would give other logits otherwise.
+        # The vocabulary is large: only the last position is needed.
+        positions = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)
+        extra = {"position_ids": positions, "logits_to_keep": 1, "use_cache": False}
+        taken = {name: value for name, value in extra.items() if name in parameters}
+        logits = model(**inputs, **taken).logits[:, -1, answers].float()
+        return logits[:, 0] - logits[:, 1] if logits.shape[1] == 2 else logits[:, 0]
 
-        # Rows are padded on the left, so that the answer follows the last column. Padding is masked and has no answer
-        # of its own, so any token will do for a tokenizer that has none for it.
-        fill = {"input_ids": tokenizer.pad_token_id or 0}
-        runner = TorchRunner(model, options, answer_logits, fill=fill, pad_left=True)
-        runner.test_batches(tokens.rows(PROBES[:2]))
-        score = " minus ".join(f"logit of {answer!r}" for answer in (prompt.yes, prompt.no) if answer is not None)
-        files, half = checkpoint_files(folder, code=trusted), _half(dtype)
-        return LocalReranker(
-            name,
-            fingerprint("causal-lm", files, max_length=length, template=prompt, **half),
-            Description(type(model).__name__, score, prompt.text, "torch", PRECISIONS_OF_DTYPES[dtype], dtype, length),
-            tokens,
-            runner,
-            options,
-        )
+    # Rows are padded on the left, so that the answer follows the last column. Padding is masked and has no answer
+    # of its own, so any token will do for a tokenizer that has none for it.
+    fill = {"input_ids": tokenizer.pad_token_id or 0}
+    runner = TorchRunner(model, options, answer_logits, fill=fill, pad_left=True)
+    runner.test_batches(tokens.rows(PROBES[:2]))
+    score = " minus ".join(f"logit of {answer!r}" for answer in (prompt.yes, prompt.no) if answer is not None)
+    description = checkpoint.describe(type(model).__name__, score, prompt.text, "torch")
+    return LocalReranker(name, checkpoint.identify("causal-lm", template=prompt), description, tokens, runner, options)
 
 
-class Seq2SeqModel:
-    """An encoder-decoder that reads "Query: q Document: d Relevant:".
+def is_seq2seq(folder: Path) -> bool:
+    """Whether a folder holds an encoder-decoder that generates text."""
+    if not is_checkpoint(folder) or not read_json(folder / "config.json").get("is_encoder_decoder"):
+        return False
+    return not any(head.endswith("ForSequenceClassification") for head in _heads(folder))
+
+
+def load_seq2seq(folder: Path, options: Options, *, name: str) -> LocalReranker:
+    """Load an encoder-decoder that reads "Query: q Document: d Relevant:".
 
     The score is the logit of "true" minus the logit of "false" at the first decoded position: the log-odds of
     "true" against "false".
     """
+    import torch
 
-    BACKENDS: tuple[str, ...] = ("torch",)
+    from tour_pyserini.rerankers.torch_runner import TorchRunner
 
-    def accepts(self, folder: Path) -> bool:
-        """Whether the folder holds an encoder-decoder that generates text."""
-        if not is_checkpoint(folder) or not read_json(folder / "config.json").get("is_encoder_decoder"):
-            return False
-        return not any(head.endswith("ForSequenceClassification") for head in _heads(folder))
+    checkpoint = Checkpoint(folder, options)
+    checkpoint.length = options.max_length  # positions are relative: there is no limit of the model's own
+    start_token, tokenizer = checkpoint.config.decoder_start_token_id, checkpoint.tokenizer
+    if start_token is None:
+        raise TourError(f"the configuration in {folder} has no decoder_start_token_id; choose a monoT5-like re-ranker.")
+    answers = [_token_id(tokenizer, answer, name) for answer in ("false", "true")]
+    model = checkpoint.read("AutoModelForSeq2SeqLM")
 
-    def load(self, folder: Path, options: Options, *, name: str) -> LocalReranker:
-        """Load the re-ranker in a checkpoint folder."""
-        import torch
+    def answer_logits(inputs: dict[str, Any]) -> Any:
+        """Logits [n, 2] of "false" and "true"."""
+        start = torch.full((len(inputs["input_ids"]), 1), start_token, device=options.device)
+        return model(**inputs, decoder_input_ids=start).logits[:, 0, answers]
 
-        from tour_pyserini.rerankers.torch_runner import TorchRunner
-
-        trusted, device, length = options.trust_remote_code, options.device, options.max_length
-        config = read_config(folder, trust_remote_code=trusted)
-        start_token = config.decoder_start_token_id
-        if start_token is None:
-            raise TourError(
-                f"the configuration in {folder} has no decoder_start_token_id; choose a monoT5-like re-ranker."
-            )
-        tokenizer = read_tokenizer(folder, trust_remote_code=trusted)
-        answers = [_token_id(tokenizer, answer, name) for answer in ("false", "true")]
-        dtype = chosen_dtype(folder, options.wanted_dtype, device)
-        model = read_model(
-            folder, "AutoModelForSeq2SeqLM", config, device=device, dtype=dtype, trust_remote_code=trusted
-        )
-
-        def answer_logits(inputs: dict[str, Any]) -> Any:
-            """Logits [n, 2] of "false" and "true"."""
-            start = torch.full((len(inputs["input_ids"]), 1), start_token, device=device)
-            return model(**inputs, decoder_input_ids=start).logits[:, 0, answers]
-
-        score, files = 'logit of "true" minus logit of "false"', checkpoint_files(folder, code=trusted)
-        return LocalReranker(
-            name,
-            fingerprint("seq2seq", files, max_length=length, template=TEMPLATE, **_half(dtype)),
-            Description(
-                type(model).__name__, score, " ".join(TEMPLATE), "torch", PRECISIONS_OF_DTYPES[dtype], dtype, length
-            ),
-            TemplateTokens(tokenizer, max_length=length),
-            TorchRunner(model, options, answer_logits, fill={"input_ids": tokenizer.pad_token_id or 0}),
-            options,
-        )
+    score = 'logit of "true" minus logit of "false"'
+    return LocalReranker(
+        name,
+        checkpoint.identify("seq2seq", template=TEMPLATE),
+        checkpoint.describe(type(model).__name__, score, " ".join(TEMPLATE), "torch"),
+        _TemplateTokens(tokenizer, max_length=checkpoint.length),
+        TorchRunner(model, options, answer_logits, fill={"input_ids": tokenizer.pad_token_id or 0}),
+        options,
+    )
 
 
-class TemplateTokens:
+class _TemplateTokens:
     """Tokenises pairs in monoT5's template. If the input is too long, the passage is cut, never "Relevant:"."""
 
     def __init__(self, tokenizer: Any, *, max_length: int) -> None:
@@ -178,11 +396,6 @@ class TemplateTokens:
 
 def _heads(folder: Path) -> Sequence[str]:
     return read_json(folder / "config.json").get("architectures") or ()
-
-
-def _half(dtype: str) -> dict[str, str]:
-    """What a fingerprint says about the dtype: nothing about float32."""
-    return {} if dtype == "float32" else {"dtype": dtype}
 
 
 def _token_id(tokenizer: Any, answer: str, name: str) -> int:

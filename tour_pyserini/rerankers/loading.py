@@ -4,21 +4,27 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.cross_encoders import OnnxFolder, SequenceClassifier
-from tour_pyserini.rerankers.language_models import CausalModel, Seq2SeqModel
+from tour_pyserini.rerankers.cross_encoders import find_graph, load_classifier, load_onnx_folder
+from tour_pyserini.rerankers.language_models import is_causal, is_seq2seq, load_causal, load_seq2seq
 from tour_pyserini.rerankers.local_reranker import Options
-from tour_pyserini.rerankers.r2d2 import R2D2
+from tour_pyserini.rerankers.r2d2 import is_r2d2, load_r2d2
 from tour_pyserini.rerankers.remote import is_service_address, load_remote
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
-from tour_pyserini.rerankers.sentence_transformers_models import ModulesFolder, is_cross_encoder, wrap_cross_encoder
+from tour_pyserini.rerankers.sentence_transformers_models import (
+    is_cross_encoder,
+    load_by_library,
+    needs_library,
+    wrap_cross_encoder,
+)
 from tour_pyserini.support.devices import DTYPES, cpu_flags
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
-from tour_pyserini.support.model_files import download_checkpoint, module_files
+from tour_pyserini.support.model_files import download_checkpoint, is_checkpoint, module_files
 from tour_pyserini.support.packages import version_of
 
 log = logging.getLogger(__name__)
@@ -40,14 +46,13 @@ _STATE_VERSION = 2  # change it when fingerprints are computed in another way
 class RerankerKind(Protocol):
     """An object or module that recognises one kind of model folder and loads it.
 
-    Four attributes are optional:
+    Three attributes are optional:
 
     - `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind; empty if it needs none.
       `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
     - `DTYPES: tuple[str, ...]`, the dtypes that it can be run in; `load_reranker` warns that another one does not
       apply. Without it, `load` has to check `options.dtype`.
     - `TAKES_PROMPT: bool`, whether `load` uses `options.prompt`; without it, `load_reranker` refuses a prompt.
-    - `FILES: str`, what such a folder holds, for the message about a folder of no kind.
     """
 
     def accepts(self, folder: Path) -> bool:
@@ -59,17 +64,29 @@ class RerankerKind(Protocol):
         ...
 
 
-BUILT_IN_KINDS: Mapping[str, RerankerKind] = MappingProxyType(
+class _Kind(NamedTuple):
+    """A built-in kind: what `RerankerKind` describes."""
+
+    accepts: Callable[[Path], object]
+    load: Callable[..., Reranker]
+    BACKENDS: tuple[str, ...] = ("torch",)
+    DTYPES: tuple[str, ...] = DTYPES
+    TAKES_PROMPT: bool = False
+
+
+_classifier = partial(load_classifier, load_by_library=load_by_library)
+BUILT_IN_KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "seq2seq": Seq2SeqModel(),
-        "r2d2": R2D2(),
-        "cross-encoder": ModulesFolder(),
-        "causal-lm": CausalModel(),
-        "sequence-classification": SequenceClassifier(ModulesFolder().load),
-        "onnx": OnnxFolder(),
+        "seq2seq": _Kind(is_seq2seq, load_seq2seq),
+        "r2d2": _Kind(is_r2d2, load_r2d2, DTYPES=("auto", "float32")),
+        "cross-encoder": _Kind(needs_library, load_by_library),
+        "causal-lm": _Kind(is_causal, load_causal, TAKES_PROMPT=True),
+        "sequence-classification": _Kind(is_checkpoint, _classifier, BACKENDS=("onnx", "torch"), TAKES_PROMPT=True),
+        "onnx": _Kind(find_graph, load_onnx_folder, BACKENDS=("onnx",), DTYPES=("auto", "float32")),
     }
 )
-"""Tried in this order. To add a kind, write a class with `accepts` and `load` and add a line here and its import."""
+"""Tried in this order. To add a kind, write two functions, one that recognises a folder and one that loads it, and add
+a line here and their import."""
 
 _registered_kinds: dict[str, RerankerKind] = {}
 
@@ -111,7 +128,7 @@ def load_reranker(
             of more than 4 GB in half precision as they are stored), as stored on a GPU. An ONNX folder, such as that of
             "default", and R2-D2 have a dtype of their own in any case; a warning says so.
         prompt: what a language model reads around query and passage, if its files and its name do not say it: a name
-            in `rerankers.prompts.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
+            in `language_models.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
             classifier that reads the two texts alone.
         trust_remote_code: run Python code that the model's folder or name brings along; a model with such code is
             refused otherwise.
@@ -139,16 +156,18 @@ def load_reranker(
         return _wrap_object(spec, options)
     if is_service_address(spec):
         return load_remote(str(spec), options)
-    folder = find_model_folder(spec, code=trust_remote_code)
+    folder = _find_folder(spec, code=trust_remote_code)
     name = os.fspath(spec)
-    for kind in (*_registered_kinds.values(), *BUILT_IN_KINDS.values()):
+    kinds: list[RerankerKind | _Kind] = [*_registered_kinds.values(), *BUILT_IN_KINDS.values()]
+    for kind in kinds:
         if kind.accepts(folder):
             _check_options(kind, options, name)
             return kind.load(folder, options, name=name)
-    missing = [kind.FILES for kind in BUILT_IN_KINDS.values() if hasattr(kind, "FILES")]
-    if _registered_kinds:
-        missing.append(f"a folder of the registered kinds {', '.join(_registered_kinds)}")
-    raise TourError(f"{folder} holds no re-ranker: neither {', nor '.join(missing)}.")
+    registered = f", nor a folder of the registered kinds {', '.join(_registered_kinds)}" if _registered_kinds else ""
+    raise TourError(
+        f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), nor model.onnx with "
+        f"tokenizer.json{registered}."
+    )
 
 
 def load_reranker_later(spec: Any, **options: Any) -> Reranker:
@@ -163,7 +182,7 @@ def load_reranker_later(spec: Any, **options: Any) -> Reranker:
     """
     if not isinstance(spec, str | os.PathLike) or is_service_address(spec) or _registered_kinds:
         return load_reranker(spec, **options)
-    folder = find_model_folder(spec, code=bool(options.get("trust_remote_code")))
+    folder = _find_folder(spec, code=bool(options.get("trust_remote_code")))
     # The name of a model can say which prompt it reads, and a prompt can be a file.
     prompt = options.get("prompt")
     prompt_file = [content_hash(prompt)] if prompt is not None and Path(prompt).is_file() else []
@@ -214,7 +233,7 @@ def register_reranker_kind(name: str, kind: RerankerKind) -> None:
     _registered_kinds[name] = kind
 
 
-class ScoreFunction:
+class _ScoreFunction:
     """A function from pairs (query, passage) to scores, as a re-ranker."""
 
     def __init__(self, function: Callable[[list[Pair]], Any]) -> None:
@@ -257,13 +276,8 @@ class LazyReranker(PartsReranker):
         return self._loaded.predict_parts(pairs)
 
 
-def find_model_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
-    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name.
-
-    Args:
-        spec: `default`, a path or a name.
-        code: whether Python files are downloaded too.
-    """
+def _find_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
+    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name."""
     if spec == "default":
         return verify_default_reranker()
     name = os.fspath(spec)
@@ -321,13 +335,13 @@ def _wrap_object(spec: Any, options: Options) -> Reranker:
     if hasattr(spec, "predict"):
         return spec
     if callable(spec):
-        return ScoreFunction(spec)
+        return _ScoreFunction(spec)
     raise TourError(
         f"a re-ranker is a name, a folder, a function of pairs or an object with predict, not {type(spec).__name__}."
     )
 
 
-def _check_options(kind: RerankerKind, options: Options, name: str) -> None:
+def _check_options(kind: RerankerKind | _Kind, options: Options, name: str) -> None:
     """Refuse options that a kind does not take."""
     backends = getattr(kind, "BACKENDS", None)
     if backends is not None:

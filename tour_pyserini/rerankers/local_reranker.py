@@ -1,15 +1,26 @@
-"""A re-ranker whose model runs in this process: its options, its tokens of pairs, and its batches."""
+"""A re-ranker whose model runs in this process: its options, its checkpoint, its tokens of pairs, and its batches."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Description, Pair, Part, PartsReranker
-from tour_pyserini.support.devices import DTYPES, cores
+from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker
+from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.support.model_files import (
+    checkpoint_files,
+    chosen_dtype,
+    fingerprint,
+    read_config,
+    read_model,
+    read_tokenizer,
+    usable_length,
+)
 from tour_pyserini.support.tokens import CallLock, Row, encodable, length_sorted_batches, token_cutter
 
 SHORTEST_INPUT = 8
@@ -49,15 +60,20 @@ class Options:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_length < SHORTEST_INPUT:
-            raise TourError(f"the maximum length is {self.max_length} tokens; give at least {SHORTEST_INPUT}.")
-        for what, value in (("batch size", self.batch_size), ("number of threads", self.threads)):
-            if value is not None and value < 1:
-                raise TourError(f"the {what} is {value}; give 1 or more.")
-        chosen = (("back end", self.backend, BACKENDS), ("dtype", self.dtype, DTYPES))
-        for what, word, words in (*chosen, ("precision", self.precision or PRECISIONS[0], PRECISIONS)):
+        for what, value, least in (
+            ("maximum length in tokens", self.max_length, SHORTEST_INPUT),
+            ("batch size", self.batch_size, 1),
+            ("number of threads", self.threads, 1),
+        ):
+            if value is not None and value < least:
+                raise TourError(f"the {what} is {value}; give {least} or more.")
+        for what, word, words in (
+            ("back end", self.backend, BACKENDS),
+            ("dtype", self.dtype, DTYPES),
+            ("precision", self.precision, (None, *PRECISIONS)),
+        ):
             if word not in words:
-                raise TourError(f"unknown {what} {word!r}; give one of {', '.join(words)}.")
+                raise TourError(f"unknown {what} {word!r}; give one of {', '.join(filter(None, words))}.")
         if self.precision == "int8" and (self.backend == "torch" or self.device != "cpu"):
             raise TourError("the precision int8 needs the back end onnx on a cpu; use fp32 elsewhere.")
         if self.dtype in ("bfloat16", "float16") and (self.backend == "onnx" or self.precision is not None):
@@ -84,11 +100,6 @@ class Options:
     def wanted_dtype(self) -> str:
         """The dtype that is asked for: ONNX graphs of checkpoints, and both precisions, are of float32."""
         return "float32" if self.backend == "onnx" or self.precision is not None else self.dtype
-
-    @property
-    def cores(self) -> int:
-        """Number of threads to use: `threads`, or the number of cores that this process may use."""
-        return self.threads or cores()
 
     @property
     def token_budget(self) -> int:
@@ -145,11 +156,8 @@ class LocalReranker(PartsReranker):
     def __init__(
         self, name: str, fingerprint: str, description: Description, tokens: Tokens, runner: Runner, options: Options
     ) -> None:
-        self.name = name
-        self.fingerprint = fingerprint
-        self.description = description
-        self._tokens = tokens
-        self._runner = runner
+        self.name, self.fingerprint, self.description = name, fingerprint, description
+        self._tokens, self._runner = tokens, runner
         self._budget = options.token_budget
         self._largest = 1 if runner.one_pair_per_call else options.batch_size
 
@@ -157,9 +165,10 @@ class LocalReranker(PartsReranker):
         """Compute raw logits batch by batch; each batch is yielded as soon as it is there."""
         pool = ThreadPoolExecutor(self._runner.workers)
         run_all: Callable[..., Iterable[np.ndarray]] = pool.map if self._runner.workers > 1 else map
+        reads = getattr(self, "reads", str)
         try:
             for start in range(0, len(pairs), CHUNK):
-                chunk = [self._texts(pair) for pair in pairs[start : start + CHUNK]]
+                chunk = [(encodable(query), encodable(reads(text))) for query, text in pairs[start : start + CHUNK]]
                 rows = self._tokens.rows(chunk)
                 lengths = [len(row["input_ids"]) for row in rows]
                 batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
@@ -169,9 +178,58 @@ class LocalReranker(PartsReranker):
         finally:
             pool.shutdown(cancel_futures=True)  # after an interruption, the rest of the chunk is not scored
 
-    def _texts(self, pair: Pair) -> Pair:
-        """What the tokenizer gets of a pair."""
-        return encodable(pair[0]), encodable(pair[1])
+
+class Checkpoint:
+    """A folder with a checkpoint of transformers, and how it is to be run.
+
+    Args:
+        folder: the folder.
+        options: how the model is run.
+        longest: most tokens of a pair, whatever the options say.
+    """
+
+    def __init__(self, folder: Path, options: Options, *, longest: int = 10**9) -> None:
+        self.folder, self.options, self.longest = folder, options, longest
+        self.config = read_config(folder, trust_remote_code=options.trust_remote_code)
+        self.dtype = chosen_dtype(folder, options.wanted_dtype, options.device)
+        self.files = checkpoint_files(folder, code=options.trust_remote_code)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer of transformers."""
+        return read_tokenizer(self.folder, trust_remote_code=self.options.trust_remote_code)
+
+    @cached_property
+    def length(self) -> int:
+        """Tokens of the longest pair."""
+        return self.usable_length(min(self.options.max_length, self.longest))
+
+    def usable_length(self, wanted: int, *, warn: bool = True) -> int:
+        """The maximum length `wanted`, or less if the model has fewer positions."""
+        return usable_length(self.folder, self.config, self.tokenizer, wanted, warn=warn)
+
+    def read(self, auto_class: str, *, device: str | None = None, dtype: str | None = None) -> Any:
+        """The model, by a class of transformers; its device and its dtype can be others than those of the options."""
+        return read_model(
+            self.folder,
+            auto_class,
+            self.config,
+            device=device or self.options.device,
+            dtype=dtype or self.dtype,
+            trust_remote_code=self.options.trust_remote_code,
+        )
+
+    def identify(self, kind: str, files: Iterable[Path] | None = None, /, **settings: object) -> str:
+        """The fingerprint: of the files, the maximum length, a dtype other than float32, and settings."""
+        half = {} if self.dtype == "float32" else {"dtype": self.dtype}
+        return fingerprint(kind, self.files if files is None else files, max_length=self.length, **settings, **half)
+
+    def describe(
+        self, family: str, score: str, prompt: str | None, backend: str, precision: str | None = None
+    ) -> Description:
+        """How the model is run, for people; the precision is that of the dtype by default."""
+        precision = precision or PRECISIONS_OF_DTYPES[self.dtype]
+        return Description(family, score, prompt, ENGINES[backend], precision, self.dtype, self.length)
 
 
 def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
@@ -186,13 +244,10 @@ def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
         float64 [n].
     """
     logits = np.asarray(logits, dtype=np.float64)
-    if logits.ndim == 1:
-        return logits
-    if logits.ndim == 2 and logits.shape[1] == 1:
-        return logits[:, 0]
-    if logits.ndim == 2 and logits.shape[1] == 2:
-        return logits[:, 1] - logits[:, 0]
-    raise output_count_error(name, logits.shape[1] if logits.ndim == 2 else "no row of")
+    columns = logits.reshape(len(logits), -1)
+    if logits.ndim > 2 or columns.shape[1] not in (1, 2):
+        raise output_count_error(name, columns.shape[1] if logits.ndim == 2 else "no row of")
+    return columns[:, 0] if columns.shape[1] == 1 else columns[:, 1] - columns[:, 0]
 
 
 def output_count_error(name: str, count: object) -> TourError:
@@ -216,13 +271,8 @@ def pair_tokens(tokenizer: Any, *, max_length: int, prefix: str = "") -> "FastPa
         return slow
     expected = slow.rows(PROBES)  # it switches the truncation on; the fast way then switches it off for good
     backend.encode_special_tokens = tokenizer.split_special_tokens
-    fast = FastPairTokens(
-        backend,
-        max_length=max_length,
-        names=tokenizer.model_input_names,
-        direction=tokenizer.truncation_side,
-        prefix=prefix,
-    )
+    names, side = tokenizer.model_input_names, tokenizer.truncation_side
+    fast = FastPairTokens(backend, max_length=max_length, names=names, direction=side, prefix=prefix)
     rows = zip(fast.rows(PROBES), expected, strict=True)
     same = all(a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in rows)
     return fast if same else slow
@@ -290,32 +340,22 @@ class SlowPairTokens:
     """
 
     def __init__(self, tokenizer: Any, *, max_length: int, prefix: str = "") -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer, self._prefix = tokenizer, prefix
         self._max_length = max_length
-        self._prefix = prefix
         self._room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
         self._lock = CallLock()
 
     def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
         """Tokenise pairs, each cut to the maximum length."""
-        prefixed = [(self._prefix + query, passage) for query, passage in pairs]
-        queries = list(dict.fromkeys(query for query, _ in prefixed))
-        rows: dict[int, Row] = {}
         with self._lock:
-            ids = self._tokenizer(queries, add_special_tokens=False, verbose=False)["input_ids"]
-            strategies = {
-                query: truncation_strategy(len(one), self._room) for query, one in zip(queries, ids, strict=True)
-            }
-            for strategy in sorted(set(strategies.values())):
-                indexes = [index for index, (query, _) in enumerate(prefixed) if strategies[query] == strategy]
-                rows.update(zip(indexes, self._encode([prefixed[i] for i in indexes], strategy), strict=True))
-        return [rows[index] for index in range(len(pairs))]
+            return [self._row(self._prefix + query, passage) for query, passage in pairs]
 
-    def _encode(self, pairs: list[Pair], strategy: str) -> Sequence[Row]:
-        queries, passages = (list(texts) for texts in zip(*pairs, strict=True))
-        encoded = self._tokenizer(queries, passages, truncation=strategy, max_length=self._max_length)
-        names = [name for name in INPUTS if name in encoded]
-        return [dict(zip(names, row, strict=True)) for row in zip(*(encoded[name] for name in names), strict=True)]
+    def _row(self, query: str, passage: str) -> Row:
+        (ids,) = self._tokenizer([query], add_special_tokens=False, verbose=False)["input_ids"]
+        strategy = truncation_strategy(len(ids), self._room)
+        # As lists: a passage without characters would count as none.
+        encoded = self._tokenizer([query], [passage], truncation=strategy, max_length=self._max_length)
+        return {name: encoded[name][0] for name in INPUTS if name in encoded}
 
 
 def truncation_strategy(query_length: int, room: int) -> str:

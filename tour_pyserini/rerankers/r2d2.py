@@ -6,18 +6,11 @@ from typing import Any
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.local_reranker import LocalReranker, Options
-from tour_pyserini.rerankers.reranker import Description, Pair
-from tour_pyserini.support.model_files import (
-    checkpoint_files,
-    fingerprint,
-    is_checkpoint,
-    read_config,
-    read_tokenizer,
-    usable_length,
-)
+from tour_pyserini.rerankers.local_reranker import Checkpoint, LocalReranker, Options
+from tour_pyserini.rerankers.reranker import Pair
+from tour_pyserini.support.model_files import is_checkpoint
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.tokens import Row, encodable
+from tour_pyserini.support.tokens import Row
 
 ENCODER, HEAD = "encoder.", "vt.weight"
 """Names of weights: the prefix of the encoder's weights, and the row [1, hidden] that scores its pooled output."""
@@ -28,43 +21,34 @@ MAX_LENGTH = 256
 """Maximum length in tokens: the published re-ranker was trained with it."""
 
 
-class R2D2:
-    """RoBERTa with a linear score of its pooled output, in a folder with RoBERTa's configuration and tokenizer."""
-
-    BACKENDS: tuple[str, ...] = ("torch",)
-    DTYPES: tuple[str, ...] = ("auto", "float32")
-
-    def accepts(self, folder: Path) -> bool:
-        """Whether the folder holds R2-D2's weights, published or as safetensors, and a configuration."""
-        return (folder / "config.json").is_file() and _has_weights(folder)
-
-    def load(self, folder: Path, options: Options, *, name: str) -> "R2D2Reranker":
-        """Load the re-ranker in the folder."""
-        from tour_pyserini.rerankers.torch_runner import TorchRunner
-
-        config = read_config(folder)
-        weights = _read_weights(folder)
-        encoder = _make_encoder(folder, config, weights).to(options.device)
-        head = weights[HEAD].float().to(options.device)
-        tokenizer = read_tokenizer(folder)
-        length = usable_length(folder, config, tokenizer, min(options.max_length, MAX_LENGTH))
-        files = [*checkpoint_files(folder), *_published_files(folder)]
-        return R2D2Reranker(
-            name,
-            fingerprint("r2d2", files, max_length=length, template=TEMPLATE),
-            Description("R2-D2 passage re-ranker", "one logit", TEMPLATE, "torch", "fp32", "float32", length),
-            R2D2Tokens(tokenizer, max_length=length, name=name),
-            TorchRunner(
-                encoder,
-                options,
-                lambda inputs: encoder(**inputs).pooler_output @ head[0],
-                fill={"input_ids": tokenizer.pad_token_id or 0},
-            ),
-            options,
-        )
+def is_r2d2(folder: Path) -> bool:
+    """Whether the folder holds R2-D2's weights, published or as safetensors, and a configuration."""
+    weights = [HEAD in _weight_names(path) for path in folder.glob("*.safetensors")]
+    return (folder / "config.json").is_file() and (bool(_published_files(folder)) or any(weights))
 
 
-class R2D2Reranker(LocalReranker):
+def load_r2d2(folder: Path, options: Options, *, name: str) -> "_R2D2Reranker":
+    """Load RoBERTa with a linear score of its pooled output, in a folder with RoBERTa's configuration and tokenizer."""
+    from tour_pyserini.rerankers.torch_runner import TorchRunner
+
+    checkpoint = Checkpoint(folder, options, longest=MAX_LENGTH)
+    checkpoint.dtype = "float32"
+    weights = _read_weights(folder)
+    encoder = _make_encoder(folder, checkpoint.config, weights).to(options.device)
+    head = weights[HEAD].float().to(options.device)
+    tokenizer, files = checkpoint.tokenizer, [*checkpoint.files, *_published_files(folder)]
+    fill = {"input_ids": tokenizer.pad_token_id or 0}
+    return _R2D2Reranker(
+        name,
+        checkpoint.identify("r2d2", files, template=TEMPLATE),
+        checkpoint.describe("R2-D2 passage re-ranker", "one logit", TEMPLATE, "torch"),
+        _R2D2Tokens(tokenizer, max_length=checkpoint.length, name=name),
+        TorchRunner(encoder, options, lambda inputs: encoder(**inputs).pooler_output @ head[0], fill=fill),
+        options,
+    )
+
+
+class _R2D2Reranker(LocalReranker):
     """A re-ranker that reads question, title and text as separate parts.
 
     A passage without a known title is read with an empty title.
@@ -76,12 +60,9 @@ class R2D2Reranker(LocalReranker):
         title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
         return f"{TITLE}{title}{TEXT}{text}"
 
-    def _texts(self, pair: Pair) -> Pair:
-        return encodable(pair[0]), encodable(self.reads(pair[1]))
 
-
-class R2D2Tokens:
-    """Tokenises pairs of a question and what `R2D2Reranker.reads` of a passage.
+class _R2D2Tokens:
+    """Tokenises pairs of a question and what `_R2D2Reranker.reads` of a passage.
 
     An input that is too long is cut at the end of the text; a question that leaves no room for the passage is cut to
     half of the room.
@@ -149,11 +130,6 @@ def _make_encoder(folder: Path, config: Any, weights: dict[str, Any]) -> Any:
             f"the weights in {folder} do not fit its config.json ({reason}); use the config.json of roberta-base."
         ) from error
     return model
-
-
-def _has_weights(folder: Path) -> bool:
-    """Whether the folder holds a published checkpoint, or safetensors with R2-D2's head."""
-    return bool(_published_files(folder)) or any(HEAD in _weight_names(path) for path in folder.glob("*.safetensors"))
 
 
 def _published_files(folder: Path) -> list[Path]:

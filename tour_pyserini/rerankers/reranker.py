@@ -78,22 +78,16 @@ class PartsReranker(ABC):
 
     @abstractmethod
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
-        """Yield the raw logits of some of the distinct pairs as soon as they are computed, each position once."""
+        """Yield the raw logits of some of the pairs as soon as they are computed, each position once."""
 
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Compute raw logits, float64 [len(pairs)]; repeated pairs are scored once; higher is more relevant."""
-        reads = getattr(self, "reads", str)
-        rows: dict[tuple[str, str], list[int]] = {}
-        for row, (query, passage) in enumerate(pairs):
-            rows.setdefault((query, reads(passage)), []).append(row)
-        repeated = list(rows.values())
+        """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
         scores = np.empty(len(pairs))
-        with closing(self.predict_parts([pairs[same[0]] for same in repeated])) as parts:
+        with closing(self.predict_parts(pairs)) as parts:
             for positions, logits in parts:
-                for position, logit in zip(positions, logits, strict=True):
-                    scores[repeated[position]] = logit
+                scores[positions] = logits
                 if self.on_progress is not None:
-                    self.on_progress(sum(len(repeated[position]) for position in positions))
+                    self.on_progress(len(positions))
         return scores
 
 

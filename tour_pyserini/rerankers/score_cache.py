@@ -15,14 +15,17 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.reranker import Pair, Reranker, display_name, score_parts
-from tour_pyserini.support.sqlite_cache import Layout, Model, ModelUse, SqliteCache
+from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
+
+if TYPE_CHECKING:
+    from tour_pyserini.rerankers.postgres_scores import PostgresScores
 
 UNWRITTEN_SECONDS = 1.0
 """Scores are written at least this often: a process that is killed loses those of a second, and at most the batch that
@@ -78,25 +81,6 @@ class ScoreStore(Protocol):
         """Close the file or the connection."""
 
 
-class ScoreDatabase(ScoreStore, Protocol):
-    """All scores in one place, which `cache` shows, prunes and merges; `name` and `rows` are for messages."""
-
-    name: str
-    rows: str
-
-    def models(self) -> list[ModelUse]:
-        """Count the scores of each model, in order of first use."""
-
-    def size(self) -> int:
-        """Bytes on disk."""
-
-    def prune(self, *, models: Sequence[str], unused_for: float | None, dry_run: bool) -> list[ModelUse]:
-        """Remove the scores of some models."""
-
-    def scores(self) -> Iterator[tuple[Model, bytes, float]]:
-        """The model, the key and the logit of every score, sorted by key."""
-
-
 class SqliteScores(SqliteCache):
     """Raw logits by key in an SQLite file, safe to share between processes and threads.
 
@@ -121,11 +105,7 @@ class SqliteScores(SqliteCache):
 
     def put(self, scores: Mapping[bytes, float]) -> None:
         """Store all of the scores or none; a key that is already stored keeps its score."""
-
-        def make_rows(model: int) -> Iterator[tuple[Any, ...]]:
-            return ((key, logit, model, score_checksum(key, logit, model)) for key, logit in scores.items())
-
-        self.write_rows(make_rows)
+        self.write_rows(lambda model: ((k, v, model, score_checksum(k, v, model)) for k, v in scores.items()))
 
     def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
         """The keys that this process is to score: all of them, because processes that share a file do not wait."""
@@ -141,7 +121,7 @@ class SqliteScores(SqliteCache):
 
 def open_scores(
     location: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False
-) -> ScoreDatabase:
+) -> "SqliteScores | PostgresScores":
     """Open the scores of one model: a file, or `postgresql://HOST/DATABASE`."""
     if is_server(location):
         from tour_pyserini.rerankers.postgres_scores import PostgresScores
@@ -185,7 +165,7 @@ def without_password(address: str) -> str:
     return urlunsplit((scheme, user.partition(":")[0] + at + host, path, urlencode(options, safe="/"), ""))
 
 
-class CacheStats(NamedTuple):
+class _CacheStats(NamedTuple):
     """Hits and misses of a cache since it was opened, and the number of its scores."""
 
     hits: int
@@ -248,8 +228,7 @@ class CachedReranker:
             missing = {key: pair for key, pair in missing.items() if key not in claimed}
             if missing:
                 time.sleep(WAIT_SECONDS)
-                found = self._store.get(missing)
-                scores |= found
+                scores |= (found := self._store.get(missing))
                 missing = {key: pair for key, pair in missing.items() if key not in found}
                 self._count(hits=len(found))
         return np.array([scores[key] for key in keys], dtype=np.float64), computed
@@ -260,9 +239,9 @@ class CachedReranker:
         scores = self._store.get(set(keys))
         return np.array([scores.get(key, np.nan) for key in keys], dtype=np.float64)
 
-    def stats(self) -> CacheStats:
+    def stats(self) -> _CacheStats:
         """Return the counters of this object and the number of stored scores."""
-        return CacheStats(self.hits, self.misses, self._store.count())
+        return _CacheStats(self.hits, self.misses, self._store.count())
 
     def close(self) -> None:
         """Close the file."""

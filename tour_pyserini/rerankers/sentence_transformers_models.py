@@ -18,18 +18,13 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.cross_encoders import (
-    GRAPH,
-    OnnxRunner,
-    choose_backend,
-    declared_settings,
-    export_checked,
-)
+from tour_pyserini.rerankers.cross_encoders import GRAPH, OnnxRunner, choose_backend, declared_length, export_checked
 from tour_pyserini.rerankers.local_reranker import (
     ENGINES,
     INPUTS,
     PROBES,
     SHORTEST_INPUT,
+    Checkpoint,
     LocalReranker,
     Options,
     describe_score,
@@ -42,19 +37,14 @@ from tour_pyserini.support.files import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import (
     check_code,
     checkpoint_files,
-    chosen_dtype,
     fingerprint,
     module_files,
     quiet_reading,
-    read_config,
     read_json,
-    read_model,
     read_modules,
-    read_tokenizer,
-    usable_length,
 )
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
-from tour_pyserini.support.packages import import_optional, version_of
+from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.tokens import CallLock, Row, encodable
 
 log = logging.getLogger(__name__)
@@ -99,7 +89,7 @@ def wrap_cross_encoder(model: Any, options: Options) -> Reranker:
         except GraphError as error:
             reason = str(error)
     log.info("the re-ranker %s is run by sentence-transformers: %s", name, reason)
-    return LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+    return _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
 
 
 def _why_library(model: Any, identity: str | None, options: Options) -> str | None:
@@ -120,7 +110,7 @@ def _why_library(model: Any, identity: str | None, options: Options) -> str | No
 def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> LocalReranker:
     if model.num_labels not in (1, 2):
         raise output_count_error(name, model.num_labels)
-    tokens = CrossEncoderTokens(model)
+    tokens = _Tokens(model)
     fill = {"input_ids": model.tokenizer.pad_token_id or 0}
     key = fingerprint("graph", [], graph=GRAPH, model=identity)
     export = partial(export_checked, lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill)
@@ -143,7 +133,7 @@ def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> L
     )
 
 
-class CrossEncoderTokens:
+class _Tokens:
     """The tokens that a CrossEncoder makes of pairs, with its prompt and its truncation."""
 
     def __init__(self, model: Any) -> None:
@@ -160,7 +150,7 @@ class CrossEncoderTokens:
         return [{name: array[row][chosen[row]] for name, array in arrays.items()} for row in range(len(pairs))]
 
 
-class LibraryCrossEncoder(PartsReranker):
+class _LibraryCrossEncoder(PartsReranker):
     """A CrossEncoder with its modules, prompts and chat template, and without its activation function.
 
     With two logits, the score is their difference.
@@ -231,86 +221,78 @@ class LibraryCrossEncoder(PartsReranker):
         return np.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-class ModulesFolder:
-    """A folder of sentence-transformers that only the library itself runs as its files say."""
+def needs_library(folder: Path) -> bool:
+    """Whether `modules.json` says more than "a classifier of pairs of texts", which needs no library."""
+    modules = read_modules(folder)
+    if not modules:
+        return False
+    settings = read_json(folder / "sentence_bert_config.json")
+    plain = (
+        len(modules) == 1
+        and modules[0]["type"].endswith(".Transformer")
+        and modules[0]["path"] == ""
+        and settings.keys() <= {*_TEXT_CLASSIFIER, "max_seq_length"}
+        and all(settings.get(name, value) == value for name, value in _TEXT_CLASSIFIER.items())
+        and not _model_settings(folder).get("keep_in_fp32_modules")
+    )
+    return not plain
 
-    BACKENDS: tuple[str, ...] = ("torch",)
 
-    def accepts(self, folder: Path) -> bool:
-        """Whether `modules.json` says more than "a classifier of pairs of texts", which needs no library."""
-        modules = read_modules(folder)
-        if not modules:
-            return False
-        settings = read_json(folder / "sentence_bert_config.json")
-        known = {*_TEXT_CLASSIFIER, "max_seq_length"}
-        return (
-            len(modules) > 1
-            or not modules[0]["type"].endswith(".Transformer")
-            or modules[0]["path"] != ""
-            or any(name not in known for name in settings)
-            or any(settings.get(name, value) != value for name, value in _TEXT_CLASSIFIER.items())
-            or bool(_model_settings(folder).get("keep_in_fp32_modules"))
+def load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCrossEncoder:
+    """Load the re-ranker in a folder with `modules.json` or a chat template for pairs."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    options.check_backends(("torch",), name)
+    trusted = options.trust_remote_code
+    check_code(folder, trusted=trusted)
+    modules = read_modules(folder)
+    _refuse_bi_encoder(folder, modules, name)
+    weights = folder / next((module["path"] for module in modules), "")
+    checkpoint = Checkpoint(weights, options)
+    checkpoint.length = min(checkpoint.length, declared_length(folder))
+    files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
+    contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
+    identity = checkpoint.identify("cross-encoder", [], contents=contents)
+    _check_weights(checkpoint, identity)
+    with quiet_reading(folder, "the model"):
+        model = CrossEncoder(
+            str(folder),
+            device=options.device,
+            max_length=checkpoint.length,
+            trust_remote_code=trusted,
+            local_files_only=True,
+            model_kwargs={"dtype": getattr(torch, checkpoint.dtype), "weights_only": True},
         )
-
-    def load(self, folder: Path, options: Options, *, name: str) -> LibraryCrossEncoder:
-        """Load the re-ranker in a folder with `modules.json` or a chat template for pairs."""
-        from sentence_transformers import CrossEncoder
-
-        options.check_backends(self.BACKENDS, name)
-        trusted = options.trust_remote_code
-        check_code(folder, trusted=trusted)
-        _refuse_bi_encoder(folder, name)
-        weights = folder / next((module["path"] for module in read_modules(folder)), "")
-        config = read_config(weights, trust_remote_code=trusted)
-        tokenizer = read_tokenizer(weights, trust_remote_code=trusted)
-        length = min(usable_length(folder, config, tokenizer, options.max_length), declared_settings(folder)[1])
-        dtype = chosen_dtype(weights, options.wanted_dtype, options.device)
-        files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
-        contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
-        settings = {"contents": contents, "max_length": length, **({} if dtype == "float32" else {"dtype": dtype})}
-        identity = fingerprint("cross-encoder", [], **settings)
-        _check_weights(weights, config, options, identity)
-        with quiet_reading(folder, "the model"):
-            model = CrossEncoder(
-                str(folder),
-                device=options.device,
-                max_length=length,
-                trust_remote_code=trusted,
-                local_files_only=True,
-                model_kwargs={"dtype": getattr(import_optional("torch"), dtype), "weights_only": True},
-            )
-        if dtype == "float32":
-            model = model.float()
-        reranker = LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
-        empty = model.preprocess([["", ""]], prompt=_default_prompt(model))
-        fixed = int(empty["input_ids"].shape[1])  # prompt, template and special tokens
-        if fixed + SHORTEST_INPUT > length:
-            raise TourError(
-                f"the prompt of {name} takes {fixed} tokens, which leaves no room for a pair in {length}; "
-                "give a greater maximum length (--reranker-max-length)."
-            )
-        return reranker
+    if checkpoint.dtype == "float32":
+        model = model.float()
+    reranker = _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+    empty = model.preprocess([["", ""]], prompt=_default_prompt(model))
+    fixed = int(empty["input_ids"].shape[1])  # prompt, template and special tokens
+    if fixed + SHORTEST_INPUT > checkpoint.length:
+        raise TourError(
+            f"the prompt of {name} takes {fixed} tokens, which leaves no room for a pair in {checkpoint.length}; "
+            "give a greater maximum length (--reranker-max-length)."
+        )
+    return reranker
 
 
-def _check_weights(folder: Path, config: Any, options: Options, identity: str) -> None:
+def _check_weights(checkpoint: Checkpoint, identity: str) -> None:
     """Refuse a checkpoint that lacks weights, which the library would replace by random ones without an error.
 
     The weights are read for this, the first time; the result is kept as a memo.
     """
-    task = read_json(folder / "sentence_bert_config.json").get("transformer_task")
-    heads = config.architectures or ()
-    if task is None and any(head.endswith("ForCausalLM") for head in heads):
+    task = read_json(checkpoint.folder / "sentence_bert_config.json").get("transformer_task")
+    if task is None and any(head.endswith("ForCausalLM") for head in checkpoint.config.architectures or ()):
         task = "text-generation"
     auto_class = _AUTO_CLASSES.get(task or "sequence-classification")
     state = [version_of("transformers")]
-    if auto_class is None or read_memo(_COMPLETE, identity, state):
-        return
-    read_model(folder, auto_class, config, trust_remote_code=options.trust_remote_code, dtype="bfloat16")
-    write_memo(_COMPLETE, identity, state, "yes")
+    if auto_class is not None and not read_memo(_COMPLETE, identity, state):
+        checkpoint.read(auto_class, device="cpu", dtype="bfloat16")
+        write_memo(_COMPLETE, identity, state, "yes")
 
 
-def _refuse_bi_encoder(folder: Path, name: str) -> None:
-    modules = read_modules(folder)
+def _refuse_bi_encoder(folder: Path, modules: Sequence[dict[str, str]], name: str) -> None:
     scores = [read_json(folder / module["path"] / "config.json").get("module_output_name") for module in modules]
     pools = any(module["type"].endswith(".Pooling") for module in modules)
     declared = _model_settings(folder).get("model_type", "CrossEncoder")

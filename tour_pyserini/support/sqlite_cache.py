@@ -109,7 +109,16 @@ class SqliteCache:
     def read_rows(self, keys: Iterable[bytes]) -> list[tuple[Any, ...]]:
         """The rows of those keys that are stored; a damaged row is deleted and counts as not stored."""
         wanted = sorted(keys)  # neighbours are on the same page of the file: 1.5 times as fast
-        rows = self._run(lambda connection: self._select(connection, wanted))
+
+        def select(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            rows: list[tuple[Any, ...]] = []
+            for start in range(0, len(wanted), _MAX_PARAMETERS):
+                part = wanted[start : start + _MAX_PARAMETERS]
+                marks = ",".join("?" * len(part))
+                rows += connection.execute(f"SELECT * FROM {self.rows} WHERE key IN ({marks})", part)
+            return rows
+
+        rows = self._run(select)
         if damaged := [(row[0],) for row in rows if not self.layout.is_intact(*row)]:
             log.warning("%d damaged %s in %s are computed again", len(damaged), self.rows, self.path)
             delete = f"DELETE FROM {self.rows} WHERE key = ?"
@@ -221,14 +230,6 @@ class SqliteCache:
         find = "SELECT name, last_used FROM models WHERE fingerprint = ?"
         row = connection.execute(find, (self._model.fingerprint,)).fetchone()
         return row is None or row[0] != self._model.name or row[1] < time.time() - _SECONDS_PER_DAY
-
-    def _select(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(keys), _MAX_PARAMETERS):
-            part = keys[start : start + _MAX_PARAMETERS]
-            marks = ",".join("?" * len(part))
-            rows += connection.execute(f"SELECT * FROM {self.rows} WHERE key IN ({marks})", part)
-        return rows
 
     def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Call `work` with the connection; if the file is damaged, replace the file and call it again."""
