@@ -21,13 +21,11 @@ COMMANDS = (
     "serve",
     "index",
     "learn",
-    "qrels",
+    "convert",
     "compare",
     "page",
     "experiment",
     "answers",
-    "overlap",
-    "dpr-json",
     "train",
     "cache",
     "doctor",
@@ -50,20 +48,16 @@ def main(argv: Sequence[str] | None = None) -> int | None:
         parser.parse_args(words)  # for --help, --version, completion and unknown sub-commands, it exits here
         parser.print_help(sys.stderr)
         return WRONG_INPUT
-    code: int | None = importlib.import_module(_module(command)).main(words[1:])
+    code: int | None = importlib.import_module(f"tour_pyserini.{command}").main(words[1:])
     return code
 
 
 def summary(command: str) -> str:
     """The first line of the docstring of a sub-command's module, read without running the module."""
-    spec = find_spec(_module(command))
+    spec = find_spec(f"tour_pyserini.{command}")
     source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
     docstring = ast.get_docstring(ast.parse(source)) if source else None
     return (docstring or "").partition("\n")[0]
-
-
-def _module(command: str) -> str:
-    return f"tour_pyserini.{command.replace('-', '_')}"
 
 
 def _parser() -> CommandParser:

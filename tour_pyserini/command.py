@@ -153,7 +153,7 @@ def program_name(command: str | None = None) -> str:
     elif started.name == "__main__.py" and started.parent.name == "tour_pyserini":
         program = "python -m tour_pyserini"
     else:  # the module of the command, or a program that calls its function `main`
-        return f"python -m tour_pyserini.{command.replace('-', '_')}" if command else "tour"
+        return f"python -m tour_pyserini.{command}" if command else "tour"
     return f"{program} {command}" if command else program
 
 

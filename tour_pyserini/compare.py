@@ -1,48 +1,57 @@
 # PYTHON_ARGCOMPLETE_OK
 """Measure runs side by side with ir-measures."""
 
-import argparse
-import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from tour_pyserini.answers import uses_patterns
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import run
 from tour_pyserini.data.judgements import read_qrels, read_splits
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.records import read_record, record_path
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.examples import examples
-from tour_pyserini.evaluation.gains_picture import check_picture, draw_gains, gains_svg
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck, measure_runs
-from tour_pyserini.evaluation.paired_tests import TESTS, baseline_position, compare_with_baseline, gains
-from tour_pyserini.evaluation.tables import FORMATS, Table, comparison_table, means_table, split_table
-from tour_pyserini.flags import check_names
+from tour_pyserini.evaluation.paired_tests import TESTS, compare_with_baseline, gains
+from tour_pyserini.evaluation.pictures import check_picture, draw_gains, gains_svg
+from tour_pyserini.evaluation.tables import (
+    FORMATS,
+    Table,
+    as_text,
+    comparison_table,
+    examples,
+    means_table,
+    origins_table,
+    split_table,
+)
+from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-log = logging.getLogger(__name__)
-
 MEASURES = ("nDCG@10", "R@100")
+WIDTH = 100  # columns of tables as text
+
+_paired = partial(option, group="comparison with a baseline")
+_texts = partial(option, group="queries and documents")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareRequest:
+class CompareRequest(Request):
     """Measure runs side by side; the fields are the flags of `python -m tour_pyserini.compare`.
 
     Attributes:
         qrels: judgements, TREC or BEIR.
-        runs: TREC runs; the record beside a run gives its costs.
+        runs: TREC runs; the record beside a run tells its costs, signals and models.
         measures: names of ir-measures, and EM@k or F1@k for predictions.
         format: how tables are written: text, markdown, latex or csv.
         output: write the report to this file.
@@ -59,41 +68,27 @@ class CompareRequest:
 
     qrels: str
     runs: Sequence[str]
-    measures: Sequence[str] = MEASURES
-    format: str = "text"
-    output: str | None = None
-    baseline: str | None = None
-    test: str = "randomisation"
-    alpha: float = 0.05
-    picture: str | None = None
-    show: int | None = None
-    predictions: Sequence[str] | None = None
-    splits: str | None = None
-    topics: str | None = None
-    corpus: str | None = None
+    measures: Sequence[str] = option(MEASURES, f"names of ir-measures (default: {' '.join(MEASURES)})")
+    format: str = option("text", "how tables are written", choices=tuple(FORMATS))
+    output: str | None = option(None, "write the report to this file instead of standard output", metavar="FILE")
+    baseline: str | None = _paired(None, "one of the runs; every other run is compared with it", metavar="RUN")
+    test: str = _paired("randomisation", "paired test", choices=tuple(TESTS))
+    alpha: float = _paired(0.05, "level of significance, after Holm's correction")
+    picture: str | None = _paired(None, "draw gains by query on the first measure: .png, .pdf, .svg", metavar="FILE")
+    show: int | None = _paired(None, "show the N largest gains and losses; needs --topics and --corpus", count=True)
+    predictions: Sequence[str] = option(
+        (), "JSON lines (qid, answer, score), one file per run, for EM@k and F1@k", group="predicted answers"
+    )
+    splits: str | None = _texts(
+        None, "measure each split too: a file of overlap annotations, or of lines `qid<TAB>split`", metavar="FILE"
+    )
+    topics: str | None = _texts(
+        None, "texts of the queries; overlap annotations number them in this order", metavar="FILE"
+    )
+    corpus: str | None = _texts(None, "texts of the documents: BEIR corpus or Lucene index", metavar="FILE")
 
     def __post_init__(self) -> None:
-        check_names(self)
-        self._check_answers()
-        for name, value, choices in (("format", self.format, FORMATS), ("test", self.test, TESTS)):
-            if value not in choices:
-                raise TourError(f"--{name} must be one of {', '.join(choices)}, not {value!r}.")
-        if not 0 < self.alpha < 1:
-            raise TourError(f"--alpha must be between 0 and 1, not {self.alpha:g}.")
-        if self.baseline is None and (self.picture is not None or self.show is not None):
-            raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
-        if self.picture is not None:
-            check_picture(self.picture)
-        if self.show is None:
-            return
-        if self.show < 1:
-            raise TourError(f"--show must be at least 1, not {self.show}.")
-        if self.topics is None or self.corpus is None:
-            raise TourError("--show needs the texts of queries and documents; give --topics and --corpus.")
-        if self.format in ("latex", "csv"):
-            raise TourError(f"--show writes text, which --format {self.format} cannot hold; choose text or markdown.")
-
-    def _check_answers(self) -> None:
+        super().__post_init__()
         of_answers = [name for name in self.measures if is_answer_measure(name)]
         if bool(of_answers) != bool(self.predictions):
             raise TourError("EM@k and F1@k measure --predictions; give both, or neither.")
@@ -105,6 +100,16 @@ class CompareRequest:
             raise TourError("--measures has no measure of runs; add one of ir-measures, such as Success@1.")
         if self.predictions and self.topics is None:
             raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
+        if not 0 < self.alpha < 1:
+            raise TourError(f"--alpha must be between 0 and 1, not {self.alpha:g}.")
+        if self.baseline is None and (self.picture is not None or self.show is not None):
+            raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
+        if self.picture is not None:
+            check_picture(self.picture)
+        if self.show is not None and (self.topics is None or self.corpus is None):
+            raise TourError("--show needs the texts of queries and documents; give --topics and --corpus.")
+        if self.show is not None and self.format in ("latex", "csv"):
+            raise TourError(f"--show writes text, which --format {self.format} cannot hold; choose text or markdown.")
 
 
 class _Measured(NamedTuple):
@@ -123,7 +128,7 @@ class _Measured(NamedTuple):
         return self.rows[self.baseline], self.rows[: self.baseline] + self.rows[self.baseline + 1 :]
 
 
-class Gains(NamedTuple):
+class _Gains(NamedTuple):
     """Gains over a baseline on the first measure: differences by run, float64 [queries], and the two names."""
 
     gained: Mapping[str, np.ndarray]
@@ -140,9 +145,9 @@ class Report(str):
     """
 
     parts: tuple[Table | str, ...]
-    gains: Gains | None
+    gains: _Gains | None
 
-    def __new__(cls, text: str, parts: Sequence[Table | str], gains: Gains | None = None) -> Self:
+    def __new__(cls, text: str, parts: Sequence[Table | str], gains: _Gains | None = None) -> Self:
         """The text, and what it was made from."""
         report = super().__new__(cls, text)
         report.parts, report.gains = tuple(parts), gains
@@ -182,7 +187,7 @@ def compare_runs(request: CompareRequest) -> Report:
 
 def _check_outputs(request: CompareRequest) -> None:
     """Find out before measuring that everything can be written, and over no input."""
-    inputs = [request.qrels, *request.runs, *(request.predictions or ()), request.splits, request.topics]
+    inputs = [request.qrels, *request.runs, *request.predictions, request.splits, request.topics]
     outputs = [output for output in (request.output, request.picture) if output is not None]
     for output in outputs:
         check_output(output, [*inputs, request.corpus, *(record_path(run) for run in request.runs)])
@@ -191,13 +196,13 @@ def _check_outputs(request: CompareRequest) -> None:
 
 
 def _measured(request: CompareRequest) -> _Measured:
-    baseline = None if request.baseline is None else baseline_position(request.baseline, request.runs)
+    baseline = None if request.baseline is None else _baseline_position(request.baseline, request.runs)
     qrels = read_qrels(request.qrels)
     scorer = Scorer([name for name in request.measures if not is_answer_measure(name)], qrels)
     topics = None
     # Pyserini takes seconds to start, so topics are read only where they are needed.
     if request.topics is not None and (request.splits is not None or request.show is not None):
-        topics = read_topics(request.topics)
+        topics = read_topics(request.topics, only=set(scorer.queries))
     splits = None
     if request.splits is not None:
         order = None if topics is None else [str(qid) for qid in topics.topics]
@@ -207,9 +212,21 @@ def _measured(request: CompareRequest) -> _Measured:
         regex = uses_patterns(request.topics)
         with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
     rows = measure_runs(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
-    if with_answers is not None and request.predictions:
+    if with_answers is not None:
         rows = [with_answers.add(row, file) for row, file in zip(rows, request.predictions, strict=True)]
     return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
+
+
+def _baseline_position(baseline: str, runs: Sequence[str]) -> int:
+    """The baseline's position among the runs; paths that lead to the same file are equal."""
+    paths = [os.path.realpath(run) for run in runs]  # unlike Path.resolve, it accepts a loop of links
+    if len(set(paths)) < len(paths):
+        raise TourError("a run is given twice; give each run once to compare with a baseline.")
+    if os.path.realpath(baseline) not in paths:
+        raise TourError(f"the baseline {baseline} is not among the runs; name one of {', '.join(map(str, runs))}.")
+    if len(runs) == 1:
+        raise TourError(f"the baseline {baseline} is the only run; give another run to compare with it.")
+    return paths.index(os.path.realpath(baseline))
 
 
 def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
@@ -221,6 +238,9 @@ def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
         yield comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha)
     if found.splits is not None:
         yield split_table(found.scorer, found.rows, found.splits)
+    records = {row.name: read_record(row.path) for row in found.rows if row.costs is not None}
+    if table := origins_table({name: record for name, record in records.items() if record}):
+        yield table
     if found.baseline is not None and request.show is not None and found.topics is not None:
         queries = {str(qid): text for qid, text in found.topics}
         texts = open_texts(str(request.corpus))
@@ -229,15 +249,15 @@ def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
 
 def _written(part: Table | str, form: str) -> str:
     if isinstance(part, Table):
-        return FORMATS[form](part)
+        return as_text(part, width=WIDTH) if form == "text" else FORMATS[form](part)
     return f"```\n{part}\n```" if form == "markdown" else part
 
 
-def _gains(found: _Measured) -> Gains:
+def _gains(found: _Measured) -> _Gains:
     baseline, others = found.sides()
     measure = next(iter(baseline.values))
     gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
-    return Gains(gained, baseline.name, measure)
+    return _Gains(gained, baseline.name, measure)
 
 
 DESCRIPTION = "Measure runs side by side with ir-measures: means, costs, and differences from a baseline."
@@ -247,45 +267,14 @@ EXAMPLE = """examples:
   python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --baseline runs/demo.dense.trec --picture a.png"""
 
 
-def compare_parser() -> argparse.ArgumentParser:
-    """The parser of `python -m tour_pyserini.compare`."""
-    parser = CommandParser("compare", description=DESCRIPTION, epilog=EXAMPLE)
-    parser.add_argument("qrels", help="judgements: TREC or BEIR")
-    parser.add_argument("runs", nargs="+", help="TREC runs; the record beside a run gives its costs")
-    parser.add_argument("--measures", nargs="+", default=list(MEASURES), help="names of ir-measures")
-    parser.add_argument("--format", choices=list(FORMATS), default="text", help="how tables are written")
-    parser.add_argument("--output", metavar="FILE", help="write the report to this file instead of standard output")
-    paired = parser.add_argument_group("comparison with a baseline")
-    paired.add_argument("--baseline", metavar="RUN", help="one of the runs; every other run is compared with it")
-    paired.add_argument("--test", choices=list(TESTS), default="randomisation", help="paired test")
-    paired.add_argument("--alpha", type=float, default=0.05, help="level of significance, after Holm's correction")
-    paired.add_argument("--picture", metavar="FILE", help="draw gains by query on the first measure: .png, .pdf, .svg")
-    paired.add_argument(
-        "--show", type=int, metavar="N", help="show the N largest gains and losses; needs --topics and --corpus"
-    )
-    answers = parser.add_argument_group("predicted answers")
-    answers.add_argument(
-        "--predictions",
-        nargs="+",
-        metavar="FILE",
-        help="JSON lines (qid, answer, score), one file per run, for EM@k and F1@k",
-    )
-    queries = parser.add_argument_group("queries and documents")
-    queries.add_argument(
-        "--splits",
-        metavar="FILE",
-        help="measure each split too: a file of overlap annotations, or of lines `qid<TAB>split`",
-    )
-    queries.add_argument(
-        "--topics", metavar="FILE", help="texts of the queries; overlap annotations number them in this order"
-    )
-    queries.add_argument("--corpus", metavar="FILE", help="texts of the documents: BEIR corpus or Lucene index")
-    return parser
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    request = CompareRequest(**vars(compare_parser().parse_args(argv)))
+    parser = request_parser("compare", CompareRequest, description=DESCRIPTION, epilog=EXAMPLE)
+    parser.add_argument("qrels", help="judgements: TREC or BEIR")
+    parser.add_argument(
+        "runs", nargs="+", help="TREC runs; the record beside a run tells its costs, signals and models"
+    )
+    request = CompareRequest.from_flags(vars(parser.parse_args(argv)))
     report = compare_runs(request)
     if request.output is None:
         sys.stdout.write(report)

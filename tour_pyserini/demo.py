@@ -15,7 +15,7 @@ from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import compare
-from tour_pyserini.evaluation.path_picture import draw
+from tour_pyserini.evaluation.pictures import draw_path
 from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
 from tour_pyserini.evaluation.tables import FORMATS, means_table
 from tour_pyserini.opening import Opener
@@ -66,7 +66,7 @@ def _show_query_path() -> None:
     path, texts = paths[qid], open_texts(demo_collection.CORPUS)
     final = read_final_list(RUN, qid, path)
     text = as_text(path, query, texts, relevant[qid], final=final)
-    draw(path, query, texts, relevant[qid], PICTURE, final=final)
+    draw_path(path, query, texts, relevant[qid], PICTURE, final=final)
     sys.stdout.write(
         "\nThe path of one query: the first passages of each retrieval, with the re-ranker's scores "
         f"(* judged relevant, + new):\n{text}\nAs a picture: {PICTURE}\n"

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -253,7 +253,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
         options["choices"] = field.metadata["choices"]
     elif field.metadata["metavar"]:
         options["metavar"] = field.metadata["metavar"]
-    if any(typing.get_origin(kind) is tuple for kind in kinds):
+    if any(typing.get_origin(kind) in (tuple, Sequence) for kind in kinds):
         options |= {"nargs": "+", "action": "extend"}
     return options
 

@@ -279,8 +279,9 @@ def read_cached_labels(
 def _queries(request: LearnRequest) -> tuple[list[str], list[str]]:
     """Ids and texts of the topics; of topics with the same text, the first."""
     topics: dict[str, str] = {}
-    for id_, query in read_topics(request.topics, request.topics_format):
-        topics.setdefault(text_of(query, str(id_)), str(id_))
+    for id_, query in read_topics(request.topics, request.topics_format, only=frozenset()):
+        if query:  # an empty text has no label
+            topics.setdefault(text_of(query, str(id_)), str(id_))
     return list(topics.values()), list(topics)
 
 

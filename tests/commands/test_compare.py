@@ -1,28 +1,44 @@
+"""Runs side by side: means, costs, paired tests, splits, examples, answers, and how the runs were made."""
+
+import copy
 import json
+import pickle
 
 import pytest
 
 from tour_pyserini.command import run
+from tour_pyserini.compare import CompareRequest, compare_runs
 from tour_pyserini.compare import main as compare
 from tour_pyserini.errors import TourError
-from tour_pyserini.qrels import convert_qrels
-from tour_pyserini.qrels import main as convert
+from tour_pyserini.evaluation.tables import Table
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tb\t2\n")
     (tmp_path / "one.trec").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq2 Q0 a 1 2.0 t\nq2 Q0 b 2 1.0 t\n")
     (tmp_path / "two.trec").write_text("q1 Q0 a 1 2.0 t\n")
     costs = {"queries": 2, "updates": 3, "pairs": 20, "scored": 20, "seconds": {"label": 1.0}}
     (tmp_path / "one.trec.json").write_text(json.dumps({"costs": costs}))
+    # The third topic is not judged, and its text is empty, as some of CACM's are.
+    topics = [("q2", "the second question"), ("q1", "the first <i>question</i>"), ("q3", "")]
+    (tmp_path / "topics.jsonl").write_text("".join(json.dumps({"_id": q, "text": text}) + "\n" for q, text in topics))
+    passages = {"a": "an apple", "b": "a <b>ball</b>"}
+    lines = [json.dumps({"_id": docid, "title": "", "text": text}) + "\n" for docid, text in passages.items()]
+    (tmp_path / "corpus.jsonl").write_text("".join(lines))
     return tmp_path
 
 
+def call(*more, runs=("one.trec", "two.trec"), measures="RR"):
+    compare(["qrels.tsv", *runs, "--measures", *measures.split(), *more])
+
+
+TEXTS = ["--topics", "topics.jsonl", "--corpus", "corpus.jsonl"]
+
+
 def test_the_table_of_means(files, capsys):
-    compare(
-        [str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), "--measures", "RR", "Success@1"]
-    )
+    call(measures="RR Success@1")
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["run", "answered", "RR", "Success@1", "labels/query", "updates/query"],
         ["one.trec", "2", "0.7500", "0.5000", "10.0", "1.50"],
@@ -30,71 +46,40 @@ def test_the_table_of_means(files, capsys):
     ]
 
 
-def test_a_markdown_table(files, capsys):
-    compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--format", "markdown", "--measures", "RR"])
-    assert capsys.readouterr().out.splitlines()[2] == "| one.trec | 0.7500 | 10.0 | 1.50 |"
-
-
-def test_beir_qrels_become_trec_qrels(files, capsys):
-    convert(["--input", str(files / "qrels.tsv"), "--output", str(files / "out" / "qrels.trec")])
-    assert (files / "out" / "qrels.trec").read_text() == "q1 0 a 1\nq2 0 b 2\n"
-    assert "2 judgements of 2 queries" in capsys.readouterr().err
-    output = files / "python.trec"
-    assert convert_qrels(files / "out" / "qrels.trec", output) == (output, 2, 2)
-    assert output.read_text() == (files / "out" / "qrels.trec").read_text()
-
-
 @pytest.mark.parametrize(
-    ("name", "text", "names"),
+    ("form", "written"),
     [
-        ("one.trec", "q1 Q0 a 1 2.0 t\nq1 Q0 b 2\n", ["one.trec, line 2"]),
-        ("one.trec", "q1 Q0 a 1 high t\n", ["one.trec, line 1", "high"]),
-        ("one.trec", "q1 Q0 a 1 nan t\n", ["one.trec, line 1", "nan"]),
-        ("one.trec", "q1 Q0 a 1 2.0 t\nq1 Q0 a 2 1.0 t\n", ["one.trec, line 2", "second time"]),
-        ("one.trec", "", ["one.trec"]),
-        ("one.trec.json", "{}", ["one.trec.json"]),
-        ("one.trec", "q8 Q0 a 1 2.0 t\n", ["one.trec and", "qrels.tsv have no query in common"]),
-        ("qrels.tsv", "q1 0 7 1\nq1 0 8\n", ["qrels.tsv, line 2"]),
-        ("qrels.tsv", "q1 0 a yes\n", ["qrels.tsv, line 1", "yes"]),
-        ("qrels.tsv", "q1 0 a --1\n", ["qrels.tsv, line 1", "--1"]),
-        ("qrels.tsv", "q1 0 a ²\n", ["qrels.tsv, line 1", "²"]),
-        ("qrels.tsv", "q1 0 a 2147483648\n", ["qrels.tsv, line 1", "32 bits"]),
-        ("qrels.tsv", f"q1 0 a {'1' * 5000}\n", ["qrels.tsv, line 1", "32 bits"]),
-        ("qrels.tsv", "q1 0 a 1\nq1 0 a 0\n", ["qrels.tsv, line 2", "second time"]),
+        ("csv", "run,answered,RR,labels/query,updates/query\none.trec,2,0.7500,10.0,1.50\ntwo.trec,1,0.5000,-,-\n"),
+        (
+            "latex",
+            "\\begin{tabular}{lrrrr}\n\\toprule\nrun & answered & RR & labels/query & updates/query \\\\\n\\midrule\n"
+            "one.trec & 2 & 0.7500 & 10.0 & 1.50 \\\\\ntwo.trec & 1 & 0.5000 & - & - \\\\\n\\bottomrule\n"
+            "\\end{tabular}\n",
+        ),
+        (
+            "markdown",
+            "| run | answered | RR | labels/query | updates/query |\n| --- | ---: | ---: | ---: | ---: |\n"
+            "| one.trec | 2 | 0.7500 | 10.0 | 1.50 |\n| two.trec | 1 | 0.5000 | - | - |\n",
+        ),
     ],
 )
-def test_malformed_lines_are_named(files, capsys, name, text, names):
-    (files / name).write_text(text)
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec")]))
-    assert left.value.code == 2
-    said = capsys.readouterr().err
-    assert all(word in said for word in names)
-    assert said.count("\n") == 1
+def test_formats_and_the_output_file(files, capsys, form, written):
+    call("--format", form)
+    assert capsys.readouterr().out == written
+    call("--format", form, "--output", "out/table")
+    assert capsys.readouterr().out == "" and (files / "out" / "table").read_text() == written
 
 
-def test_an_unknown_measure_is_refused(files, capsys):
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--measures", "Wonder@3"]))
-    assert left.value.code == 2
-    assert "Wonder@3" in capsys.readouterr().err
-
-
-def call(files, *more):
-    compare([str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), "--measures", "RR", *more])
-
-
-def test_the_comparison_with_a_baseline(files, capsys):
-    call(files, "--baseline", str(files / "two.trec"))
+def test_the_comparison_with_a_baseline_and_the_picture(files, capsys):
+    call("--baseline", "./two.trec", "--picture", "gains.png")  # any path to the run
     means, title, table = capsys.readouterr().out.split("\n\n")
     assert means.splitlines()[1].split() == ["one.trec", "2", "0.7500", "10.0", "1.50"]
-    assert title == (
-        "Against two.trec: paired randomisation test, Holm's correction over 1 comparison; * significant at 0.05"
-    )
+    assert title == "Against two.trec: paired randomisation test, Holm's correction over 1 comparison; * at 0.05"
     assert [line.split() for line in table.splitlines()] == [
         ["run", "measure", "difference", "wins", "ties", "losses", "p", "p", "(Holm)", "significant"],
         ["one.trec", "RR", "+0.2500", "1", "1", "0", "1.0000", "1.0000"],
     ]
+    assert (files / "gains.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_significant_differences_are_marked(tmp_path, capsys):
@@ -117,39 +102,8 @@ def test_significant_differences_are_marked(tmp_path, capsys):
     assert last_columns(*baseline, "--test", "t") == [["2e-308", "4e-308", "*"]] * 2  # all differences are equal
 
 
-def test_the_report_is_written_to_the_output_file(files, capsys):
-    call(files, "--format", "csv", "--output", str(files / "out" / "table.csv"))
-    assert capsys.readouterr().out == ""
-    assert (files / "out" / "table.csv").read_text() == (
-        "run,answered,RR,labels/query,updates/query\none.trec,2,0.7500,10.0,1.50\ntwo.trec,1,0.5000,-,-\n"
-    )
-
-
-def test_a_latex_table(files, capsys):
-    call(files, "--format", "latex")
-    assert capsys.readouterr().out == (
-        "\\begin{tabular}{lrrrr}\n\\toprule\nrun & answered & RR & labels/query & updates/query \\\\\n\\midrule\n"
-        "one.trec & 2 & 0.7500 & 10.0 & 1.50 \\\\\ntwo.trec & 1 & 0.5000 & - & - \\\\\n\\bottomrule\n\\end{tabular}\n"
-    )
-
-
-def test_a_picture_of_gains_is_drawn(files, capsys):
-    call(files, "--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png"))
-    assert (files / "gains.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.fixture
-def texts(files):
-    (files / "topics.tsv").write_text("q2\tthe second question\nq1\tthe first question\n")
-    (files / "corpus.jsonl").write_text(
-        '{"_id": "a", "title": "", "text": "an apple"}\n{"_id": "b", "title": "", "text": "a ball"}\n'
-    )
-    return ["--topics", str(files / "topics.tsv")]
-
-
-def test_the_largest_gains_and_losses_are_shown(files, texts, capsys):
-    more = ["--show", "2", *texts, "--corpus", str(files / "corpus.jsonl")]
-    call(files, "--baseline", str(files / "one.trec"), *more, "--format", "markdown")
+def test_the_largest_gains_and_losses_are_shown(files, capsys):
+    call("--baseline", "one.trec", "--show", "2", *TEXTS, "--format", "markdown")
     assert capsys.readouterr().out.split("```")[1].strip().splitlines() == [
         "rescued by two.trec against one.trec (RR): 0 shown",
         "",
@@ -162,11 +116,11 @@ def test_the_largest_gains_and_losses_are_shown(files, texts, capsys):
     ]
 
 
-def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys):
+def test_splits_count_the_topics_in_the_order_of_their_file(files, capsys):
     (files / "splits.jsonl").write_text(
         '{"id": 0, "labels": ["total"]}\n{"id": 1, "labels": ["total", "no_overlap"]}\n'
     )
-    call(files, "--splits", str(files / "splits.jsonl"), *texts)
+    call("--splits", "splits.jsonl", *TEXTS[:2])
     title, table = capsys.readouterr().out.split("\n\n")[1:]
     assert title == "By split"
     assert [line.split() for line in table.splitlines()] == [
@@ -178,147 +132,125 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, texts, capsys
     ]
 
 
+def test_no_line_is_wider_than_100_columns_and_records_say_how_runs_were_made(files, capsys):
+    for name, pairs in (("one", 20), ("two", 60)):
+        record = {
+            "config": f"method={'hard' if pairs > 20 else 'rerank'} depth=30",
+            "files": {"index": {"path": "indexes/scifact"}, "sparse": {"path": "indexes/scifact/bm25"}},
+            "models": {"reranker": "onnx-graph:" + "0123456789abcdef" * 4},
+            "costs": {"queries": 2, "updates": 3, "pairs": pairs, "scored": pairs, "seconds": {}},
+        }
+        (files / f"{name}.trec.json").write_text(json.dumps(record))
+    call("--baseline", "two.trec", measures="RR Success@1 R@100 nDCG@10 P@5 AP R@10 Success@5 P@10 nDCG@100")
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "one.trec  rerank  scifact + bm25  onnx-graph:01234567          10.0" in out
+    assert out.endswith("The runs differ in labels/query; a fair comparison is at equal signals and labels.\n")
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--baseline", "three.trec"], "three.trec is not among the runs"),
-        (["--baseline", "loop.trec"], "loop.trec is not among the runs"),
-        (["--baseline", "two.trec", "--picture", "./table.png", "--output", "table.png"], "choose two files"),
-        (["--baseline", "two.trec", "--picture", "folder.png"], "cannot write"),
-        (["--picture", "gains.png"], "--baseline"),
-        (["--show", "2"], "--baseline"),
-        (["--baseline", "two.trec", "--picture", "gains.bmp"], "gains.bmp does not end with"),
-        (["--baseline", "two.trec", "--show", "0"], "at least 1"),
-        (["--baseline", "two.trec", "--show", "1"], "--topics and --corpus"),
-        (
-            ["--baseline", "two.trec", "--show", "1", "--topics", "t", "--corpus", "c", "--format", "csv"],
-            "--format csv",
-        ),
-        (["--alpha", "1"], "--alpha"),
-        (["--alpha", "nan"], "--alpha"),
-        (["--splits", "none.jsonl"], "cannot read none.jsonl"),
-        (["--splits", "ids.jsonl"], "ids.jsonl, line 1 names the query 'q9'"),
-        (["--splits", "malformed.jsonl"], "malformed.jsonl, line 2 is not JSON"),
-        (["--measures", "alpha_nDCG@10"], "alpha_nDCG@10"),
-        (["--measures", "nDCG@10", "Wonder"], "Wonder"),
-        (["--measures", "nDCG@0"], "nDCG@0 must be at least 1"),
+        ("--baseline three.trec", "not among the runs"),
+        ("--baseline loop.trec", "not among the runs"),
+        ("--baseline two.trec --picture ./table.png --output table.png", "two files"),
+        ("--baseline two.trec --picture folder.png", "cannot write"),
+        ("--picture gains.png", "--baseline"),
+        ("--show 2", "--baseline"),
+        ("--baseline two.trec --picture gains.bmp", "gains.bmp"),
+        ("--baseline two.trec --show 0", "above 0"),
+        ("--baseline two.trec --show 1", "--topics and --corpus"),
+        ("--baseline two.trec --show 1 --topics t --corpus c --format csv", "--format csv"),
+        ("--alpha nan", "--alpha"),
+        ("--splits none.jsonl", "none.jsonl"),
+        ("--splits ids.jsonl", "'q9'"),
+        ("--splits malformed.jsonl", "line 2"),
+        ("--measures alpha_nDCG@10", "alpha_nDCG@10"),
+        ("--measures nDCG@10 Wonder", "Wonder"),
+        ("--measures nDCG@0", "at least 1"),
+        ("--measures EM@1", "--predictions"),
+        ("--predictions a.jsonl", "EM@k"),
+        ("--measures RR EM@1 --predictions a", "2 runs"),
+        ("--measures RR EM@1 --predictions a b", "--topics"),
+        ("--measures EM@1 --predictions a b --topics t", "no measure of runs"),
     ],
 )
-def test_wrong_flags_and_files_give_one_sentence_and_no_file(files, capsys, monkeypatch, more, says):
-    monkeypatch.chdir(files)
+def test_wrong_flags_and_files_are_refused_and_nothing_is_written(files, capsys, more, says):
     (files / "loop.trec").symlink_to("loop.trec")
     (files / "folder.png").mkdir()
     (files / "ids.jsonl").write_text('{"qid": "q9", "split": "old"}\n')
     (files / "malformed.jsonl").write_text('{"qid": "q1", "split": "old"}\n{"qid": \n')
     with pytest.raises(SystemExit) as left:
-        run(lambda _: call(files, "--output", "table.txt", *more))
-    assert left.value.code == 2
+        run(lambda _: compare(["qrels.tsv", "one.trec", "two.trec", "--output", "table.txt", *more.split()]))
     said = capsys.readouterr()
-    assert says in said.err
-    assert said.err.count("\n") == 1
+    assert left.value.code == 2 and says in said.err
     assert said.out == "" and not (files / "table.txt").exists()
 
 
-def test_measures_of_answers_are_in_the_same_table(files, capsys):
-    topics = [
-        {"_id": "q1", "text": "who", "answers": ["The Beatles"]},
-        {"_id": "q2", "text": "what", "answers": ["red green"]},
-    ]
-    (files / "topics.jsonl").write_text("".join(json.dumps(topic) + "\n" for topic in topics))
-    said = [{"qid": "q1", "answer": "beatles!", "score": 1}, {"qid": "q2", "answer": "green blue", "score": 1}]
-    (files / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said))
-    flags = ["--predictions", str(files / "answers.jsonl"), "--topics", str(files / "topics.jsonl")]
-    (files / "splits.tsv").write_text("q1\teasy\nq2\thard\n")
-    flags += ["--splits", str(files / "splits.tsv")]
-    compare([str(files / "qrels.tsv"), str(files / "one.trec"), "--measures", "RR", "EM@1", "F1@1", *flags])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    assert lines[0][:4] == ["run", "RR", "EM@1", "F1@1"]
-    assert lines[1][:4] == ["one.trec", "0.7500", "0.5000", "0.7500"]
-    assert ["0.0000", "0.5000"] in [line[-2:] for line in lines if line[0] == "hard"]
-
-
 @pytest.mark.parametrize(
-    ("flags", "names"),
+    ("name", "text", "says"),
     [
-        (["--measures", "EM@1"], ["--predictions"]),
-        (["--predictions", "a.jsonl"], ["EM@k"]),
-        (["--measures", "EM@1", "--predictions", "a", "b"], ["2 files", "1 runs"]),
-        (["--measures", "RR", "EM@1", "--predictions", "a"], ["--topics"]),
-        (["--measures", "EM@1", "--predictions", "a", "--topics", "t"], ["no measure of runs"]),
+        ("one.trec", "q1 Q0 a 1 2.0 t\nq1 Q0 b 2\n", "one.trec, line 2"),
+        ("one.trec", "q8 Q0 a 1 2.0 t\n", "no query in common"),
+        ("one.trec.json", "{}", "one.trec.json"),
+        ("qrels.tsv", "q1 0 7 1\nq1 0 8\n", "qrels.tsv, line 2"),
     ],
 )
-def test_predictions_need_measures_topics_and_one_file_per_run(files, capsys, flags, names):
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: compare([str(files / "qrels.tsv"), str(files / "one.trec"), *flags]))
-    assert left.value.code == 2
-    said = capsys.readouterr().err
-    assert all(name in said for name in names)
+def test_damaged_files_are_named(files, name, text, says):
+    (files / name).write_text(text)
+    with pytest.raises(TourError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("runs", [["one.trec"], ["one.trec", "./one.trec"]])
+def test_a_baseline_needs_other_runs(files, runs):
+    with pytest.raises(TourError, match="baseline"):
+        call("--baseline", "one.trec", runs=runs)
 
 
 @pytest.fixture
 def predicted(files):
-    def predicted(measures, said, *, topics="topics.jsonl", more=()):
+    def predicted(measures, said, *more, topics="answers.jsonl"):
         lines = [{"_id": "q1", "text": "who", "answers": ["19[0-9]1"]}, {"_id": "q2", "text": "what", "answers": ["x"]}]
         lines.append({"_id": "q3", "text": "not judged", "answers": ["x"]})
         (files / topics).write_text("".join(json.dumps(topic) + "\n" for topic in lines))
         answers = "".join(json.dumps({"qid": qid, "answer": answer}) + "\n" for qid, answer in said.items())
-        flags = ["--topics", str(files / topics), "--measures", *measures, "--predictions"]
         for name in ("one", "two"):
             (files / f"{name}.jsonl").write_text(answers)
-            flags.append(str(files / f"{name}.jsonl"))
-        compare([str(files / "qrels.tsv"), str(files / "one.trec"), str(files / "two.trec"), *flags, *more])
+        call("--topics", topics, "--predictions", "one.jsonl", "two.jsonl", *more, measures=measures)
 
     return predicted
 
 
+def test_measures_of_answers_are_in_the_same_table_in_the_order_given(files, predicted, capsys):
+    (files / "splits.tsv").write_text("q1\teasy\nq2\thard\n")
+    more = ["--splits", "splits.tsv", "--baseline", "two.trec", "--show", "1", *TEXTS[2:]]
+    predicted("EM@1 Success@1 F1@1 RR", {"q1": "The 19[0-9]1!", "q2": "x y"}, *more)
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines() if line]
+    assert lines[0][2:6] == ["EM@1", "Success@1", "F1@1", "RR"]
+    assert lines[1][2:6] == ["0.5000", "0.5000", "0.8333", "0.7500"]
+    assert ["0.0000", "0.0000", "0.6667", "0.5000"] in [line[-4:] for line in lines if line[0] == "hard"]
+    assert "rescued by one.trec against two.trec (EM@1)" in out
+
+
 def test_answers_of_curated_topics_are_regular_expressions(predicted, capsys):
     said = {"q1": "1901", "q2": "y"}
-    predicted(["RR", "EM@1"], said)
-    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["one.trec", "2", "0.7500", "0.0000"]
-    predicted(["RR", "EM@1"], said, topics="curated.jsonl")
-    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["one.trec", "2", "0.7500", "0.5000"]
+    for topics, value in (("answers.jsonl", "0.0000"), ("curated.jsonl", "0.5000")):
+        predicted("RR EM@1", said, topics=topics)
+        assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["one.trec", "2", "0.7500", value]
     with pytest.raises(TourError, match="F1@1 compares words"):
-        predicted(["RR", "F1@1"], said, topics="curated.jsonl")
-
-
-def test_predictions_for_unknown_questions_are_refused(predicted, caplog):
-    with pytest.raises(TourError, match=r"one\.jsonl has a prediction for 'q9', which is not in the topics"):
-        predicted(["RR", "EM@1"], {"q1": "x", "q9": "x"})
-    with pytest.raises(TourError, match=r"one\.jsonl has no prediction for a judged question"):
-        predicted(["RR", "EM@1"], {"q3": "x"})
-    caplog.clear()
-    predicted(["RR", "EM@1"], {"q2": "x", "q3": "x"})
-    assert caplog.text.count("has predictions for 1 of the 2 judged questions") == 2
-
-
-def test_measures_stay_in_the_order_given(files, predicted, texts, capsys):
-    more = ["--baseline", str(files / "two.trec"), "--show", "1", "--corpus", str(files / "corpus.jsonl")]
-    predicted(["EM@1", "Success@1", "F1@1", "RR"], {"q1": "x", "q2": "x"}, more=more)
-    out = capsys.readouterr().out
-    assert out.split()[2:6] == ["EM@1", "Success@1", "F1@1", "RR"]
-    assert "rescued by one.trec against two.trec (EM@1)" in out
+        predicted("RR F1@1", said, topics="curated.jsonl")
 
 
 @pytest.mark.parametrize("flag", ["--output", "--picture"])
 @pytest.mark.parametrize("name", ["qrels.tsv", "one.trec", "one.trec.json"])
 def test_inputs_are_never_overwritten(files, flag, name):
-    output = files / name
-    if flag == "--picture":
-        output = files / "link.png"
-        output.symlink_to(files / name)
+    (files / "link.png").symlink_to(files / name)
     before = (files / name).read_bytes()
-    with pytest.raises(TourError, match="would overwrite the input"):
-        call(files, "--baseline", str(files / "one.trec"), flag, str(output))
+    with pytest.raises(TourError, match="overwrite"):
+        call("--baseline", "one.trec", flag, "link.png")
     assert (files / name).read_bytes() == before
-
-
-def test_the_report_is_written_before_the_picture(files, monkeypatch):
-    report = files / "report.txt"
-    seen = []
-    monkeypatch.setattr("tour_pyserini.compare.draw_gains", lambda *_, **__: seen.append(report.exists()))
-    picture = ["--baseline", str(files / "two.trec"), "--picture", str(files / "gains.png")]
-    call(files, *picture, "--output", str(report))
-    assert seen == [True]
 
 
 @pytest.mark.parametrize(
@@ -330,11 +262,40 @@ def test_the_report_is_written_before_the_picture(files, monkeypatch):
         ("q1 0 a 1\nq1 0 b 0\nq1 0 c 0\n", 0),
     ],
 )
-def test_a_warning_for_runs_that_were_not_judged(tmp_path, caplog, qrels, warnings):
-    (tmp_path / "qrels").write_text(qrels)
-    (tmp_path / "first").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq7 Q0 y 1 1.0 t\n")
-    (tmp_path / "other").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 c 2 1.0 t\n")
-    compare([str(tmp_path / name) for name in ("qrels", "first", "other")] + ["--measures", "RR"])
+def test_a_warning_for_runs_that_were_not_judged(files, caplog, qrels, warnings):
+    (files / "qrels.tsv").write_text(qrels)
+    (files / "first").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq7 Q0 y 1 1.0 t\n")
+    (files / "other").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 c 2 1.0 t\n")
+    call(runs=["first", "other"])
     said = [record.getMessage() for record in caplog.records if "not judged" in record.getMessage()]
     assert len(said) == warnings
     assert all(one.startswith("50 % of the first 20 hits of") and "other" in one for one in said)
+
+
+def report(**changes):
+    runs = ["one.trec", "two.trec"]
+    return compare_runs(
+        CompareRequest(**{"qrels": "qrels.tsv", "runs": runs, "measures": ["RR"], "baseline": runs[1]} | changes)
+    )
+
+
+def test_a_report_is_its_text_and_shows_its_tables_in_notebooks(files):
+    (files / "one.trec").rename(files / "<one>")
+    found = report(runs=["<one>", "two.trec"], show=1, topics="topics.jsonl", corpus="corpus.jsonl")
+    assert isinstance(found, str) and found.startswith("run ") and "<b>ball" not in found._repr_html_()
+    means, against, _ = found.parts
+    assert [line[2] for line in means.cells] == ["RR", "0.7500", "0.5000"] and against.cells[1][2] == "+0.2500"
+    html = found._repr_html_()
+    assert html.count("<table>") == 2 and "&lt;one&gt;" in html and "<one>" not in html
+    assert found.figure and html.endswith(found.figure) and "<svg" not in found
+    assert "1 won, 1 tied, 0 lost, mean +0.2500" in found.figure
+    for same in (copy.copy(found), pickle.loads(pickle.dumps(found))):
+        assert same == found and same._repr_html_() == html
+
+
+def test_the_format_changes_the_text_and_not_the_tables(files):
+    text, markdown = report(), report(format="markdown")
+    assert markdown.startswith("| run |") and markdown._repr_html_() == text._repr_html_()
+    assert report(baseline=None).figure == ""
+    html = Table([["run", "RR"], ["a", "0.5"]])._repr_html_()
+    assert '<td style="text-align: left">a</td><td style="text-align: right">0.5</td>' in html

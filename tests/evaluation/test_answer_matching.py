@@ -16,23 +16,21 @@ from pyserini.eval import evaluate_dpr_retrieval
 from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
 from tour_pyserini.answers import main as answers_command
+from tour_pyserini.convert import main as convert
 from tour_pyserini.data.runs import read_retrieved
-from tour_pyserini.data.texts import LuceneTexts, Passage, one_line_parts, open_texts
+from tour_pyserini.data.texts import LuceneTexts, Passage, open_texts
 from tour_pyserini.data.topics import Question, read_questions
-from tour_pyserini.dpr_json import main as dpr_json
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation import answer_matching
 from tour_pyserini.evaluation.answer_matching import (
     CHUNK,
     Candidate,
-    all_answer_texts,
+    answer_qrels,
     answers_are_patterns,
-    corpus_qrels,
     match_passages,
     matcher_for,
     passages_with_answers,
     pattern_match,
-    retrieved_qrels,
     warn_about_unusable_answers,
 )
 
@@ -105,12 +103,11 @@ def test_titles_are_not_part_of_the_text():
             raw = json.dumps({"id": "7", "contents": contents})
             return SimpleNamespace(docid=lambda: "7", raw=lambda: raw, contents=lambda: contents)
 
-    assert one_line_parts(Passage("Title", "one\ntwo")) == ("Title", "one two")
-    assert one_line_parts("no title") == ("", "no title")
-    assert list(all_answer_texts({"d": Passage("Title", "text"), "e": "plain"})) == [("d", "text"), ("e", "plain")]
-    assert list(all_answer_texts(LuceneTexts(Searcher(), "index"))) == [("7", "She lived.")]
+    question = [Question("q", "who", ["Ann Lee", "lived"])]
+    assert passages_with_answers(question, {"d": Passage("Ann Lee", "x"), "e": "Ann\nLee"}) == {"q": ["e"]}
+    assert passages_with_answers(question, LuceneTexts(Searcher(), "index")) == {"q": ["7"]}
     with pytest.raises(TourError, match="white space"):
-        list(all_answer_texts({"a b": "text"}))
+        passages_with_answers(question, {"a b": "text"})
 
 
 @pytest.mark.parametrize("regex", [False, True])
@@ -118,11 +115,9 @@ def test_the_number_of_processes_does_not_change_the_matches(regex):
     answers = [[str(number)] for number in range(50)]
     texts = [Candidate(f"d{at}", f"{at % 60} and {at % 7}") for at in range(2 * CHUNK + 1)]
     alone, together = (list(match_passages(texts, answers, regex=regex, processes=n)) for n in (1, 2))
-    assert [match.docid for match in alone] == [text.docid for text in texts]
+    assert [docid for docid, _ in alone] == [text.docid for text in texts]
     assert alone == together
-    assert alone[8].questions == {8, 1}
-    with pytest.raises(TourError, match="at least 1 process"):
-        match_passages(texts, answers, processes=0)
+    assert alone[8] == ("d8", {8, 1})
 
 
 def test_passages_are_read_as_they_are_needed():
@@ -147,11 +142,14 @@ TEXTS = {
 }
 
 
+def qrels_of(questions, texts, retrieved=None):
+    return list(answer_qrels(questions, passages_with_answers(questions, texts, retrieved), retrieved))
+
+
 def test_retrieved_passages_by_hand():
     retrieved = {"q1": ["d2", "d1"], "q3": ["d1", "d2"]}
-    found = passages_with_answers(QUESTIONS, retrieved, TEXTS)
-    assert found == {"q1": {"d1"}, "q2": set(), "q3": {"d2"}}
-    assert list(retrieved_qrels(QUESTIONS, retrieved, found)) == [
+    assert passages_with_answers(QUESTIONS, TEXTS, retrieved) == {"q1": ["d1"], "q2": [], "q3": ["d2"]}
+    assert qrels_of(QUESTIONS, TEXTS, retrieved) == [
         Qrel("q1", "d2", 0),  # an answer is only in the title, and the words of the other are in another order
         Qrel("q1", "d1", 1),
         Qrel("q2", "no-passage", 0),
@@ -161,7 +159,7 @@ def test_retrieved_passages_by_hand():
 
 
 def test_a_corpus_by_hand():
-    assert list(corpus_qrels(QUESTIONS, TEXTS)) == [
+    assert qrels_of(QUESTIONS, TEXTS) == [
         Qrel("q1", "d1", 1),
         Qrel("q1", "d3", 1),
         Qrel("q2", "no-passage", 0),
@@ -171,15 +169,9 @@ def test_a_corpus_by_hand():
 
 
 def test_success_averages_over_all_questions():
-    def judged(run):
-        retrieved = {hit.query_id: [hit.doc_id] for hit in run}
-        return retrieved_qrels(QUESTIONS, retrieved, passages_with_answers(QUESTIONS, retrieved, TEXTS))
-
     run = [ScoredDoc("q1", "d1", 1.0)]  # nothing for q3, and q2 has no answer anywhere
-    for qrels in (corpus_qrels(QUESTIONS, TEXTS), judged(run)):
-        assert ir_measures.calc_aggregate([Success @ 1], list(qrels), run) == {Success @ 1: pytest.approx(1 / 3)}
-    nowhere = [ScoredDoc("q2", "d1", 1.0)]
-    assert ir_measures.calc_aggregate([Success @ 1], list(judged(nowhere)), nowhere) == {Success @ 1: 0.0}
+    for qrels in (qrels_of(QUESTIONS, TEXTS), qrels_of(QUESTIONS, TEXTS, {"q1": ["d1"]})):
+        assert ir_measures.calc_aggregate([Success @ 1], qrels, run) == {Success @ 1: pytest.approx(1 / 3)}
 
 
 def test_retrieved_hits_are_in_the_order_of_evaluation(tmp_path):
@@ -209,7 +201,7 @@ def test_a_real_corpus_agrees_with_brute_force(shared):
         if has_answers(document.text, question.answers, TOKENIZER)
     }
     assert len(expected) > 20
-    qrels = list(corpus_qrels(questions, texts))
+    qrels = qrels_of(questions, texts)
     assert {(qrel.query_id, qrel.doc_id) for qrel in qrels if qrel.relevance} == expected
     assert {qrel.query_id for qrel in qrels} == {question.qid for question in questions}
 
@@ -231,7 +223,7 @@ def test_pyserinis_evaluation_gives_the_same_accuracies(shared, tmp_path, capsys
     run.write_text("".join(synthetic_run(read_questions(topics), chance.sample(list(open_texts(corpus)), 600), chance)))
     options = ["--topics", topics, "--corpus", corpus, "--processes", "1"]
     answers_command([*options, "--runs", str(run), "--output", str(tmp_path / "qrels")])
-    dpr_json([*options, "--run", str(run), "--output", str(tmp_path / "run.json")])
+    convert(["json", *options, "--run", str(run), "--output", str(tmp_path / "run.json")])
 
     measures = {f"Top{cutoff}": Success @ cutoff for cutoff in CUTOFFS}
     qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "qrels")))

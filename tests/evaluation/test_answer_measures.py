@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import Qrel
 
-from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, answer_values, exact_match, f1, normalise
@@ -94,43 +93,3 @@ def test_predictions_of_other_questions_are_refused(scorer, predicted, says):
         scorer.add_answers(RUN, predicted, source="p")
     with pytest.raises(TourError, match="'q1'"):
         ScorerWithAnswers(Scorer(["RR"], [Qrel("q1", "a", 1)]), ["RR", "EM@1"], QUESTIONS[1:])
-
-
-def write(tmp_path, *lines):
-    (tmp_path / "p.jsonl").write_text("\n".join(lines) + "\n")
-    return tmp_path / "p.jsonl"
-
-
-def test_predictions_are_in_the_order_of_scores_then_of_lines(tmp_path):
-    lines = [
-        f'{{"qid": {qid}, "answer": "{a}", "score": {s}}}' for qid, a, s in ((1, "a", 1), (1, "b", 2), (1, "c", 1))
-    ]
-    assert read_predictions(write(tmp_path, *lines)) == {"1": ["b", "a", "c"]}
-    assert read_predictions(write(tmp_path, '{"qid": "q", "answer": "z"}', '{"qid": "q", "answer": "a"}')) == {
-        "q": ["z", "a"]
-    }
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "is not JSON"),
-        ("[]", "is not a JSON object"),
-        ('{"answer": "a", "score": 1}', "has no question id"),
-        ('{"qid": "q", "answer": ["a"], "score": 1}', "has no string `answer`"),
-        ('{"qid": "q", "answer": "a"}', "has the score None"),
-        ('{"qid": "q", "answer": "a", "score": "1"}', "has the score '1'"),
-        ('{"qid": "q", "answer": "a", "score": NaN}', "has the score nan"),
-        ('{"qid": "q", "answer": "a", "score": 1' + "0" * 400 + "}", "has the score 1000"),
-    ],
-)
-def test_malformed_predictions_are_named(tmp_path, line, message):
-    with pytest.raises(TourError, match=r"p\.jsonl, line 2 " + message.replace("[", r"\[")):
-        read_predictions(write(tmp_path, '{"qid": "q", "answer": "a", "score": 1}', line))
-
-
-def test_either_all_predictions_have_scores_or_none(tmp_path):
-    with pytest.raises(TourError, match="line 2 has a score, but the lines before it have none"):
-        read_predictions(write(tmp_path, '{"qid": "q", "answer": "a"}', '{"qid": "q", "answer": "a", "score": 1}'))
-    with pytest.raises(TourError, match="holds no predictions"):
-        read_predictions(write(tmp_path))

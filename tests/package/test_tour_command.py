@@ -41,7 +41,7 @@ def test_every_entry_module_is_a_sub_command():
 
 def test_every_entry_module_has_the_marker_of_argcomplete():
     for command in [*COMMANDS, "__main__"]:
-        source = (ROOT / "tour_pyserini" / f"{command.replace('-', '_')}.py").read_text()
+        source = (ROOT / "tour_pyserini" / f"{command}.py").read_text()
         assert "PYTHON_ARGCOMPLETE_OK" in source[:1024], command
 
 
@@ -64,12 +64,12 @@ def test_help_and_version_load_no_heavy_library_and_no_sub_command(flag):
     )
     loaded = run("-c", program).rpartition("loaded:")[2].split()
     assert not set(loaded) & set(HEAVY)
-    assert not set(loaded) & {f"tour_pyserini.{command.replace('-', '_')}" for command in COMMANDS}
+    assert not set(loaded) & {f"tour_pyserini.{command}" for command in COMMANDS}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_entry_point_has_version(command, capsys):
-    module = importlib.import_module(f"tour_pyserini.{command.replace('-', '_')}")
+    module = importlib.import_module(f"tour_pyserini.{command}")
     with pytest.raises(SystemExit) as left:
         module.main(["--version"])
     assert left.value.code == 0
@@ -91,18 +91,17 @@ def test_version_is_unknown_where_the_package_is_not_installed(monkeypatch):
 
 def test_help_names_the_program_as_the_user_typed_it(script):
     assert run(script, "--help").startswith("usage: tour [")
-    assert run(script, "qrels", "--help").startswith("usage: tour qrels [")
     assert run(script, "cache", "stats", "--help").startswith("usage: tour cache stats [")
     assert run("-m", "tour_pyserini", "--help").startswith("usage: python -m tour_pyserini [")
-    assert run("-m", "tour_pyserini", "dpr-json", "--help").startswith("usage: python -m tour_pyserini dpr-json [")
-    assert run("-m", "tour_pyserini.dpr_json", "--help").startswith("usage: python -m tour_pyserini.dpr_json [")
+    assert run("-m", "tour_pyserini", "answers", "--help").startswith("usage: python -m tour_pyserini answers [")
+    assert run("-m", "tour_pyserini.answers", "--help").startswith("usage: python -m tour_pyserini.answers [")
 
 
 def test_a_sub_command_does_its_work_and_gives_its_exit_code(script, tmp_path):
     (tmp_path / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\td1\t1\n")
-    run(script, "qrels", "--input", tmp_path / "test.tsv", "--output", tmp_path / "test.trec")
+    run(script, "convert", "qrels", "--input", tmp_path / "test.tsv", "--output", tmp_path / "test.trec")
     assert (tmp_path / "test.trec").read_text() == "1 0 d1 1\n"
-    run(script, "qrels", "--input", tmp_path / "absent.tsv", "--output", tmp_path / "absent.trec", code=2)
+    run(script, "convert", "qrels", "--input", tmp_path / "absent.tsv", "--output", tmp_path / "absent.trec", code=2)
 
 
 def test_without_a_sub_command_the_help_is_printed_and_the_exit_code_is_2(capsys):
@@ -149,7 +148,7 @@ def test_tab_completion(script, tmp_path, line, words, expected):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nul_in_any_argument_is_refused(command):
-    module = importlib.import_module(f"tour_pyserini.{command.replace('-', '_')}")
+    module = importlib.import_module(f"tour_pyserini.{command}")
     for words in (["a\0b"], ["--output", "a\0b"], ["stats", "--cache=a\0b"]):
         with pytest.raises(TourError, match="contains NUL"):
             module.main(words)

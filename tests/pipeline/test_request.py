@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tour_pyserini.answers import JudgeRequest
 from tour_pyserini.compare import CompareRequest
+from tour_pyserini.convert import JsonRequest
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.runs import RUN_FORMATS
-from tour_pyserini.dpr_json import JsonRequest
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import words
 from tour_pyserini.index import IndexRequest, index_request

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 COMMANDS = (
-    *("answers", "cache", "compare", "dpr_json", "experiment"),
-    *("index", "learn", "overlap", "page", "qrels", "search", "train"),
+    *("answers", "cache", "compare", "convert", "experiment"),
+    *("index", "learn", "page", "search", "train"),
 )
 LIBRARIES = (
     *("faiss", "ir_measures", "matplotlib.figure", "onnxruntime", "pandas"),

@@ -114,7 +114,7 @@ READERS: dict[str, Reader] = {
     "retrieval results": Reader(
         "json",
         "results.json",
-        lambda folder: run_command("dpr_json", input=folder / "results.json", output=folder / "converted.trec"),
+        lambda folder: run_command("convert", "run", input=folder / "results.json", output=folder / "converted.trec"),
     ),
     "trace": Reader("json", "trace.jsonl", read_trace, write_trace),
     "settings": Reader("toml", "settings.toml", read_settings, write_settings),

@@ -102,12 +102,13 @@ class Workload:
             ("index phrases", "--phrases", "--corpus", models / "corpus.jsonl", "--encoder", models / "phrases",
              "--index", case / "tokens", "--threads", 1, "--overwrite"),
             ("answers", *answers, "--output", case / "answers.qrels"),
-            ("qrels", "--input", case / "qrels.tsv", "--output", case / "converted.qrels"),
+            ("convert qrels", "qrels", "--input", case / "qrels.tsv", "--output", case / "converted.qrels"),
             ("compare", case / "qrels.trec", case / "a.trec", case / "b.trec", "--baseline", case / "b.trec",
              "--output", case / "compare.txt", "--picture", case / "gains.png"),
             ("page", *trace, "--output", case / "page.html"),
-            ("dpr_json", *answers, "--run", case / "a.trec", "--output", case / "dpr.json"),
-            ("overlap", "--topics", case / "topics.jsonl", "--train", case / "list.json", "--output", case / "s.tsv"),
+            ("convert json", "json", *answers, "--run", case / "a.trec", "--output", case / "dpr.json"),
+            ("convert splits", "splits", "--topics", case / "topics.jsonl", "--train", case / "list.json",
+             "--output", case / "s.tsv"),
             ("learn", *learning, "--cache", learnt / "scores.sqlite", "--output", case / "a.adapter"),
         ]  # fmt: skip
         rows_without_earlier = [

@@ -102,16 +102,22 @@ def _write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_costs(run: str | os.PathLike[str]) -> Costs | None:
-    """Read the costs from a run's record; None if there is no record, or the run was changed since (with a warning)."""
+    """Read the costs from a run's record; None if `read_record` gives none."""
+    record = read_record(run)
+    return None if record is None else Costs.from_record(record.get("costs"))
+
+
+def read_record(run: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Read a run's record; None if there is no record, or the run was changed since (with a warning)."""
     path = record_path(run)
     if not path.exists():
         return None
     try:
         record = read_json_object(path)
-        costs = Costs.from_record(record.get("costs"))
+        Costs.from_record(record.get("costs"))
         made = record.get("run", {})
         if isinstance(made, dict) and made.get("sha256", content_hash(run)) == content_hash(run):
-            return costs
+            return record
     except (OSError, ValueError) as error:
         raise TourError(
             f"{path} is not the record of a run ({first_line(error)}); delete it or make the run again."

@@ -1,16 +1,13 @@
 """Whether passages contain answers to questions, as DPR and Pyserini decide it, and judgements from that."""
 
-import contextlib
-import ctypes
 import logging
 import os
 import re
 import signal
-import sys
 import threading
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, lru_cache
@@ -18,7 +15,7 @@ from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import regex as timed_re
 
@@ -28,35 +25,6 @@ from tour_pyserini.errors import TourError
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
-
-_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
-
-
-def end_with_parent() -> None:
-    """Called first in a worker process: if its parent ends, even by SIGKILL, the worker ends too.
-
-    A thread waits until the parent's end of a pipe is closed, which works on every system. Linux also sends a signal,
-    which needs no turn of the Python interpreter.
-    """
-    parent = parent_process()
-    if parent is None:
-        return
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def kill_workers(pool: ProcessPoolExecutor) -> None:
-    """End the workers of a pool at once; its `shutdown` would wait for what they are doing."""
-    for worker in list((pool._processes or {}).values()):  # from Python 3.14 on, this is `pool.kill_workers()`
-        worker.kill()
-
-
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)
-
 
 log = logging.getLogger(__name__)
 
@@ -72,24 +40,7 @@ SECONDS = 5.0
 _NAMES_OF_PATTERNS = re.compile(r".*curated.*|trec-test(\..*)?", re.IGNORECASE | re.DOTALL)
 
 
-class Matcher(Protocol):
-    """Finds the questions that a text answers."""
-
-    def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
-        """Positions of the questions that have an answer in the text; `among` limits which questions are tried."""
-
-
-def matcher_for(answers: Sequence[Sequence[str]], *, regex: bool = False) -> Matcher:
-    """A matcher for the answers of each question; with `regex`, answers are regular expressions.
-
-    Example:
-        >>> matcher_for([["Linda Davis"], ["1901", "in 1902"]]).matches("In 1901, LINDA  DAVIS sang.")
-        {0, 1}
-    """
-    return PatternMatcher(answers) if regex else TokenMatcher(answers)
-
-
-class TokenMatcher:
+class _TokenMatcher:
     """Matches answers as sequences of tokens: Unicode normal form D, DPR's tokenizer, case ignored.
 
     All answers are kept in one tree of tokens, so that a text is read once for any number of questions.
@@ -106,7 +57,6 @@ class TokenMatcher:
                 node.questions.append(question)
 
     def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
-        """Positions of the questions that have an answer in the text; `among` limits which questions are tried."""
         matched = set(self._root.questions)
         tokens = _tokens(text)
         for start in range(len(tokens)):
@@ -119,7 +69,15 @@ class TokenMatcher:
         return matched if among is None else matched.intersection(among)
 
 
-class PatternMatcher:
+class _Node:
+    __slots__ = ("children", "questions")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.questions: list[int] = []  # whose answers end here
+
+
+class _PatternMatcher:
     r"""Matches answers as regular expressions, in Unicode normal form D, case ignored.
 
     They are those of the package `regex`, which takes accents of normal form D for letters (`\w`, `\b`); Python's
@@ -130,10 +88,23 @@ class PatternMatcher:
         self._patterns = [_patterns(gold) for gold in answers]
 
     def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
-        """Positions of the questions that have an answer in the text; `among` limits which questions are tried."""
         text = _normal(text)
         questions = range(len(self._patterns)) if among is None else among
         return {question for question in questions if any(_found(p, text) for p in self._patterns[question])}
+
+
+def matcher_for(answers: Sequence[Sequence[str]], *, regex: bool = False) -> _TokenMatcher | _PatternMatcher:
+    """What finds the questions that a text answers: `matches(text, among=None)` gives their positions.
+
+    Args:
+        answers: those of each question.
+        regex: whether they are regular expressions.
+
+    Example:
+        >>> matcher_for([["Linda Davis"], ["1901", "in 1902"]]).matches("In 1901, LINDA  DAVIS sang.")
+        {0, 1}
+    """
+    return _PatternMatcher(answers) if regex else _TokenMatcher(answers)
 
 
 def answers_are_patterns(topics: str) -> bool:
@@ -170,23 +141,6 @@ def warn_about_unusable_answers(questions: Sequence[Question], *, regex: bool = 
                 )
 
 
-def answer_text(passage: str) -> str:
-    """The part of a passage in which answers are looked for: its text without the title, on one line."""
-    return one_line_parts(passage)[1]
-
-
-def all_answer_texts(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Docid and `answer_text` of every document of a corpus, in its order."""
-    if isinstance(texts, BeirTexts):  # reads the file from beginning to end, without look-ups
-        documents = ((document.docid, document.text.replace("\n", " ")) for document in texts.records())
-    else:
-        documents = ((docid, answer_text(passage)) for docid, passage in texts.items())
-    for docid, text in documents:
-        if docid.split() != [docid]:
-            raise TourError(f"{texts!r} has white space in the document id {docid!r}; a qrels file cannot hold it.")
-        yield docid, text
-
-
 class Candidate(NamedTuple):
     """A passage and the positions of the questions to match it with; None means all of them."""
 
@@ -195,104 +149,84 @@ class Candidate(NamedTuple):
     questions: Collection[int] | None = None
 
 
-class Match(NamedTuple):
-    """A passage and the positions of the questions that it answers."""
-
-    docid: str
-    questions: set[int]
-
-
-Watch = Callable[[Iterable[Candidate], int], Iterable[Candidate]]
-"""Shows progress: takes passages and their number, and yields the same passages."""
-
-
-def _unwatched(candidates: Iterable[Candidate], total: int) -> Iterable[Candidate]:
-    return candidates
-
-
 def passages_with_answers(
     questions: Sequence[Question],
-    retrieved: Mapping[str, Iterable[str]],
     texts: Mapping[str, str],
+    retrieved: Mapping[str, Iterable[str]] | None = None,
     *,
     regex: bool = False,
     processes: int = 1,
-    watch: Watch = _unwatched,
-) -> dict[str, set[str]]:
-    """Which of the retrieved passages contain an answer.
+    progress: bool = False,
+) -> dict[str, list[str]]:
+    """Which passages contain an answer; titles are not looked at.
 
     Args:
         questions: the questions.
-        retrieved: docids by question id; a passage that several questions retrieved is read and tokenised once.
         texts: docid to passage.
+        retrieved: docids by question id, to match a question with these passages only; None: with all of `texts`.
         regex: whether answers are regular expressions.
         processes: how many processes work; the result does not depend on it.
-        watch: shows progress.
+        progress: whether a bar is shown on a terminal.
 
     Returns:
         By question id, for every question, the docids of passages that contain an answer.
     """
+    from tqdm import tqdm
+
     warn_about_unusable_answers(questions, regex=regex)
-    retrieved_by: dict[str, set[int]] = {}
-    for position, question in enumerate(questions):
-        for docid in retrieved.get(question.qid, ()):
-            retrieved_by.setdefault(docid, set()).add(position)
-    candidates = (Candidate(docid, answer_text(texts[docid]), by) for docid, by in retrieved_by.items())
-    relevant: dict[str, set[str]] = {question.qid: set() for question in questions}
-    answers = [question.answers for question in questions]
-    for match in match_passages(watch(candidates, len(retrieved_by)), answers, regex=regex, processes=processes):
-        for position in match.questions:
-            relevant[questions[position].qid].add(match.docid)
-    return relevant
+    if retrieved is None:
+        candidates, total = _whole_corpus(texts), len(texts)
+    else:  # a passage that several questions retrieved is read and tokenised once
+        retrieved_by: dict[str, set[int]] = {}
+        for position, question in enumerate(questions):
+            for docid in retrieved.get(question.qid, ()):
+                retrieved_by.setdefault(docid, set()).add(position)
+        candidates = (Candidate(docid, one_line_parts(texts[docid])[1], by) for docid, by in retrieved_by.items())
+        total = len(retrieved_by)
+    found: dict[str, list[str]] = {question.qid: [] for question in questions}
+    bar = tqdm(candidates, total=total, unit="passage", desc="matching", disable=None if progress else True)
+    for docid, matched in match_passages(bar, [q.answers for q in questions], regex=regex, processes=processes):
+        for position in matched:
+            found[questions[position].qid].append(docid)
+    return found
 
 
-def retrieved_qrels(
-    questions: Sequence[Question], retrieved: Mapping[str, Sequence[str]], relevant: Mapping[str, set[str]]
+def answer_qrels(
+    questions: Sequence[Question],
+    found: Mapping[str, Collection[str]],
+    retrieved: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator["Qrel"]:
-    """Judgements of retrieved passages: 1 with an answer, 0 without.
+    """Judgements: 1 for a passage with an answer; of those that were retrieved, 0 for one without.
+
+    A question without any judgement has one of 0, of `NO_PASSAGE`.
 
     Args:
         questions: the questions.
-        retrieved: docids by question id.
-        relevant: what `passages_with_answers` returned for them.
+        found: what `passages_with_answers` returned for them.
+        retrieved: docids by question id; None if the whole corpus was matched.
     """
     from ir_measures import Qrel
 
     for question in questions:
-        docids = retrieved.get(question.qid) or [NO_PASSAGE]
-        yield from (Qrel(question.qid, docid, int(docid in relevant[question.qid])) for docid in docids)
+        docids = (found if retrieved is None else retrieved).get(question.qid) or [NO_PASSAGE]
+        relevant = set(found[question.qid])
+        yield from (Qrel(question.qid, docid, int(docid in relevant)) for docid in docids)
 
 
-def corpus_qrels(
-    questions: Sequence[Question],
-    texts: Mapping[str, str],
-    *,
-    regex: bool = False,
-    processes: int = 1,
-    watch: Watch = _unwatched,
-) -> Iterator["Qrel"]:
-    """Judgements of a whole corpus: 1 for every passage with an answer, in the order of the corpus; no others.
-
-    A question that no passage answers has one judgement of 0.
-    """
-    from ir_measures import Qrel
-
-    warn_about_unusable_answers(questions, regex=regex)
-    candidates = (Candidate(docid, text) for docid, text in all_answer_texts(texts))
-    relevant: list[list[str]] = [[] for _ in questions]
-    answers = [question.answers for question in questions]
-    for match in match_passages(watch(candidates, len(texts)), answers, regex=regex, processes=processes):
-        for position in match.questions:
-            relevant[position].append(match.docid)
-    for question, docids in zip(questions, relevant, strict=True):
-        yield from (Qrel(question.qid, docid, 1) for docid in docids)
-        if not docids:
-            yield Qrel(question.qid, NO_PASSAGE, 0)
+def _whole_corpus(texts: Mapping[str, str]) -> Iterator[Candidate]:
+    if isinstance(texts, BeirTexts):  # reads the file from beginning to end, without look-ups
+        documents = ((document.docid, document.text.replace("\n", " ")) for document in texts.records())
+    else:
+        documents = ((docid, one_line_parts(passage)[1]) for docid, passage in texts.items())
+    for docid, text in documents:
+        if docid.split() != [docid]:
+            raise TourError(f"{texts!r} has white space in the document id {docid!r}; a qrels file cannot hold it.")
+        yield Candidate(docid, text)
 
 
 def match_passages(
     candidates: Iterable[Candidate], answers: Sequence[Sequence[str]], *, regex: bool = False, processes: int = 1
-) -> Iterator[Match]:
+) -> Iterator[tuple[str, set[int]]]:
     """Match passages with answers, each passage once.
 
     Args:
@@ -302,34 +236,24 @@ def match_passages(
         processes: how many processes work; the result does not depend on it.
 
     Returns:
-        A match per passage, in their order.
+        The docid of each passage, in their order, and the positions of the questions that it answers.
     """
-    if processes < 1:
-        raise TourError(f"there must be at least 1 process, not {processes}.")
-    chunks = _chunks(iter(candidates))
+    remaining = iter(candidates)
+    chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
     first = list(islice(chunks, 2))
     chunks = chain(first, chunks)
     if processes == 1 or len(first) < 2:  # one chunk is done before a process has started
         matcher = matcher_for(answers, regex=regex)
-        return (match for chunk in chunks for match in _match_chunk(matcher, chunk))
+        return ((docid, matcher.matches(text, among)) for chunk in chunks for docid, text, among in chunk)
     return _match_in_processes(chunks, answers, regex, processes)
 
 
-def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
-    while chunk := list(islice(candidates, CHUNK)):
-        yield chunk
-
-
-def _match_chunk(matcher: Matcher, chunk: Sequence[Candidate]) -> list[Match]:
-    return [Match(docid, matcher.matches(text, questions)) for docid, text, questions in chunk]
-
-
 def _match_in_processes(
-    chunks: Iterator[list[Candidate]], answers: Sequence[Sequence[str]], regex: bool, processes: int
-) -> Iterator[Match]:
+    chunks: Iterable[list[Candidate]], answers: Sequence[Sequence[str]], regex: bool, processes: int
+) -> Iterator[tuple[str, set[int]]]:
     # Not forked: a Java machine in this process would not survive it.
     pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_worker, initargs=(answers, regex))
-    waiting: deque[Future[list[Match]]] = deque()
+    waiting: deque[Future[list[tuple[str, set[int]]]]] = deque()
     try:
         for chunk in chunks:
             waiting.append(pool.submit(_match_in_worker, chunk))
@@ -340,32 +264,32 @@ def _match_in_processes(
     except BrokenProcessPool as error:
         raise TourError("a worker process ended before its work was done; try again with one process.") from error
     except BaseException:  # a signal, or a pattern that takes too long: what the others do is of no use
-        kill_workers(pool)
+        for worker in list((pool._processes or {}).values()):  # from Python 3.14 on, this is `pool.kill_workers()`
+            worker.kill()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_matcher: Matcher  # set in each worker process
+_matcher: _TokenMatcher | _PatternMatcher  # set in each worker process
 
 
 def _start_worker(answers: Sequence[Sequence[str]], regex: bool) -> None:
     global _matcher
-    end_with_parent()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which then ends the pool
     _matcher = matcher_for(answers, regex=regex)
 
 
-def _match_in_worker(chunk: list[Candidate]) -> list[Match]:
-    return _match_chunk(_matcher, chunk)
+def _end_with_parent() -> None:
+    """Wait until the parent has ended, even by SIGKILL, and end this process then."""
+    if parent := parent_process():
+        wait([parent.sentinel])
+        os._exit(1)
 
 
-class _Node:
-    __slots__ = ("children", "questions")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
-        self.questions: list[int] = []
+def _match_in_worker(chunk: list[Candidate]) -> list[tuple[str, set[int]]]:
+    return [(docid, _matcher.matches(text, among)) for docid, text, among in chunk]
 
 
 def _normal(text: str) -> str:

@@ -1,14 +1,12 @@
 """Paired tests of runs against a baseline: randomisation test, t test, Holm's correction, wins, ties and losses."""
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun
 
 TIE = 1e-9  # a smaller difference comes from rounding, not from the ranking
@@ -81,17 +79,17 @@ def randomisation_p(gained: np.ndarray) -> float:
         0.25
     """
     nonzero = gained[gained != 0]
-    return enumerated_p(nonzero) if nonzero.size <= ENUMERATED_UP_TO else sampled_p(nonzero)
+    return _enumerated_p(nonzero) if nonzero.size <= ENUMERATED_UP_TO else _sampled_p(nonzero)
 
 
-def enumerated_p(gained: np.ndarray) -> float:
+def _enumerated_p(gained: np.ndarray) -> float:
     """The exact share of all 2^n sign patterns whose sum is at least as far from 0 as the observed sum."""
     patterns = np.arange(1 << gained.size, dtype=np.uint64)
     flips = (patterns[:, None] >> np.arange(gained.size, dtype=np.uint64)) & np.uint64(1)
     return _as_extreme(flips, gained) / patterns.size
 
 
-def sampled_p(gained: np.ndarray, samples: int = SAMPLES, seed: int = SEED) -> float:
+def _sampled_p(gained: np.ndarray, samples: int = SAMPLES, seed: int = SEED) -> float:
     """The same share estimated from random sign patterns: (1 + those as extreme) / (1 + samples)."""
     random = np.random.default_rng(seed)
     width = -(-gained.size // 8)
@@ -161,20 +159,6 @@ def t_p(gained: np.ndarray) -> float:
 
 TESTS: Mapping[str, Callable[[np.ndarray], float]] = MappingProxyType({"randomisation": randomisation_p, "t": t_p})
 TITLES: Mapping[str, str] = MappingProxyType({"randomisation": "paired randomisation test", "t": "paired t test"})
-
-
-def baseline_position(baseline: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]]) -> int:
-    """The baseline's position among the runs; paths that lead to the same file are equal."""
-    paths = [os.path.realpath(run) for run in runs]  # unlike Path.resolve, it accepts a loop of links
-    for run, path in zip(runs, paths, strict=True):
-        if paths.count(path) > 1:
-            raise TourError(f"the run {run} is given twice; give each run once to compare with a baseline.")
-    wanted = os.path.realpath(baseline)
-    if wanted not in paths:
-        raise TourError(f"the baseline {baseline} is not among the runs; name one of {', '.join(map(str, runs))}.")
-    if len(runs) == 1:
-        raise TourError(f"the baseline {baseline} is the only run; give another run to compare with it.")
-    return paths.index(wanted)
 
 
 class BaselineComparison(NamedTuple):

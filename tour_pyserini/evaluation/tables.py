@@ -1,22 +1,31 @@
-"""Tables of measured runs, and tables as text, Markdown, LaTeX and CSV."""
+"""Reports of measured runs: tables as text, Markdown, LaTeX and CSV, and the queries with the largest differences."""
 
 import csv
 import io
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
-from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison
+from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison, gains
+from tour_pyserini.evaluation.query_path import first_words
 from tour_pyserini.support.display import html_table
 
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
 NO_SPLIT = "(no split)"
+CHARACTERS = 160  # most of a passage that `examples` shows
+DOCUMENTS = 8  # most relevant documents of a query that it shows
 
 
 class Table(NamedTuple):
@@ -117,7 +126,7 @@ def means_table(runs: Sequence[MeasuredRun]) -> Table:
 def comparison_table(comparisons: Sequence[BaselineComparison], baseline: str, *, test: str, alpha: float) -> Table:
     """A row per run and measure: difference, wins, ties, losses, p, Holm's p, and a star if that is at most alpha."""
     count = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
-    title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * significant at {alpha:g}"
+    title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * at {alpha:g}"
     head = ["run", "measure", "difference", "wins", "ties", "losses", "p", "p (Holm)", "significant"]
     body = [
         [
@@ -155,6 +164,36 @@ def split_table(
     return Table([["split", "run", "queries", *runs[0].means], *body], words=2, title="By split")
 
 
+def origins_table(records: Mapping[str, Mapping[str, Any]]) -> Table | None:
+    """How the runs with a record were made: method, signals, re-ranker and labels per query.
+
+    A sentence below says if they differ in more than the method: a fair comparison is at equal signals and labels.
+
+    Args:
+        records: the record beside each run, by the run's name; one without inputs is not shown.
+    """
+    head = ["run", "method", "signals", "re-ranker", "labels/query"]
+    rows = [[name, *_origin(record)] for name, record in records.items() if record.get("files")]
+    if not rows:
+        return None
+    differ = [name for name, cells in list(zip(head, zip(*rows, strict=True), strict=True))[2:] if len(set(cells)) > 1]
+    legend = f"The runs differ in {', '.join(differ)}; a fair comparison is at equal signals and labels."
+    return Table([head, *rows], words=4, title="How the runs were made", legend=legend if differ else "")
+
+
+def _origin(record: Mapping[str, Any]) -> list[str]:
+    """The cells of a run; a checksum is shortened."""
+    signals = [
+        Path(file.get("path") or file["name"]).name
+        for role, file in record["files"].items()
+        if role.startswith(("index", "sparse"))
+    ]
+    reranker = re.sub(r"([0-9a-f]{8})[0-9a-f]{24,}", r"\1", str(record["models"].get("reranker", "-")))
+    costs = record["costs"]
+    labels = f"{costs['pairs'] / max(costs['queries'], 1):.1f}"
+    return [record["config"].split()[0].removeprefix("method="), " + ".join(signals), reranker, labels]
+
+
 def _numbers(means: Mapping[str, float]) -> list[str]:
     return ["-" if math.isnan(mean) else f"{mean:.4f}" for mean in means.values()]
 
@@ -168,3 +207,82 @@ def _costs(run: MeasuredRun) -> list[str]:
         return ["-", "-"]
     queries = max(run.costs.queries, 1)
     return [f"{run.costs.pairs / queries:.1f}", f"{run.costs.updates / queries:.2f}"]
+
+
+def examples(
+    baseline: MeasuredRun,
+    others: Sequence[MeasuredRun],
+    qrels: Sequence["Qrel"],
+    *,
+    shown: int,
+    queries: Mapping[str, str],
+    texts: Mapping[str, str],
+) -> str:
+    """Show the largest gains and the largest losses of each run on the first measure.
+
+    Args:
+        baseline: the run to compare with.
+        others: the other runs, measured on the same queries.
+        qrels: the judgements; a document with a grade above 0 is relevant.
+        shown: most gains, and most losses, to show for each run.
+        queries: query id to text.
+        texts: docid to passage.
+
+    Returns:
+        Text; `*` marks a relevant document.
+    """
+    relevant: dict[str, list[str]] = {qrel.query_id: [] for qrel in qrels}
+    for qrel in sorted(qrels, key=lambda qrel: -qrel.relevance):
+        if qrel.relevance > 0:
+            relevant[qrel.query_id].append(qrel.doc_id)
+    measure = next(iter(baseline.values))
+    chosen = [_extremes(list(relevant), gains(run.values[measure], baseline.values[measure]), shown) for run in others]
+    wanted = {query for both in chosen for part in both for query, _ in part}
+    if missing := sorted(wanted - queries.keys()):
+        raise TourError(f"query {missing[0]!r} is judged but not in the topics; give the topics that the runs answer.")
+    before = read_rankings(baseline.path, wanted)
+    lines: list[str] = []
+    for run, both in zip(others, chosen, strict=True):
+        after = read_rankings(run.path, wanted)
+        for part, name in zip(both, ("rescued", "lost"), strict=True):
+            lines += ["", f"{name} by {run.name} against {baseline.name} ({measure}): {len(part)} shown"]
+            for query, gain in part:
+                lines += ["", f"{gain:+.4f}  {query}  {first_words(queries[query], CHARACTERS)}"]
+                lines += _evidence(before[query], after[query], relevant[query], texts)
+    return "\n".join(lines[1:])
+
+
+def _extremes(queries: Sequence[str], gained: np.ndarray, shown: int) -> tuple[list[tuple[str, float]], ...]:
+    """The largest gains and the largest losses as (query, gain); equal ones are in the order of the judgements."""
+    best, worst = (np.argsort(values, kind="stable")[:shown] for values in (-gained, gained))
+    return (
+        [(queries[position], float(gained[position])) for position in best if gained[position] > 0],
+        [(queries[position], float(gained[position])) for position in worst if gained[position] < 0],
+    )
+
+
+def _evidence(
+    before: Sequence[str], after: Sequence[str], relevant: Sequence[str], texts: Mapping[str, str]
+) -> Iterator[str]:
+    """The ranks of relevant documents in both runs, and the first hit of each run."""
+    best = sorted(relevant, key=lambda docid: min(_rank(before, docid), _rank(after, docid)))
+    ranks = [f"{docid} {_rank_text(before, docid)} -> {_rank_text(after, docid)}" for docid in best[:DOCUMENTS]]
+    more = f", and {len(best) - DOCUMENTS} more" if len(best) > DOCUMENTS else ""
+    yield f"    relevant, by rank: {', '.join(ranks) or 'none'}{more}"
+    for name, ranking in (("before", before), ("after", after)):
+        yield f"    {name:6s}  {_first_hit(ranking, set(relevant), texts)}"
+
+
+def _first_hit(ranking: Sequence[str], relevant: Set[str], texts: Mapping[str, str]) -> str:
+    if not ranking:
+        return "  no hits"
+    mark = "*" if ranking[0] in relevant else " "
+    return f"{mark} {ranking[0]}  {first_words(texts[ranking[0]], CHARACTERS)}"
+
+
+def _rank(ranking: Sequence[str], docid: str) -> float:
+    return ranking.index(docid) + 1 if docid in ranking else float("inf")
+
+
+def _rank_text(ranking: Sequence[str], docid: str) -> str:
+    return str(ranking.index(docid) + 1) if docid in ranking else "-"

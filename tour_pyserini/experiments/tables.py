@@ -96,8 +96,9 @@ def split_tables(experiment: Experiment, results: Results, locations: Locations,
         collection, own = experiment.collections[setup.collection], scorers[setup.collection]
         if own is None or collection.splits is None or not locations.is_file(collection.splits):
             continue
-        order = [str(qid) for qid in read_topics(locations.expanded(collection.topics)).topics]
         scorer = own.with_answers or own.scorer
+        topics = read_topics(locations.expanded(collection.topics), only=set(scorer.queries))
+        order = [str(qid) for qid in topics.topics]
         splits = read_splits(locations.expanded(collection.splits), judged=scorer.queries, topics=order)
         named = [run._replace(name=experiment.conditions[name].title) for name, run in runs.items()]
         table = split_table(scorer, named, splits)

@@ -1,0 +1,115 @@
+"""Judgements, runs, retrieval results and questions as other files."""
+
+import json
+
+import pytest
+
+from tour_pyserini.command import run
+from tour_pyserini.convert import convert_qrels, main, split_by_overlap
+from tour_pyserini.data.judgements import read_splits
+from tour_pyserini.data.runs import read_rankings
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tb\t2\n")
+    (tmp_path / "topics.tsv").write_text("who\t['Ann Lee']\nwhen\t['1901']\nwhy\t['x']\n")
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"_id": "a", "title": "", "text": "In 1900"}\n{"_id": "b", "title": "", "text": "ann lee"}\n'
+    )
+    (tmp_path / "one.trec").write_text("0 Q0 a 1 2.0 t\n0 Q0 b 2 1.0 t\n1 Q0 a 1 1.0 t\n")
+    return tmp_path
+
+
+def test_beir_qrels_become_trec_qrels(files, capsys):
+    main(["qrels", "--input", "qrels.tsv", "--output", "out/qrels.trec"])
+    assert (files / "out" / "qrels.trec").read_text() == "q1 0 a 1\nq2 0 b 2\n"
+    assert "2 judgements of 2 queries" in capsys.readouterr().err
+    assert convert_qrels("out/qrels.trec", files / "again.trec") == (files / "again.trec", 2, 2)
+    assert (files / "again.trec").read_text() == (files / "out" / "qrels.trec").read_text()
+
+
+TO_JSON = ["json", "--topics", "topics.tsv", "--corpus", "corpus.jsonl", "--run", "one.trec", "--output", "one.json"]
+
+
+@pytest.mark.parametrize("layout", ["pyserini", "dpr"])
+def test_a_run_converted_to_json_and_back_is_the_same(files, capsys, layout):
+    main([*TO_JSON, "--layout", layout])
+    assert capsys.readouterr().err.startswith("one.json: 3 questions, 1 of them with an answer, 3 hits; ")
+    main(["run", "--input", "one.json", "--output", "back.trec"])
+    assert capsys.readouterr().err.startswith("back.trec: 2 questions, 3 hits; ")
+    assert (files / "back.trec").read_text() == (files / "one.trec").read_text().replace(" t\n", " tour_pyserini\n")
+
+
+def test_a_run_keeps_the_order_of_the_json(files, caplog):
+    contexts = [
+        [("a", "1"), ("b", "1")],
+        [("a", 1.0), ("b", 2.0)],
+        [("a", 16777217.0), ("b", 16777216.0)],  # equal in single precision
+        [("a", 0.5), ("b", 0.25)],
+    ]
+    listed = {
+        str(at): {"contexts": [{"docid": docid, "score": score} for docid, score in each]}
+        for at, each in enumerate(contexts)
+    }
+    (files / "in.json").write_text(json.dumps(listed))
+    main(["run", "--input", "in.json", "--output", "back.trec"])
+    hits = read_rankings("back.trec", set(listed))
+    assert all(docids == ["a", "b"] for docids in hits.values())
+    assert (files / "back.trec").read_text().splitlines()[-2:] == [
+        "3 Q0 a 1 0.5 tour_pyserini",
+        "3 Q0 b 2 0.25 tour_pyserini",
+    ]
+    assert ["3 of 4 questions" in record.getMessage() for record in caplog.records] == [True]
+
+
+def questions(path, *asked):
+    lines = [{"_id": qid, "text": text, "answers": answers} for qid, text, answers in asked]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def test_a_question_is_in_one_split(files, capsys):
+    train = questions(files / "a.jsonl", ("t1", "Who sang Hello?", ["Adele"]))
+    # Articles alone are no overlap.
+    more = questions(files / "b.jsonl", ("t1", "which river", ["the Rhine", "Rhine river"]), ("t2", "The", ["a ?"]))
+    asked = [
+        ("q1", "who sang hello", ["Adele", "Adele Adkins"]),
+        ("q2", "where is Cologne", ["on the Rhine", "Rhine"]),
+        ("q3", "what is an answer", ["none of those"]),
+        ("q4", "A?", ["The The"]),
+    ]
+    topics = questions(files / "c.jsonl", *asked)
+    main(["splits", "--topics", topics, "--train", train, more, "--output", "splits.tsv"])
+    splits = read_splits(files / "splits.tsv", judged=["q1", "q2", "q3", "q4"])
+    assert splits == {"question_overlap": {"q1"}, "answer_overlap_only": {"q2"}, "no_overlap": {"q3", "q4"}}
+    said = "4 questions compared with 3 training questions: 1 answer_overlap_only, 2 no_overlap, 1 question_overlap"
+    assert said in capsys.readouterr().err
+    done = split_by_overlap(topics, [train], files / "splits.tsv")
+    assert done == (files / "splits.tsv", 4, 1, {"no_overlap": 3, "question_overlap": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([*TO_JSON[:1], *TO_JSON[3:]], "--topics"),
+        ([*TO_JSON, "--hits", "0"], "above 0"),
+        (["run", "--input", "one.trec", "--output", "x"], "not JSON"),
+        (["run", "--input", "empty.json", "--output", "x"], "no hits"),
+        (["qrels", "--input", "missing.tsv", "--output", "x"], "missing.tsv"),
+        ([*TO_JSON, "--output", "topics.tsv"], "overwrite"),
+        (["run", "--input", "one.trec", "--output", "link"], "overwrite"),
+        (["splits", "--topics", "topics.tsv", "--train", "topics.tsv", "--output", "topics.tsv"], "overwrite"),
+        (["run", "--input", "missing.json", "--output", "folder"], "cannot write"),
+    ],
+)
+def test_wrong_input_is_refused_and_nothing_is_written(files, capsys, words, says):
+    (files / "empty.json").write_text('{"0": {"contexts": []}}')
+    (files / "link").symlink_to("one.trec")
+    (files / "folder").mkdir()
+    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    with pytest.raises(SystemExit) as left:
+        run(lambda _: main(words))
+    assert left.value.code == 2 and says in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before

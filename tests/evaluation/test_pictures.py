@@ -1,0 +1,51 @@
+"""Pictures of gains and of a query's path."""
+
+import matplotlib
+import numpy as np
+import pytest
+
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.pictures import check_picture, draw_gains, draw_path, gains_svg
+from tour_pyserini.evaluation.query_path import FinalHit, PathRound
+
+BEGINS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "queries"), [("png", 1, 5), ("pdf", 1, 5), ("svg", 1, 5), ("png", 4, 1), ("png", 7, 1000)]
+)
+def test_the_suffix_decides_the_format(tmp_path, kind, runs, queries):
+    random = np.random.default_rng(0)
+    gained = {f"run_{number}$a$.trec": random.integers(-1, 2, queries) / 2 for number in range(runs)}
+    draw_gains(gained, baseline="base.trec", measure="nDCG@10", output=tmp_path / f"gains.{kind}")
+    assert (tmp_path / f"gains.{kind}").read_bytes().startswith(BEGINS[kind])
+    assert [path.name for path in tmp_path.iterdir()] == [f"gains.{kind}"]
+    with pytest.raises(TourError, match="bmp"):
+        check_picture("gains.bmp")
+
+
+def test_counts_and_mean_are_in_the_picture_for_notebooks():
+    gained = {"a<.trec": np.array([1, 0, 0, -0.5])}
+    drawn = gains_svg(gained, baseline="b", measure="RR")
+    for words in ("<svg", "1 won, 2 tied, 1 lost, mean +0.1250", "a&lt;.trec", "gain in RR", "#009e73", "#d55e00"):
+        assert words in drawn
+    assert gains_svg(gained, baseline="b", measure="RR") == drawn
+    assert gains_svg({}, baseline="b", measure="RR") == ""
+
+
+def test_a_path_has_the_words_of_passages_the_final_list_and_a_legend(tmp_path):
+    nan = float("nan")
+    path = [
+        PathRound(["a", "b"], [0.0, 5.0], ["a", "b"], 1.0, None),
+        PathRound(["b", "c"], [5.0, nan], [], 0.9, "agreement"),
+    ]
+    texts = {"a": "apples " * 20, "b": "brown bread", "c": "cold coffee"}
+    final = [FinalHit("b", 2.0, 5.0), FinalHit("c", 1.0, nan)]
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # words stay words
+        draw_path(path, "why", texts, {"b"}, tmp_path / "path.svg", final=final)
+    picture = (tmp_path / "path.svg").read_text()
+    for words in ("Query: why", "first retrieval", "after 1 update", "stops: agreement", "final list", "brown bread"):
+        assert words in picture, words
+    assert picture.count("apples apples apples apples apples") == 2 and "apples ..." in picture
+    assert picture.count("brown bread") == 3 and picture.count("cold coffee") == 2
+    assert "judged relevant" in picture and "5.0" in picture
