@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Convert judgements, runs, retrieval results and questions to other files."""
+"""Convert judgements, runs, results and questions."""
 
 import argparse
 import dataclasses
