@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.encoders.query_cache import VECTORS
+from tour_pyserini.encoders.query_vectors import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers.score_cache import is_server, open_scores, without_password

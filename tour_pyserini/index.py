@@ -334,7 +334,7 @@ def demo_index() -> Path:
 
 def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
     """Everything that the vectors depend on."""
-    from tour_pyserini.encoders.document_vectors import encode_documents, fitting_length
+    from tour_pyserini.encoders.encoder import encode_documents, fitting_length
     from tour_pyserini.encoders.loading import encoder_fingerprint
 
     max_length = fitting_length(encoder, request.max_length)
@@ -431,8 +431,7 @@ def _encode(
 ) -> None:
     from tqdm import tqdm
 
-    from tour_pyserini.encoders.document_vectors import encode_documents, only_fields
-    from tour_pyserini.encoders.encoder import TextDocumentEncoder
+    from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents, only_fields
 
     documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
     hidden = None if progress else True  # None: a bar on a terminal only
@@ -472,7 +471,7 @@ def _copy(
 
 def _passages(corpus: BeirTexts, fields: Sequence[str]) -> Iterator[str]:
     """The passages of the documents, of the fields that are indexed."""
-    from tour_pyserini.encoders.document_vectors import only_fields
+    from tour_pyserini.encoders.encoder import only_fields
 
     return (Passage(document.title, document.text) for document in (only_fields(fields, d) for d in corpus.records()))
 

@@ -16,7 +16,7 @@ import numpy as np
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import record_path, rewrite_record
-from tour_pyserini.encoders.encoded_queries import read_query_table, write_encoded_queries
+from tour_pyserini.encoders.query_vectors import read_query_table, write_encoded_queries
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, option, words
 from tour_pyserini.search_request import OUTPUTS, Shard, output_digest

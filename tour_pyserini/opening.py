@@ -13,17 +13,16 @@ import numpy as np
 from tour_pyserini.data.json_results import write_predictions
 from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.document_vectors import PassageVectors
-from tour_pyserini.encoders.encoded_queries import load_encoded_queries
+from tour_pyserini.encoders.encoder import PassageVectors
 from tour_pyserini.encoders.loading import (
     encoder_fingerprint,
     load_document_encoder,
     load_query_encoder,
     needs_pooling,
-    query_encoder_with_cache,
 )
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, read_adapter
+from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
 from tour_pyserini.phrases.phrase_index import check_corpus, is_built_with, open_phrase_index, read_settings
@@ -283,10 +282,8 @@ def _query_encoder(request: SearchRequest, opener: Opener, *, flag: str) -> Any:
         "max_length": request.max_length or QUERY_LENGTH,
         "tokenizer": request.tokenizer,
     }
-    if request.no_cache:
-        encoder = opener.open_encoder(load_query_encoder, **options)
-    else:
-        encoder = opener.open_encoder(query_encoder_with_cache, path=str(query_cache()), **options)
+    cache = None if request.no_cache else str(query_cache())
+    encoder = opener.open_encoder(load_query_encoder, cache=cache, **options)
     # Vectors are kept as the encoder gives them, and corrected after that: another adapter needs no encoding.
     return opener.open(AdaptedQueryEncoder, encoder, request.adapter) if request.adapter else encoder
 
@@ -372,7 +369,7 @@ def phrase_input(request: SearchRequest) -> PhraseInput:
 def _encoder(request: SearchRequest, opener: Opener) -> Any:
     assert request.index is not None
     if request.encoded_queries:
-        from tour_pyserini.encoders.encoded_queries import load_encoded_queries
+        from tour_pyserini.encoders.query_vectors import load_encoded_queries
 
         return opener.open(load_encoded_queries, request.encoded_queries)
     # torch and transformers take seconds to start.

@@ -20,7 +20,7 @@ from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import is_phrase_index, write_record
 from tour_pyserini.data.runs import write_run
 from tour_pyserini.data.topics import judged_only, read_topics
-from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_config_flags, request_parser, words
 from tour_pyserini.opening import (

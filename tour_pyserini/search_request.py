@@ -14,9 +14,9 @@ from tour_pyserini.data.records import is_phrase_index, predictions_path
 from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.data.topics import TopicIterator, topics_of
-from tour_pyserini.encoders.encoded_queries import FILE
 from tour_pyserini.encoders.loading import ENCODER_BACKENDS
 from tour_pyserini.encoders.query_adapter import read_adapter
+from tour_pyserini.encoders.query_vectors import FILE
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, config_from_flags, flag_name, option

@@ -205,16 +205,16 @@ def _phrase_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
 
     def make_task(_: Path) -> PhraseTask:
         torch.manual_seed(request.seed)  # for the filter's first weights
-        declared = read_model_folder(base)
+        weights, pooling = read_model_folder(base)
         assert request.max_length and request.filter_recall and request.questions_per_passage
         assert request.batch_weight is not None and request.filter_weight is not None
         settings = EncoderSettings(
-            pooling=request.pooling or declared.pooling,
+            pooling=request.pooling or pooling,
             lower_case=bool(request.lower_case),
             max_length=request.max_length,
             stride=request.max_length // 4,
         )
-        tokenizer, model = read_tokenizer(declared.weights), model_from_base(declared.weights)
+        tokenizer, model = read_tokenizer(weights), model_from_base(weights)
         return PhraseTask(
             PhraseEncoder(model, tokenizer, settings, device=request.device),
             examples,

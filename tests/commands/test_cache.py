@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tour_pyserini.cache import main
-from tour_pyserini.encoders.query_cache import CachedQueryEncoder
+from tour_pyserini.encoders.query_vectors import CachedQueryEncoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, SqliteScores
 from tour_pyserini.rerankers.score_cache import pair_key

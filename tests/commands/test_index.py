@@ -12,8 +12,8 @@ from tour_pyserini import index as indexing
 from tour_pyserini.command import run
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import Document
-from tour_pyserini.encoders import document_vectors
-from tour_pyserini.encoders.document_vectors import fitting_length, only_fields
+from tour_pyserini.encoders import encoder as encoder_module
+from tour_pyserini.encoders.encoder import fitting_length, only_fields
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
@@ -104,9 +104,9 @@ def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
 def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, monkeypatch, more, message):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 30)
     encoded = []
-    encode = document_vectors.encode_documents
+    encode = encoder_module.encode_documents
     monkeypatch.setattr(
-        document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
     )
     with pytest.raises(TourError, match=message):
         index.main(flags(tiny, corpus, tmp_path / "index", *more))

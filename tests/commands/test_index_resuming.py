@@ -11,7 +11,8 @@ from index_commands import content, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini import index as indexing
-from tour_pyserini.encoders import document_vectors, loading
+from tour_pyserini.encoders import encoder as encoder_module
+from tour_pyserini.encoders import loading
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.faiss_building import write_index
@@ -62,9 +63,9 @@ def test_an_incomplete_chunk_is_encoded_again(tiny, tmp_path, monkeypatch):
     os.truncate(partial / "docid", 4 * 40)  # in the middle of the third chunk and of a line
     os.truncate(partial / "vectors", 64 * 45 + 3)
     encoded = []
-    encode = document_vectors.encode_documents
+    encode = encoder_module.encode_documents
     monkeypatch.setattr(
-        document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
     )
     index.main(flags(tiny, corpus, tmp_path / "cut"))
     assert encoded == [1, 16, 2]  # the probe, then all after the second chunk
@@ -94,7 +95,7 @@ def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tin
 def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     folder = tmp_path / "index"
-    load, encode = loading.load_document_encoder, document_vectors.encode_documents
+    load, encode = loading.load_document_encoder, encoder_module.encode_documents
     encoded = []
 
     def load_while_the_same_command_runs(*options, **more):
@@ -104,7 +105,7 @@ def test_an_index_that_appears_while_the_encoder_is_loaded_is_not_replaced(tiny,
 
     monkeypatch.setattr(loading, "load_document_encoder", load_while_the_same_command_runs)
     monkeypatch.setattr(
-        document_vectors, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
     )
     with pytest.raises(TourError, match="already contains an index; add --overwrite"):
         index.main(flags(tiny, corpus, folder))
@@ -180,14 +181,14 @@ def test_other_settings_do_not_resume(tiny, tmp_path, monkeypatch, change, messa
 
 def test_a_failure_before_the_first_chunk_leaves_nothing(tiny, tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
-    encode = document_vectors.encode_documents
+    encode = encoder_module.encode_documents
 
     def fail_after_the_probe(encoder, documents, **more):
         if len(documents) > 1:
             raise RuntimeError("no")
         return encode(encoder, documents, **more)
 
-    monkeypatch.setattr(document_vectors, "encode_documents", fail_after_the_probe)
+    monkeypatch.setattr(encoder_module, "encode_documents", fail_after_the_probe)
     with pytest.raises(RuntimeError, match="no"):
         index.main(flags(tiny, corpus, tmp_path / "index"))
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]

@@ -12,7 +12,7 @@ from toy_collection import ToyCollection
 
 from tour_pyserini import TourConfig
 from tour_pyserini.core.method import StopReason
-from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.search import main
 
 # A re-ranker on disk that loads in no time: see `tiny_reranker`.

@@ -15,8 +15,8 @@ from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.encoded_queries import load_encoded_queries
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
 from tour_pyserini.searchers.searched_index import open_searcher

@@ -12,7 +12,7 @@ pytest.importorskip("sentence_transformers")
 from reranker_families import FAMILIES, LENGTH, PAIRS
 from toy_collection import unit
 
-from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.rerankers import CachedReranker
 from tour_pyserini.search import main
 

@@ -7,7 +7,7 @@ import pytest
 from toy_collection import ToyCollection
 
 from tour_pyserini.data.texts import Document, Passage
-from tour_pyserini.encoders.document_vectors import PassageVectors, encode_documents, fitting_length, only_fields
+from tour_pyserini.encoders.encoder import PassageVectors, encode_documents, fitting_length, only_fields
 from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.errors import TourError
 

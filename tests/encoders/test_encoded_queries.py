@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pytest
 
-from tour_pyserini.encoders.encoded_queries import load_encoded_queries, write_encoded_queries
+from tour_pyserini.encoders.query_vectors import load_encoded_queries, write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
 

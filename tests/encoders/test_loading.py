@@ -26,7 +26,6 @@ from tour_pyserini.encoders.loading import (
     load_document_encoder,
     load_query_encoder,
     needs_pooling,
-    query_encoder_with_cache,
 )
 from tour_pyserini.errors import TourError
 
@@ -205,7 +204,7 @@ def test_a_folder_that_does_not_say_how_it_pools_is_refused(tmp_path, kind, enco
     for load in (
         load_query_encoder,
         load_document_encoder,
-        lambda spec, **o: query_encoder_with_cache(spec, cached, **o),
+        lambda spec, **o: load_query_encoder(spec, cache=cached, **o),
     ):
         for spec in (folder, str(folder)):
             with pytest.raises(TourError, match=r"--pooling mean\|cls\|last.*--l2-norm"):

@@ -71,14 +71,14 @@ def modules(folder, names, pooling):
 @pytest.mark.parametrize(
     ("names", "pooling", "expected"),
     [
-        ([T, P], {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, ("cls", False)),
-        ([T, P, N], {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, ("mean", True)),
-        ([T, P], {"pooling_mode": "mean", "include_prompt": True}, ("mean", False)),
-        ([T, P], {"pooling_mode": ["cls"]}, ("cls", False)),
+        ([T, P], {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ([T, P, N], {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
+        ([T, P], {"pooling_mode": "mean", "include_prompt": True}, "mean"),
+        ([T, P], {"pooling_mode": ["cls"]}, "cls"),
     ],
 )
-def test_pooling_and_norm_are_read_from_the_folder(tmp_path, names, pooling, expected):
-    assert read_model_folder(modules(tmp_path, names, pooling)) == (tmp_path / "0_Transformer", *expected)
+def test_pooling_is_read_from_the_folder(tmp_path, names, pooling, expected):
+    assert read_model_folder(modules(tmp_path, names, pooling)) == (tmp_path / "0_Transformer", expected)
 
 
 @pytest.mark.parametrize(

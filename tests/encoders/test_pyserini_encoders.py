@@ -12,7 +12,6 @@ from tour_pyserini.encoders.loading import (
     load_document_encoder,
     load_query_encoder,
     needs_pooling,
-    query_encoder_with_cache,
 )
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
@@ -64,7 +63,7 @@ def test_the_architecture_of_a_folder_says_its_class(dpr, tmp_path, encoder_clas
     folder, model = dpr
     with torch.no_grad():
         expected = model(torch.tensor([[2, 5, 6, 3]])).pooler_output[0].numpy()
-    cached = query_encoder_with_cache(folder, tmp_path / "q.sqlite", encoder_class=encoder_class)
+    cached = load_query_encoder(folder, cache=tmp_path / "q.sqlite", encoder_class=encoder_class)
     for encoder in (load_query_encoder(folder, encoder_class=encoder_class), cached):
         assert encoder.encode("moon sun") == pytest.approx(expected, abs=1e-5)
         assert not encoder.model.training and not next(encoder.model.parameters()).requires_grad

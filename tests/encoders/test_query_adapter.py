@@ -15,7 +15,6 @@ from tour_pyserini.encoders.query_adapter import (
     corrected,
     probe_vectors,
     read_adapter,
-    write_adapter,
 )
 from tour_pyserini.errors import TourError
 
@@ -72,7 +71,7 @@ def test_lengths_stay_and_rows_do_not_depend_on_each_other(seed, count, rank, le
 def test_the_file_holds_the_adapter_and_is_the_same_each_time(tmp_path):
     made = adapter()
     for name in ("a", "b"):
-        write_adapter(tmp_path / name, made)
+        made.write(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     read = read_adapter(tmp_path / "a")
     assert all(np.array_equal(getattr(read, name), getattr(made, name)) for name in ("left", "right", "probes"))
@@ -82,7 +81,7 @@ def test_the_file_holds_the_adapter_and_is_the_same_each_time(tmp_path):
 
 @pytest.mark.parametrize("kind", [HashEncoder, BatchEncoder])
 def test_an_adapted_encoder_gives_corrected_vectors(kind, tmp_path):
-    write_adapter(tmp_path / "a", adapter())
+    adapter().write(tmp_path / "a")
     encoder = AdaptedQueryEncoder(kind(), tmp_path / "a")
     plain = kind().encode("a query")
     expected = corrected(plain[None], encoder.adapter.left, encoder.adapter.right)[0]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tiny_encoder import save_encoder
 
-from tour_pyserini.encoders.loading import query_encoder_with_cache
-from tour_pyserini.encoders.query_cache import VECTORS, CachedQueryEncoder
+from tour_pyserini.encoders.loading import load_query_encoder
+from tour_pyserini.encoders.query_vectors import VECTORS, CachedQueryEncoder
 from tour_pyserini.support.sqlite_cache import SqliteCache
 
 
@@ -107,11 +107,11 @@ def test_vectors_of_other_options_are_not_used(tmp_path, other, monkeypatch):
         other = {"tokenizer": str(save_encoder(tmp_path / "tokenizer"))}
     options = {"backend": "onnx"}
     for _ in range(2):
-        query_encoder_with_cache(folder, path, **options).encode("a b")
+        load_query_encoder(folder, cache=path, **options).encode("a b")
     assert sum(use.rows for use in models_of(path)) == 1
     if not other:  # the same product of matrices may be rounded differently on another processor
         monkeypatch.setattr("tour_pyserini.encoders.loading.cpu_flags", lambda: ("another", "avx2"))
-    query_encoder_with_cache(folder, path, **{**options, **other}).encode("a b")
+    load_query_encoder(folder, cache=path, **{**options, **other}).encode("a b")
     assert sum(use.rows for use in models_of(path)) == 2
 
 

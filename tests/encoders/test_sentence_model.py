@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny_models import change_json, save_modules, save_transformer
 
-from tour_pyserini.encoders.document_vectors import fitting_length
+from tour_pyserini.encoders.encoder import fitting_length
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.sentence_model import TorchRunner
 from tour_pyserini.errors import TourError

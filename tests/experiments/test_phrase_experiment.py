@@ -6,7 +6,7 @@ import pytest
 import yaml
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
-from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main

@@ -8,7 +8,7 @@ import pytest
 from tiny_encoder import save_encoder
 from toy_collection import HashReranker, ToyCollection
 
-from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.index import IndexRequest, build_index
 
 

@@ -9,7 +9,7 @@ from toy_collection import DIMENSION, HashReranker, ToyCollection
 
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourSearcher
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.search import main as search
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.vectors import EncodedCorpus, in_order

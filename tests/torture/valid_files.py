@@ -13,7 +13,7 @@ from toy_collection import DIMENSION, ToyCollection, unit
 
 def write_collection(folder: Path) -> None:
     """A corpus, topics of every format, judgements, two runs with records, an index and encoded queries."""
-    from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+    from tour_pyserini.encoders.query_vectors import write_encoded_queries
 
     folder.mkdir(parents=True, exist_ok=True)
     toy = ToyCollection(folder)
@@ -139,7 +139,7 @@ def write_json_vectors(folder: Path) -> None:
 def write_phrases(folder: Path) -> None:
     """A phrase index of three passages, and encoded questions."""
     from tour_pyserini.data.records import PHRASE_INDEX
-    from tour_pyserini.encoders.encoded_queries import write_encoded_queries
+    from tour_pyserini.encoders.query_vectors import write_encoded_queries
     from tour_pyserini.phrases.phrase_index_building import build_token_index
     from tour_pyserini.phrases.spans import token_rows
     from tour_pyserini.support.files import sha256
@@ -188,11 +188,11 @@ def write_scores(folder: Path) -> None:
 
 def write_adapter_file(folder: Path) -> None:
     """An adapter of query vectors."""
-    from tour_pyserini.encoders.query_adapter import PROBES, QueryAdapter, write_adapter
+    from tour_pyserini.encoders.query_adapter import PROBES, QueryAdapter
 
     random = np.random.default_rng(6)
     left, right, probes = (unit(random, *shape) for shape in [(DIMENSION, 2), (DIMENSION, 2), (len(PROBES), DIMENSION)])
-    write_adapter(folder / "a.adapter", QueryAdapter(left, right, probes, {"encoder": "tiny"}))
+    QueryAdapter(left, right, probes, {"encoder": "tiny"}).write(folder / "a.adapter")
 
 
 def write_training_examples(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from functools import partial
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tour_pyserini.encoders.encoder import (
 from tour_pyserini.encoders.graph_runner import StoredGraphRunner, is_stored_graph, open_encoder_graph
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_modular
 from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
-from tour_pyserini.encoders.query_cache import CachedQueryEncoder
+from tour_pyserini.encoders.query_vectors import CachedQueryEncoder
 from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import cpu_flags, does_not_fit
@@ -46,6 +46,7 @@ def load_query_encoder(
     max_length: int = 256,
     backend: str = "auto",
     threads: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
     **model: Any,
 ) -> Any:
     """Load a query encoder: as the model's own files say, or one of Pyserini's classes.
@@ -62,6 +63,8 @@ def load_query_encoder(
             cut a query at their own limit.
         backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
         threads: CPU threads; by default all cores.
+        cache: a file that keeps the vectors of queries; the model is then loaded when a query is not there. An encoder
+            or a tokenizer whose content nothing identifies is loaded at once, and its vectors are not kept.
         model: `pooling`, `l2_norm`, `truncate_dim`, `tokenizer`, `device`, `dtype` and `trust_remote_code`, the fields
             of `ModelOptions`: what is asked of the model besides what its files say.
 
@@ -77,8 +80,25 @@ def load_query_encoder(
     if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
         _refuse_engine(kind, backend, "fp32")
         return load_pyserini_encoder(spec, "query", kind, options, max_length=max_length, prefix=query_prefix)
-    runner = _runner(spec, "query", options, prefix=query_prefix, backend=backend, threads=threads)
-    return TextQueryEncoder(runner, prefix=query_prefix)
+
+    def load() -> TextQueryEncoder:
+        runner = _runner(spec, "query", options, prefix=query_prefix, backend=backend, threads=threads)
+        return TextQueryEncoder(runner, prefix=query_prefix)
+
+    if cache is None or (options.tokenizer is not None and not Path(options.tokenizer).is_dir()):
+        return load()
+    folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
+    _check_pooling(spec, folder, options.pooling)
+    identity = asdict(options) | {
+        "encoder": fingerprint(folder),
+        "tokenizer": fingerprint(Path(options.tokenizer)) if options.tokenizer else None,
+        "query_prefix": query_prefix,
+        "backend": _backend_for(backend, options),
+        "libraries": [version_of(name) for name in _LIBRARIES],
+        "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
+        "version": _VECTORS_VERSION,
+    }
+    return CachedQueryEncoder(load, identity, cache, name=os.fspath(spec))
 
 
 def load_document_encoder(
@@ -117,47 +137,6 @@ def load_document_encoder(
     return TextDocumentEncoder(_runner(spec, "document", options, prefix=prefix, **engine), prefix=prefix)
 
 
-def query_encoder_with_cache(
-    spec: str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    encoder_class: str | None = None,
-    tokenizer: str | None = None,
-    trust_remote_code: bool = False,
-    **options: Any,
-) -> Any:
-    """A query encoder that keeps the vectors of queries in a file, and loads its model when a query is not there.
-
-    Encoders of Pyserini's classes are loaded at once: nothing identifies their content.
-
-    Args:
-        spec: the encoder.
-        path: the file of vectors.
-        encoder_class: this and the arguments below are those of `load_query_encoder`.
-        tokenizer: folder or name of the tokenizer.
-        trust_remote_code: whether Python code that the model brings along may be run.
-        options: the other arguments.
-    """
-    options |= {"encoder_class": encoder_class, "tokenizer": tokenizer, "trust_remote_code": trust_remote_code}
-    load = partial(load_query_encoder, spec, **options)
-    if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code) or (
-        tokenizer is not None and not Path(tokenizer).is_dir()
-    ):
-        return load()
-    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
-    _check_pooling(spec, folder, options.get("pooling"))
-    asked = ModelOptions(device=options.get("device", "cpu"), dtype=options.get("dtype", "auto"))
-    identity = options | {
-        "encoder": fingerprint(folder),
-        "tokenizer": fingerprint(Path(tokenizer)) if tokenizer else None,
-        "backend": backend_for(options.get("backend", "auto"), asked),
-        "libraries": [version_of(name) for name in _LIBRARIES],
-        "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
-        "version": _VECTORS_VERSION,
-    }
-    return CachedQueryEncoder(load, identity, path, name=os.fspath(spec))
-
-
 def encoder_fingerprint(
     spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
 ) -> str:
@@ -167,7 +146,7 @@ def encoder_fingerprint(
     return fingerprint(encoder_folder(spec, trust_remote_code=trust_remote_code))
 
 
-def backend_for(backend: str, options: ModelOptions, precision: str = "fp32") -> str:
+def _backend_for(backend: str, options: ModelOptions, precision: str = "fp32") -> str:
     """What runs an encoder: `onnx` or `torch`.
 
     On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
@@ -200,13 +179,16 @@ def needs_pooling(
     """Whether nothing but the user can say how an encoder pools the vectors of tokens: not its files, nor its class."""
     if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
         return False
-    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
-    return not is_modular(folder) and not _is_static(folder)
+    return not _declares_pooling(encoder_folder(spec, trust_remote_code=trust_remote_code))
+
+
+def _declares_pooling(folder: Path) -> bool:
+    return is_modular(folder) or _is_static(folder)
 
 
 def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | None) -> None:
     """Refuse to guess a pooling: vectors would have the right size and the wrong meaning."""
-    if pooling is None and not is_modular(folder) and not _is_static(folder):
+    if pooling is None and not _declares_pooling(folder):
         read_json(folder / "config.json")  # a damaged one is the first thing to say
         raise TourError(
             f"the encoder {spec} does not say how it pools the vectors of tokens: it has no modules.json of "
@@ -227,7 +209,7 @@ def _runner(
     threads: int | None = None,
 ) -> TextRunner:
     """What runs the encoder of a name or a folder."""
-    chosen = backend_for(backend, options, precision)
+    chosen = _backend_for(backend, options, precision)
     folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
     if _is_static(folder):
         _refuse_engine("model2vec", backend, precision)
@@ -335,21 +317,21 @@ def _static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
 def describe_encoder(
     spec: str | os.PathLike[str], query_encoder: Any, document_encoder: Any, *, trust_remote_code: bool = False
 ) -> dict[str, Any]:
-    """How an encoder encodes queries and documents, by what the facts are about.
-
-    Args:
-        spec: the encoder, as `load_query_encoder` takes it.
-        query_encoder: it, loaded for queries.
-        document_encoder: it, loaded for documents.
-        trust_remote_code: whether Python code that the model brings along may be run.
-    """
+    """How the encoder `spec`, loaded for queries and for documents, encodes them, by what the facts are about."""
     if not isinstance(query_encoder, TextEncoder) or not isinstance(document_encoder, TextEncoder):
         return {"family": f"Pyserini's {type(query_encoder).__name__} and {type(document_encoder).__name__}"}
     folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    configurations = (folder / "config.json", *sorted(folder.glob("0_*/config.json")))  # or that of its first module
+    families = [found for path in configurations for found in read_json(path).get("architectures") or ()]
+    modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]
+    query, document = (
+        "all tokens" if encoder.runner.length is None else f"{encoder.runner.length} tokens"
+        for encoder in (query_encoder, document_encoder)
+    )
     settings = query_encoder.settings
     return {
-        "family": _architecture(folder),
-        "modules": _modules(folder),
+        "family": families[0] if families else "no transformer",
+        "modules": ", ".join(modules) or "none declared: a transformer with the pooling that was asked for",
         "pooling": settings.get("pooling"),
         "unit length": settings.get("l2_norm"),
         "dimensions kept": settings.get("truncate_dim") or "all",
@@ -358,23 +340,5 @@ def describe_encoder(
         "engine": _ENGINES.get(query_encoder.runner.backend, query_encoder.runner.backend),
         "precision": document_encoder.settings.get("precision", "fp32"),
         "dtype": settings.get("dtype"),
-        "max length": f"{_tokens(query_encoder)} of a query, {_tokens(document_encoder)} of a document",
+        "max length": f"{query} of a query, {document} of a document",
     }
-
-
-def _architecture(folder: Path) -> str:
-    """The architecture that a folder's configuration names; that of its first module, if it has modules."""
-    for path in (folder / "config.json", *sorted(folder.glob("0_*/config.json"))):
-        if architectures := read_json(path).get("architectures"):
-            return str(architectures[0])
-    return "no transformer"
-
-
-def _modules(folder: Path) -> str:
-    if not is_modular(folder):
-        return "none declared: a transformer with the pooling that was asked for"
-    return ", ".join(module["type"].rpartition(".")[2] for module in read_modules(folder))
-
-
-def _tokens(encoder: TextEncoder) -> str:
-    return "all tokens" if encoder.runner.length is None else f"{encoder.runner.length} tokens"

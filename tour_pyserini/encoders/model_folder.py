@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import content_hash
@@ -34,8 +33,8 @@ _OTHER_FORMATS = ["onnx/*", "openvino/*"]
 _WITHOUT_WEIGHTS = {"Pooling", "Normalize", "Dropout"}  # modules
 
 # The kinds of pooling that a phrase encoder can start from, by their names in sentence-transformers (new and old).
-POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
-KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
+_POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
+_KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
 
 
 def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = False) -> Path:
@@ -113,32 +112,22 @@ def verify_default_encoder(*, read_again: bool = False) -> Path:
     return folder
 
 
-class ModelFolder(NamedTuple):
-    """What a simple model folder declares: where its weights are, its pooling (`cls` or `mean`), its norm."""
+def read_model_folder(folder: Path) -> tuple[Path, str]:
+    """Where the weights of a simple encoder are (transformer, pooling, norm), and its pooling: mean or cls.
 
-    weights: Path
-    pooling: str
-    l2_norm: bool
-
-
-def read_model_folder(folder: Path) -> ModelFolder:
-    """What the folder of a simple encoder declares (transformer, pooling, norm); without `modules.json`, cls.
-
-    Example:
-        >>> read_model_folder(Path("all-MiniLM-L6-v2"))  # doctest: +SKIP
-        ModelFolder(weights=PosixPath('all-MiniLM-L6-v2'), pooling='mean', l2_norm=True)
+    Without `modules.json`, it is cls.
 
     Raises:
         TourError: if the model has another module or pooling.
     """
     paths = {module["type"].rpartition(".")[2]: folder / module["path"] for module in read_modules(folder)}
-    if unknown := paths.keys() - KNOWN_MODULES:
+    if unknown := paths.keys() - _KNOWN_MODULES:
         raise TourError(
             f"the encoder {folder} has a module ({', '.join(sorted(unknown))}) that a phrase encoder cannot start "
             "from; choose another encoder."
         )
     pooling = _pooling(paths["Pooling"] / "config.json") if "Pooling" in paths else "cls"
-    return ModelFolder(paths.get("Transformer", folder), pooling, "Normalize" in paths)
+    return paths.get("Transformer", folder), pooling
 
 
 def _pooling(path: Path) -> str:
@@ -146,9 +135,9 @@ def _pooling(path: Path) -> str:
     # New versions of sentence-transformers write the name of the pooling, old ones a flag for each kind.
     modes = config.get("pooling_mode", [name for name, on in config.items() if "pooling_mode_" in name and on is True])
     modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in POOLING:
+    if len(modes) != 1 or modes[0] not in _POOLING:
         raise TourError(f"{path} asks for pooling {modes}, but a phrase encoder starts from cls or mean.")
-    return POOLING[modes[0]]
+    return _POOLING[modes[0]]
 
 
 def _download(name: str, *, code: bool) -> Path:

@@ -85,6 +85,16 @@ class QueryAdapter:
             )
         return corrected(vectors, self.left, self.right)
 
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write one safetensors file, which holds numbers and text only; the same adapter, the same bytes."""
+        from safetensors.numpy import save
+
+        # One key only: safetensors writes several in any order.
+        about = json.dumps({"version": _VERSION, "about": dict(self.about)}, sort_keys=True, ensure_ascii=False)
+        content = save({name: getattr(self, name) for name in _TENSORS}, {_KEY: about})
+        with atomic_write(path, "wb") as file:
+            file.write(content)
+
 
 class AdaptedQueryEncoder:
     """A query encoder whose vectors an adapter corrects.
@@ -159,17 +169,6 @@ def probe_vectors(encoder: Any) -> Floats:
             "an adapter corrects vectors of an encoder, and queries that were encoded before come from an encoder that "
             "is not known; give the encoder."
         ) from error
-
-
-def write_adapter(path: str | os.PathLike[str], adapter: QueryAdapter) -> None:
-    """Write an adapter as one safetensors file, which holds numbers and text only; the same adapter, the same bytes."""
-    from safetensors.numpy import save
-
-    # One key only: safetensors writes several in any order.
-    about = json.dumps({"version": _VERSION, "about": dict(adapter.about)}, sort_keys=True, ensure_ascii=False)
-    content = save({name: getattr(adapter, name) for name in _TENSORS}, {_KEY: about})
-    with atomic_write(path, "wb") as file:
-        file.write(content)
 
 
 def read_adapter(path: str | os.PathLike[str]) -> QueryAdapter:

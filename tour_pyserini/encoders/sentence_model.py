@@ -112,7 +112,7 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
     return on_device(model.eval().requires_grad_(False), options.device, name=folder)
 
 
-def declared(model: Any) -> dict[str, Any]:
+def _declared(model: Any) -> dict[str, Any]:
     """What a model does after its transformer: `pooling`, `l2_norm` and `truncate_dim`, for records and checks."""
     kinds = {type(module).__name__: module for module in model}
     pooling = getattr(kinds.get("Pooling"), "pooling_mode", None)
@@ -124,7 +124,7 @@ def declared(model: Any) -> dict[str, Any]:
     }
 
 
-def prompt_of(model: Any, role: str) -> str:
+def _prompt_of(model: Any, role: str) -> str:
     """The prompt that `encode_query` or `encode_document` of the model puts before a text; "" if there is none."""
     names = ("query",) if role == "query" else ("document", "passage", "corpus")
     name = next((name for name in names if name in model.prompts), model.default_prompt_name)
@@ -251,7 +251,7 @@ class TorchRunner:
         self, model: Any, role: str, *, bare: bool = False, batch_size: int | None = None, threads: int | None = None
     ) -> None:
         self.model, self.role = model, role
-        self.prompt = prompt_of(model, role)
+        self.prompt = _prompt_of(model, role)
         self.limit = position_limit(_config(model))
         length = getattr(model[0], f"{role}_length", None) or model.max_seq_length
         self.length = _limited(length)
@@ -259,7 +259,7 @@ class TorchRunner:
             self.length = min(BARE_LENGTH, self.length or BARE_LENGTH)
         counts = getattr(getattr(model, "tokenizer", None), "num_special_tokens_to_add", None)
         self.special_tokens = counts(False) if counts else 0
-        self.settings = {**declared(model), "dtype": str(model.dtype).removeprefix("torch.")}
+        self.settings = {**_declared(model), "dtype": str(model.dtype).removeprefix("torch.")}
         self._batch_size, self._threads = batch_size, threads
         self._budget = 1024 if model.device.type == "cpu" else 65536  # tokens of a batch
         self._lock = CallLock()

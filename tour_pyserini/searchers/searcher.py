@@ -17,8 +17,7 @@ from tour_pyserini.core.fusion import Fusion, SignalHits
 from tour_pyserini.core.method import Outcome, Query, StopReason
 from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
 from tour_pyserini.data.texts import UnknownDocument, open_texts
-from tour_pyserini.encoders.document_vectors import PassageVectors
-from tour_pyserini.encoders.encoder import encode_queries, text_of
+from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker

@@ -1,0 +1,230 @@
+"""Vectors of queries that were encoded before: a folder of encoded queries, and a file that is kept between runs.
+
+In the folder, `embedding.pkl` is Pyserini's file: a pickled data frame with the columns `text` and `embedding`. Nothing
+in it is run (see `data.pickled_table`). `embedding.safetensors` holds the same numbers and texts in a format that
+cannot run code; this package writes both, and reads the second one where it belongs to the first.
+
+The file is SQLite's, so that a query is encoded once and torch need not start again. Its table `vectors` holds a value
+for each key: a checksum of 8 bytes, then the vector as float32, and the number of its encoder in the table `models`.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.data.pickled_table import read_pickled_table
+from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.files import atomic_replace, content_hash, sha256
+from tour_pyserini.support.pyserini import ensure_java
+from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
+from tour_pyserini.support.tokens import CallLock
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+FILE = "embedding.pkl"
+_SAFE_FILE = "embedding.safetensors"
+_CHECK_BYTES = 8
+
+
+class _EncodedQueries:
+    """A query encoder that looks up the vector of a query by its text."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._table = table
+
+    def encode(self, query: str, **_: Any) -> Any:
+        """The vector [d] of a query."""
+        return self._table[query]
+
+
+def load_encoded_queries(spec: str | os.PathLike[str]) -> _EncodedQueries:
+    """Load encoded queries from a folder with `embedding.pkl`, or by a name that Pyserini can download."""
+    folder = Path(spec)
+    if not folder.exists():
+        ensure_java()
+        from pyserini.util import download_encoded_queries
+
+        try:
+            folder = Path(download_encoded_queries(str(spec)))
+        except Exception as error:
+            raise TourError(
+                f"encoded queries not found: {spec} is not a folder, and Pyserini cannot download it: {error}."
+            ) from error
+    safe = folder / _SAFE_FILE
+    table = _read_safe(safe, folder / FILE) if safe.is_file() else None
+    return _EncodedQueries(_read_pickle(folder / FILE) if table is None else table)
+
+
+def write_encoded_queries(
+    folder: str | os.PathLike[str], ids: Sequence[Any], texts: Sequence[str], vectors: Floats
+) -> None:
+    """Write vectors [n, d] to a folder that `python -m pyserini.search.faiss --encoded-queries FOLDER` can read."""
+    import pandas
+    from safetensors.numpy import save_file
+
+    frame = pandas.DataFrame({"id": list(ids), "text": list(texts), "embedding": list(vectors)})
+    with atomic_replace(Path(folder) / FILE) as partial:
+        frame.to_pickle(partial, compression=None)
+    names = {"ids": [str(id_) for id_ in ids], "texts": list(texts)}
+    tensors = {name: np.frombuffer(json.dumps(values).encode(), dtype=np.uint8) for name, values in names.items()}
+    tensors["vectors"] = np.ascontiguousarray(vectors, dtype=np.float32)
+    with atomic_replace(Path(folder) / _SAFE_FILE) as partial:
+        save_file(tensors, partial, metadata={FILE: sha256(Path(folder) / FILE)})
+
+
+def _read_safe(path: Path, original: Path) -> dict[str, Any] | None:
+    """The vectors by text; None if Pyserini's file beside it is another one than that it was written with."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            if original.is_file() and (file.metadata() or {}).get(FILE) != content_hash(original):
+                return None
+            matrix = file.get_tensor("vectors")
+            texts = json.loads(file.get_tensor("texts").tobytes().decode())
+        if matrix.ndim != 2 or not isinstance(texts, list) or len(texts) != len(matrix):
+            raise ValueError("texts and vectors do not fit together")
+        if matrix.dtype != np.float32 or not all(isinstance(text, str) for text in texts):
+            raise ValueError("it has values of another type")
+        return dict(zip(texts, matrix, strict=True))
+    except (OSError, ValueError, TypeError, RecursionError, SafetensorError) as error:
+        raise TourError(
+            f"{path} cannot be read ({first_line(error)}); delete it, or write the queries again."
+        ) from error
+
+
+def read_query_table(folder: str | os.PathLike[str]) -> tuple[list[Any], list[str], list[Any]]:
+    """The ids, texts and vectors that `write_encoded_queries` wrote, in their order."""
+    columns = _read_columns(Path(folder) / FILE, "id", "text", "embedding")
+    return columns["id"], columns["text"], columns["embedding"]
+
+
+def _read_pickle(path: Path) -> dict[str, Any]:
+    columns = _read_columns(path, "text", "embedding")
+    return dict(zip(columns["text"], columns["embedding"], strict=True))
+
+
+def _read_columns(path: Path, *names: str) -> dict[str, list[Any]]:
+    try:
+        columns = read_pickled_table(path)
+        for name in names:
+            if name not in columns:
+                raise ValueError(f"it has no column {name!r}")
+        for row, text in enumerate(columns["text"]):
+            if not isinstance(text, str):
+                raise ValueError(f"row {row} has no text")
+        return {**columns, "embedding": _vectors(columns["embedding"])}
+    except OSError as error:
+        raise TourError(f"cannot read the encoded queries {path}: {error.strerror}.") from error
+    except Exception as error:  # damaged and hostile pickles raise errors of many types
+        raise TourError(f"{path} is not a table of encoded queries (text, embedding): {first_line(error)}.") from error
+
+
+def _vectors(cells: Sequence[Any]) -> list[Floats]:
+    """The vectors in cells, float32; a number is a vector of shape []. What several rows refer to is read once."""
+    known: dict[int, Floats] = {}
+    for row, cell in enumerate(cells):
+        if id(cell) not in known:
+            vector = np.asarray(cell)
+            if vector.dtype.kind not in "fiub":
+                raise ValueError(f"row {row} has no vector of numbers")
+            known[id(cell)] = vector.astype(np.float32)
+    return [known[id(cell)] for cell in cells]
+
+
+def _checksum(key: bytes, content: bytes) -> bytes:
+    return hashlib.blake2b(key + content, digest_size=_CHECK_BYTES).digest()
+
+
+def _is_intact(key: Any, value: Any, _: Any) -> bool:
+    """Whether a row has its checksum."""
+    if not (isinstance(key, bytes) and isinstance(value, bytes)):
+        return False
+    return (len(value) - _CHECK_BYTES) % 4 == 0 and value[:_CHECK_BYTES] == _checksum(key, value[_CHECK_BYTES:])
+
+
+VECTORS = Layout(
+    noun="file of query vectors",
+    table="vectors",
+    columns="(key BLOB PRIMARY KEY, value BLOB NOT NULL, model INTEGER NOT NULL DEFAULT 0)",
+    owner=0x546F7556,  # "TouV"
+    version=1,
+    write_ahead=False,
+    is_intact=_is_intact,
+)
+
+
+class CachedQueryEncoder:
+    """A query encoder that looks vectors up in a file first; its model is loaded when a query is missing there.
+
+    Vectors are the same to the last bit as those of the encoder. If the file cannot be read or written, queries are
+    encoded as if there were no file. Threads may share it: one of them encodes at a time.
+
+    Args:
+        load: loads the encoder.
+        identity: everything that vectors depend on: model, tokenizer, pooling, versions of the libraries, ...
+        path: the file; it is created if it does not exist.
+        name: the encoder's name, for people.
+    """
+
+    def __init__(
+        self, load: Callable[[], Any], identity: Mapping[str, Any], path: str | os.PathLike[str], *, name: str = ""
+    ) -> None:
+        self._load, self._path = load, Path(path)
+        self._identity = json.dumps(identity, sort_keys=True, default=str).encode()
+        self._model = Model(hashlib.blake2b(self._identity, digest_size=16).hexdigest(), name)
+        self._encoder: Any = None
+        self._lock = CallLock()
+
+    def encode(self, query: str, **options: Any) -> Floats:
+        """The vector [d] of a query; with options such as `max_length`, the file is not used."""
+        if not options:
+            return self.encode_batch([query])[0]
+        with self._lock:
+            return self._loaded().encode(query, **options)
+
+    def encode_batch(self, queries: Sequence[str]) -> Floats:
+        """The vectors [n, d] of the queries."""
+        keys = {query: self._key(query) for query in queries}
+        rows = self._use_file(lambda cache: cache.read_rows(keys.values())) or ()
+        vectors = {key: np.frombuffer(value, dtype="<f4", offset=_CHECK_BYTES) for key, value, _ in rows}
+        if missing := [query for query, key in keys.items() if key not in vectors]:
+            with self._lock:
+                encoded = np.asarray(self._loaded().encode_batch(missing), dtype=np.float32)
+            new = {keys[query]: vector for query, vector in zip(missing, encoded, strict=True)}
+            self._use_file(lambda cache: cache.write_rows(partial(_make_rows, new)))
+            vectors |= new
+        return np.stack([vectors[keys[query]] for query in queries])
+
+    def _use_file(self, use: Callable[[SqliteCache], Result]) -> Result | None:
+        try:
+            with SqliteCache(self._path, VECTORS, self._model) as cache:
+                return use(cache)
+        except TourError as error:
+            log.warning("query vectors are not kept: %s", error)
+            return None
+
+    def _loaded(self) -> Any:
+        if self._encoder is None:
+            self._encoder = self._load()
+        return self._encoder
+
+    def _key(self, query: str) -> bytes:
+        digest = hashlib.blake2b(self._identity, digest_size=16)
+        digest.update(b"\n" + query.encode("utf-8", "surrogatepass"))
+        return digest.digest()
+
+
+def _make_rows(vectors: Mapping[bytes, Floats], model: int) -> Iterator[tuple[bytes, bytes, int]]:
+    for key, vector in vectors.items():
+        content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+        yield key, _checksum(key, content) + content, model
