@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.command import run
-from tour_pyserini.data.runs import read_retrieved
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
@@ -99,7 +99,7 @@ def judge(request: JudgeRequest, *, progress: bool = False) -> JudgeSummary:
     # Runs first: a mistake in one of them is reported before a large corpus is opened.
     retrieved: dict[str, dict[str, None]] = {question.qid: {} for question in questions}
     for path in request.runs:
-        for qid, hits in read_retrieved(path, list(retrieved), hits=request.hits).items():
+        for qid, hits in read_rankings(path, list(retrieved), hits=request.hits).items():
             retrieved[qid].update((hit.doc_id, None) for hit in hits)
     lists = {qid: list(docids) for qid, docids in retrieved.items()} if request.runs else None
     texts, processes = open_texts(request.corpus), request.processes

@@ -18,7 +18,7 @@ from tour_pyserini.answers import AnswerRequest, uses_patterns
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.data.json_results import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.judgements import read_qrels, write_qrels
-from tour_pyserini.data.runs import is_strictly_decreasing, read_retrieved, scores_by_rank
+from tour_pyserini.data.runs import is_strictly_decreasing, read_rankings, scores_by_rank
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
@@ -92,7 +92,7 @@ def run_to_json(request: JsonRequest, *, progress: bool = False) -> ConversionSu
     check_output(request.output, [request.run, request.topics, request.corpus])
     regex = uses_patterns(request.topics, request.regex)
     questions = read_questions(request.topics)
-    retrieved = read_retrieved(request.run, (question.qid for question in questions), hits=request.hits)
+    retrieved = read_rankings(request.run, (question.qid for question in questions), hits=request.hits)
     texts = open_texts(request.corpus)
     docids = {qid: [hit.doc_id for hit in hits] for qid, hits in retrieved.items()}
     processes = request.processes

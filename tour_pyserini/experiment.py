@@ -10,23 +10,12 @@ from typing import Any
 
 from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.archive import pack_setups
-from tour_pyserini.experiments.definition import (
-    PARTS,
-    Experiment,
-    Setup,
-    conditions_of,
-    find_experiment,
-    packaged,
-    read_experiment,
-    setups,
-)
-from tour_pyserini.experiments.figures import write_figures
-from tour_pyserini.experiments.latency import time_labels
+from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import Verdict, measure, scorers_of, verdicts, write_expected
 from tour_pyserini.experiments.planning import Locations, variables
+from tour_pyserini.experiments.report import printed_tables, report_tables, write_figures, write_tables
 from tour_pyserini.experiments.running import commands, make_runs, steps
-from tour_pyserini.experiments.tables import printed_tables, report_tables, write_tables
+from tour_pyserini.experiments.stored_runs import Archive
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.support.packages import load_plugins
 
@@ -44,7 +33,7 @@ EXAMPLES = """examples:
   python -m tour_pyserini.experiment results --data collections --collection cacm --condition dense mix
   python -m tour_pyserini.experiment results --data collections --report --output report"""
 
-ACTIONS = ("list", "dry_run", "report", "write_expected", "pack", "time_labels")
+ACTIONS = ("list", "dry_run", "report", "write_expected", "pack")
 
 
 def _action(help: str) -> Any:
@@ -69,7 +58,6 @@ class ExperimentRequest(Request):
     report: bool = _action("measure existing runs and write tables and figures; search nothing")
     write_expected: bool = _action("measure existing runs and write their scores into the file, as expected scores")
     pack: bool = _action("write the runs of each setup into one small file, to store in a repository")
-    time_labels: bool = _action("measure the time of a label, for seconds per query in the report")
     condition: tuple[str, ...] = _only("conditions; the name of a sweep chooses all its values")
     collection: tuple[str, ...] = _only("collections")
     encoder: tuple[str, ...] = _only("encoders")
@@ -90,7 +78,7 @@ class ExperimentRequest(Request):
             raise TourError(f"no experiment is given: name a YAML file, or one of {', '.join(packaged())}.")
 
 
-def experiment_parser() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.experiment`."""
     parser = request_parser("experiment", ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
     parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
@@ -99,10 +87,10 @@ def experiment_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 1 if a score differs from the expected one."""
-    return run_experiment(ExperimentRequest.from_flags(vars(experiment_parser().parse_args(argv))))
+    return _run_experiment(ExperimentRequest.from_flags(vars(_parser().parse_args(argv))))
 
 
-def run_experiment(request: ExperimentRequest) -> int:
+def _run_experiment(request: ExperimentRequest) -> int:
     """Do what is asked for with an experiment; returns the exit code."""
     if request.experiment is None:
         _print(packaged())
@@ -115,16 +103,14 @@ def run_experiment(request: ExperimentRequest) -> int:
     for plugin in experiment.plugins:
         load_plugins([str(path.parent / plugin if (path.parent / plugin).exists() else plugin)])
     names = {"collections": request.collection, "encoders": request.encoder}
-    chosen = list(setups(experiment, {**names, "indexes": request.index, "rerankers": request.reranker}))
+    chosen = experiment.setups({**names, "indexes": request.index, "rerankers": request.reranker})
     folders = Path(request.runs) / experiment.name, Path(request.indexes)
     locations = Locations(*folders, request.cache, variables(request.data))
     if request.dry_run:
         planned = list(steps(experiment, chosen, locations, request.condition, write=False))
         _print(commands(experiment, planned, locations))
-    elif request.time_labels:
-        _time_labels(experiment, chosen, locations)
     elif request.pack:
-        _log(pack_setups(experiment, chosen, locations))
+        _log(_pack(experiment, chosen, locations))
     else:
         return _run_and_measure(request, path, experiment, chosen, locations)
     return 0
@@ -149,7 +135,7 @@ def _run_and_measure(
     folder = Path(request.output) if request.output else locations.runs / "report"
     _log(write_tables(tables, folder))
     if request.report:
-        _log(write_figures(experiment, results, locations, folder))
+        _log(write_figures(experiment, results, folder))
     if hidden := sum(not printed for _, printed in tables):
         _print(["", f"{hidden} tables against other baselines: {folder / 'tables.txt'}"])
     return _compare_with_expected(list(verdicts(experiment, results)))
@@ -159,17 +145,20 @@ def _parts(experiment: Experiment) -> Iterator[str]:
     yield f"{experiment.name}: {experiment.title}"
     for part in PARTS:
         yield f"{part}: {', '.join(getattr(experiment, part))}"
-    count = sum(len(conditions_of(experiment, setup)) for setup in setups(experiment))
+    count = sum(len(experiment.conditions_of(setup)) for setup in experiment.setups())
     yield f"conditions ({count} runs):"
     for name, condition in experiment.conditions.items():
         yield f"  {name}: {condition.title}"
 
 
-def _time_labels(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> None:
-    for setup in {(setup.collection, setup.reranker): setup for setup in reversed(chosen)}.values():
-        label = time_labels(experiment, setup, locations)
-        seconds = f"{label.seconds / label.pairs:.4f} s per label ({label.pairs} pairs)"
-        _log([f"{setup.collection}, {setup.reranker}: {seconds}"])
+def _pack(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Iterator[Path]:
+    """Write the existing runs of each setup into its archive; runs that only the archive has stay in it."""
+    for setup in chosen:
+        names = experiment.conditions_of(setup)
+        runs = {name: run for name in names if (run := locations.run(setup, name)).is_file()}
+        if runs:
+            Archive(locations.archive(setup)).write(runs, keep=names)
+            yield locations.archive(setup)
 
 
 def _compare_with_expected(found: Sequence[Verdict]) -> int:

@@ -61,14 +61,16 @@ class IndexRequest(Request):
         {'kind': 'flat'}
 
     Attributes:
-        corpus: a BEIR corpus.jsonl, or a folder that holds one.
+        corpus: a BEIR corpus.jsonl, a folder that holds one or other .jsonl files, or a .tsv file of ids and texts.
         index: the folder of the index, or the address of a collection in a vector database.
         vectors: an exact index of the same corpus and encoder, whose vectors are used instead of encoding again.
         phrases: index phrases: one vector per token.
     """
 
     corpus: str = option(
-        dataclasses.MISSING, "a BEIR corpus.jsonl (_id, title, text), or a folder that holds one", group=_INPUT
+        dataclasses.MISSING,
+        "a BEIR corpus.jsonl (_id, title, text), a folder of .jsonl files, or a .tsv of ids and texts",
+        group=_INPUT,
     )
     index: str = option(
         dataclasses.MISSING,

@@ -46,7 +46,7 @@ from tour_pyserini.search_request import (
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.signals import signal_files
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.files import atomic_write, check_output
+from tour_pyserini.support.files import atomic_write, check_output, is_stream
 
 FORMAT = "{n_fmt}/{total_fmt} {unit}{postfix} {remaining} {bar}"
 """Counts and the time left come first: where the terminal is narrow, the end of the line is cut off."""
@@ -153,6 +153,8 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         )
     if request.output_queries:
         _write_queries(request.output_queries, kept)
+    if is_stream(request.output):
+        return RunSummary(Path(request.output), request.config, searcher.costs)
     write_record(
         request.output,
         command=["search", *words(flags)],
@@ -263,7 +265,8 @@ def _write_queries(folder: str, batches: Sequence[Batch]) -> None:
 def _check_outputs(request: SearchRequest) -> None:
     """Find out before the search, not after it, that everything can be written."""
     queries = f"{request.output_queries}/embedding.pkl" if request.output_queries else None
-    outputs = [Path(path).resolve() for path in (request.output, request.trace, request.predictions, queries) if path]
+    given = (request.output, request.trace, request.predictions, queries)
+    outputs = [Path(path).resolve() for path in given if path and not is_stream(path)]
     for number, path in enumerate(outputs):
         if path in outputs[:number]:
             raise TourError(f"the run, the trace and the predictions cannot share {path.name}; give each a name.")

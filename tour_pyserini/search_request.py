@@ -29,7 +29,7 @@ from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.stores.vectors import ORDERS
 from tour_pyserini.support.devices import DTYPES
-from tour_pyserini.support.files import sha256
+from tour_pyserini.support.files import is_stream, sha256
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ def completed(request: SearchRequest) -> SearchRequest:
         if "signal_weight" in request.config.changed() and not request.has_signals:
             raise TourError("--signal-weight changes nothing without --sparse or --index2; leave it out.")
     output = request.output or f"runs/{name}.{method}.trec"
-    predictions = request.predictions or (str(predictions_path(output)) if phrases else None)
+    predictions = request.predictions or (str(predictions_path(output)) if phrases and not is_stream(output) else None)
     return replace(request, output=output, predictions=predictions)
 
 

@@ -55,8 +55,8 @@ def test_a_run_keeps_the_order_of_the_json(files, caplog):
     }
     (files / "in.json").write_text(json.dumps(listed))
     main(["run", "--input", "in.json", "--output", "back.trec"])
-    hits = read_rankings("back.trec", set(listed))
-    assert all(docids == ["a", "b"] for docids in hits.values())
+    hits = read_rankings("back.trec", listed)
+    assert all([hit.doc_id for hit in found] == ["a", "b"] for found in hits.values())
     assert (files / "back.trec").read_text().splitlines()[-2:] == [
         "3 Q0 a 1 0.5 tour_pyserini",
         "3 Q0 b 2 0.25 tour_pyserini",

@@ -11,7 +11,6 @@ from tour_pyserini.data.runs import (
     RUN_FORMATS,
     is_strictly_decreasing,
     read_rankings,
-    read_retrieved,
     read_run,
     register_run_format,
     scores_by_rank,
@@ -30,8 +29,8 @@ def test_runs_are_read_as_trec_eval_reads_them(tmp_path):
     hits = [ScoredDoc("q1", "a", 2.5), ScoredDoc("q1", "b", 2.5), ScoredDoc("q2", "a", -1000.0)]
     assert read_run(tmp_path / "run") == hits
     # Of equal scores the larger docid comes first.
-    assert read_rankings(tmp_path / "run", {"q1", "q3"}) == {"q1": ["b", "a"], "q3": []}
-    assert read_retrieved(tmp_path / "run", ["q3", "q2", "q1"], hits=1) == {"q3": [], "q2": hits[2:], "q1": hits[1:2]}
+    assert read_rankings(tmp_path / "run") == {"q1": [hits[1], hits[0]], "q2": hits[2:]}
+    assert read_rankings(tmp_path / "run", ["q3", "q2", "q1"], hits=1) == {"q3": [], "q2": hits[2:], "q1": hits[1:2]}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_runs_are_read_as_trec_eval_reads_them(tmp_path):
 def test_runs_that_are_refused(tmp_path, content, word):
     (tmp_path / "run").write_text(content)
     with pytest.raises(TourError, match=word):
-        read_retrieved(tmp_path / "run", ["q1"])
+        read_rankings(tmp_path / "run", ["q1"])
 
 
 def test_scores_that_keep_their_order_in_a_file():

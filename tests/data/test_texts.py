@@ -1,6 +1,7 @@
 """Passages of corpora and of Lucene indexes."""
 
 import copy
+import gzip
 import json
 import os
 import pickle
@@ -34,12 +35,34 @@ def test_a_file_and_its_folder_give_the_same_texts_and_a_mapping_is_returned_unc
         assert open_texts(found) is found
 
 
-@pytest.mark.parametrize("id_field", ["_id", "id", "docid"])
-@pytest.mark.parametrize("text_field", ["text", "contents"])
-def test_other_field_names_and_integer_ids_are_read(tmp_path, id_field, text_field):
-    texts = BeirTexts(write(tmp_path / "c.jsonl", [{id_field: 7, text_field: "seven"}]))
+@pytest.mark.parametrize(
+    "fields", [("_id", "text"), ("id", "contents"), ("docid", "text"), ("docid", "body"), ("pid", "passage")]
+)
+def test_other_field_names_and_integer_ids_are_read(tmp_path, fields):
+    texts = BeirTexts(write(tmp_path / "c.jsonl", [dict(zip(fields, (7, "seven"), strict=True))]))
     assert texts["7"] == "seven"
     assert list(texts.records()) == [("7", "", "seven")]
+
+
+def test_a_folder_of_json_lines_is_one_corpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    (folder / "2.jsonl.gz").write_bytes(gzip.compress(json.dumps(B).encode()))
+    (folder / "1.jsonl").write_text(json.dumps(A))  # without a line end
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "why"}')
+    assert dict(open_texts(folder)) == {"a": "First one", "b": "two"}
+    write(folder / "1.jsonl", [A, {"_id": "c", "text": "three"}])
+    assert list(open_texts(folder)) == ["a", "c", "b"]
+
+
+def test_ids_and_texts_of_ms_marco_are_read(tmp_path):
+    (tmp_path / "collection.tsv").write_text("0\tThe presence of\tcommunication\n1\t" + "long " * 40_000 + "\r\n")
+    texts = open_texts(tmp_path / "collection.tsv")
+    assert texts["0"] == "The presence of\tcommunication" and texts["1"] == ("long " * 40_000).strip()
+    (tmp_path / "collection.tsv").write_text("0\ta\n1 b\n")
+    with pytest.raises(TourError, match="line 2 is not an id, a tab"):
+        open_texts(tmp_path / "collection.tsv")
 
 
 @given(
@@ -114,7 +137,7 @@ def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
 
 
 def test_documents_whose_ids_have_equal_hashes_are_distinguished(tmp_path, monkeypatch):
-    monkeypatch.setattr(texts_module, "_hash", len)
+    monkeypatch.setattr(texts_module, "_hash", lambda docid: len(docid))
     texts = BeirTexts(write(tmp_path / "c.jsonl", [A, B]))
     assert (texts["a"], texts["b"], "c" in texts) == ("First one", "two", False)
 
@@ -156,7 +179,7 @@ def test_damaged_offsets_are_replaced(saved, damage):
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
     assert BeirTexts(path)["a"] == "First one"
-    assert np.load(file, allow_pickle=False).size == 6
+    assert len(np.load(file, allow_pickle=False)["starts"]) == 2
 
 
 def test_processes_that_open_a_corpus_at_once_all_read_it(tmp_path):

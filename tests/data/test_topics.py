@@ -79,6 +79,8 @@ RESULTS = {
         ("gz.tsv.gz", gzip.compress("\ufeff1\tone\n".encode(), mtime=0), {1: "one"}),
         ("long.tsv", f"{'1' * 18}\ta\n", {int("1" * 18): "a"}),
         ("longer.tsv", f"{'1' * 5000}\ta\n", {"1" * 5000: "a"}),
+        ("third.tsv", "2\ta\tb\n", {2: "a"}),
+        ("long.qa.csv", f"who\t['{'A' * 200_000}']\n", {0: ("who", "A" * 200_000)}),
         ("sic.tsv", "7\t[sic] in quotations\n", {7: "[sic] in quotations"}),
         (
             "dpr.txt",
@@ -135,7 +137,6 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
         ("t.tsv", "1\tone\n\ntwo\n", "line 3 .*no tab"),
         ("t.tsv", "1\tone\n1\tagain\n", "repeats the query id '1'"),
         ("t.tsv", "2\t \n", "no text"),
-        ("t.tsv", "2\ta\tb\n", "3 columns"),
         ("t.tsv", "who is\tthis\n", "'who is'"),
         ("t.tsv", "", "empty"),
         ("dpr.txt", "who\t['A']\nwhy\t[__import__('os').abort()]\n", "line 2 .*list of strings"),

@@ -17,7 +17,7 @@ from pyserini.eval.evaluate_dpr_retrieval import SimpleTokenizer, has_answers
 
 from tour_pyserini.answers import main as answers_command
 from tour_pyserini.convert import main as convert
-from tour_pyserini.data.runs import read_retrieved
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import LuceneTexts, Passage, open_texts
 from tour_pyserini.data.topics import Question, read_questions
 from tour_pyserini.errors import TourError
@@ -178,7 +178,7 @@ def test_retrieved_hits_are_in_the_order_of_evaluation(tmp_path):
     # 1e-9 is lost in single precision, in which trec_eval keeps scores; then the larger docid is first.
     scores = {"d1": 1 + 1e-9, "d2": 1.0, "d3": 0.5, "d4": 2.0}
     (tmp_path / "run").write_text("".join(f"q1 Q0 {docid} 1 {score!r} t\n" for docid, score in scores.items()))
-    found = read_retrieved(tmp_path / "run", ["q0", "q1"])
+    found = read_rankings(tmp_path / "run", ["q0", "q1"])
     assert {qid: [hit.doc_id for hit in hits] for qid, hits in found.items()} == {
         "q0": [],
         "q1": ["d4", "d2", "d1", "d3"],
@@ -186,7 +186,7 @@ def test_retrieved_hits_are_in_the_order_of_evaluation(tmp_path):
     for position, hit in enumerate(found["q1"], start=1):
         measured = ir_measures.calc_aggregate([ir_measures.RR], [Qrel("q1", hit.doc_id, 1)], found["q1"])
         assert measured[ir_measures.RR] == pytest.approx(1 / position)
-    assert [hit.doc_id for hit in read_retrieved(tmp_path / "run", ["q1"], hits=2)["q1"]] == ["d4", "d2"]
+    assert [hit.doc_id for hit in read_rankings(tmp_path / "run", ["q1"], hits=2)["q1"]] == ["d4", "d2"]
 
 
 def test_a_real_corpus_agrees_with_brute_force(shared):

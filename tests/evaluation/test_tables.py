@@ -215,9 +215,9 @@ SCORES = st.sampled_from([1.0, 1 + 1e-9, 1 - 1e-9, 1 + 1e-6, 2.0, 2 + 1e-8, -1.0
 def test_a_rank_is_the_one_that_was_measured(tmp_path_factory, scores):
     run = tmp_path_factory.mktemp("ranks") / "run"
     run.write_text("".join(f"q1 Q0 d{at} 1 {score!r} t\n" for at, score in enumerate(scores)))
-    (ranking,) = read_rankings(run, {"q1"}).values()
-    for rank, docid in enumerate(ranking, start=1):
-        values = Scorer(["RR"], [Qrel("q1", docid, 1)]).values(read_run(run))
+    (ranking,) = read_rankings(run).values()
+    for rank, hit in enumerate(ranking, start=1):
+        values = Scorer(["RR"], [Qrel("q1", hit.doc_id, 1)]).values(read_run(run))
         assert values["RR"] == pytest.approx([1 / rank])
 
 

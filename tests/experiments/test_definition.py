@@ -5,7 +5,7 @@ import yaml
 from small_experiment import definition
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import conditions_of, find_experiment, packaged, read_experiment, setups
+from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment
 
 
 def read(tmp_path, values):
@@ -23,20 +23,20 @@ def test_a_sweep_becomes_one_condition_for_each_value(tmp_path):
 
 def test_setups_are_named_and_chosen(tmp_path):
     experiment = read(tmp_path, definition())
-    assert [setup.name for setup in setups(experiment)] == ["letters.tiny.flat", "letters.tiny.pq"]
-    (pq,) = setups(experiment, {"indexes": ["pq"]})
-    assert list(conditions_of(experiment, pq)) == ["dense", "rerank-3", "rerank-6"]  # `hard` is restricted
-    assert list(conditions_of(experiment, pq, ["rerank"])) == ["rerank-3", "rerank-6"]
+    assert [setup.name for setup in experiment.setups()] == ["letters.tiny.flat", "letters.tiny.pq"]
+    (pq,) = experiment.setups({"indexes": ["pq"]})
+    assert list(experiment.conditions_of(pq)) == ["dense", "rerank-3", "rerank-6"]  # `hard` is restricted
+    assert list(experiment.conditions_of(pq, ["rerank"])) == ["rerank-3", "rerank-6"]
     with pytest.raises(TourError, match="'soft' is not one of the conditions; choose from"):
-        conditions_of(experiment, pq, ["soft"])
+        experiment.conditions_of(pq, ["soft"])
     with pytest.raises(TourError, match="'ivf' is not one of the indexes; choose from flat, pq"):
-        list(setups(experiment, {"indexes": ["ivf"]}))
+        list(experiment.setups({"indexes": ["ivf"]}))
 
 
 def test_several_rerankers_are_part_of_the_name(tmp_path):
     values = definition()
     values["rerankers"]["other"] = {"flags": {"reranker": "other"}}
-    names = [setup.name for setup in setups(read(tmp_path, values))]
+    names = [setup.name for setup in read(tmp_path, values).setups()]
     assert names[:2] == ["letters.tiny.flat.tiny", "letters.tiny.flat.other"]
 
 
@@ -44,9 +44,9 @@ def test_some_values_of_a_restricted_sweep_are_run_everywhere(tmp_path):
     values = definition()
     values["conditions"]["rerank"] |= {"only": {"indexes": ["flat"]}, "everywhere": [6]}
     experiment = read(tmp_path, values)
-    flat, pq = setups(experiment)
-    assert [name for name in conditions_of(experiment, flat) if "rerank" in name] == ["rerank-3", "rerank-6"]
-    assert [name for name in conditions_of(experiment, pq) if "rerank" in name] == ["rerank-6"]
+    flat, pq = experiment.setups()
+    assert [name for name in experiment.conditions_of(flat) if "rerank" in name] == ["rerank-3", "rerank-6"]
+    assert [name for name in experiment.conditions_of(pq) if "rerank" in name] == ["rerank-6"]
 
 
 def changed(path, value):
@@ -130,7 +130,7 @@ def test_collections_may_share_an_entry_with_their_names_in_it(tmp_path):
 @pytest.mark.parametrize("name", ["paper-passages", "paper-passages-phrases"])
 def test_published_scores_belong_to_setups_and_conditions_of_the_file(name):
     experiment = read_experiment(find_experiment(name))
-    assert {setup.name for setup in setups(experiment)} == set(experiment.paper)
+    assert {setup.name for setup in experiment.setups()} == set(experiment.paper)
     for scores in experiment.paper.values():
         assert set(scores) == set(experiment.conditions)
         assert all(set(measured) == set(experiment.measures) for measured in scores.values())
@@ -139,7 +139,7 @@ def test_published_scores_belong_to_setups_and_conditions_of_the_file(name):
 @pytest.mark.parametrize("name", [name for name in packaged() if name.startswith("paper-phrases")])
 def test_published_exact_match_belongs_to_conditions_of_the_file(name):
     experiment = read_experiment(find_experiment(name))
-    known = {setup.name: conditions_of(experiment, setup) for setup in setups(experiment)}
+    known = {setup.name: experiment.conditions_of(setup) for setup in experiment.setups()}
     for setup, scores in experiment.paper.items():
         assert scores.keys() <= known[setup].keys()
         assert all(set(measured) == {"EM@1"} for measured in scores.values())
@@ -147,5 +147,5 @@ def test_published_exact_match_belongs_to_conditions_of_the_file(name):
 
 def test_each_collection_of_paper_phrases_has_its_own_reranker():
     experiment = read_experiment(find_experiment("paper-phrases"))
-    run = {setup.name for setup in setups(experiment) if conditions_of(experiment, setup)}
+    run = {setup.name for setup in experiment.setups() if experiment.conditions_of(setup)}
     assert run == set(experiment.paper)

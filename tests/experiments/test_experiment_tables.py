@@ -10,17 +10,15 @@ from small_experiment import definition
 
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.tables import as_text
-from tour_pyserini.experiments.definition import read_experiment, setups
-from tour_pyserini.experiments.figures import Curve, curves_by_setup, labels_per_query
-from tour_pyserini.experiments.latency import encoding_seconds, seconds_per_query
-from tour_pyserini.experiments.tables import WIDTH, ReportTable, printed_tables, tables
+from tour_pyserini.experiments.definition import read_experiment
+from tour_pyserini.experiments.report import WIDTH, Curve, ReportTable, curves_by_setup, printed_tables, tables
 from tour_pyserini.support.costs import Costs
 
 
-def row(name, values, *, pairs=0, seconds=None):
+def row(name, values, *, pairs=0):
     """A run of four queries with these nDCG@10."""
     each = np.array(values, dtype=np.float64)
-    costs = Costs(queries=4, pairs=pairs, seconds=seconds or {})
+    costs = Costs(queries=4, pairs=pairs)
     means = {"nDCG@10": float(each.mean())}
     return MeasuredRun(name, Path(name), {"nDCG@10": each}, means, np.ones(4, dtype=bool), costs)
 
@@ -39,7 +37,6 @@ def experiment(tmp_path):
     values["tables"]["main"] = {"conditions": ["dense", "rerank-3"], "baselines": ["dense", "rerank-3"]}
     values["paper"] = {"letters.tiny.flat": {"rerank-3": {"nDCG@10": 0.5}}}
     values["figures"] |= {
-        "time": {"kind": "seconds", "curves": ["rerank"]},
         "swept": {"kind": "sweep", "curves": ["rerank"], "lines": ["dense"]},
     }
     return read(tmp_path, values)
@@ -47,7 +44,7 @@ def experiment(tmp_path):
 
 @pytest.fixture
 def rows(experiment):
-    letters, more = setups(experiment)
+    letters, more = experiment.setups()
     first = {
         "dense": row("dense", [0, 0, 0.4, 0.4]),
         "rerank-3": row("rerank-3", [1, 1, 1, 0.2], pairs=12),
@@ -57,21 +54,17 @@ def rows(experiment):
     return {letters: first, more: second}
 
 
-def seconds(setup, run):
-    return run.costs.pairs / 8
-
-
 def test_tables_for_each_setup_and_their_means(experiment, rows):
-    found = list(tables(experiment, rows, seconds))
+    found = list(tables(experiment, rows))
     assert [table.printed for table in found] == [True, True, False] * 3
     means, against_dense, against_rerank, second, _, _, pooled, pooled_dense, _ = [table for table, _ in found]
-    head = ["condition", "nDCG@10", "labels/query", "seconds/query", "nDCG@10 (paper)"]
+    head = ["condition", "nDCG@10", "labels/query", "nDCG@10 (paper)"]
     assert means.cells == [
         head,
-        ["dense", "0.2000", "0.0", "0.000", "-"],
-        ["re-rank, depth 3", "0.8000", "3.0", "1.500", "0.5000"],
+        ["dense", "0.2000", "0.0", "-"],
+        ["re-rank, depth 3", "0.8000", "3.0", "0.5000"],
     ]
-    assert means.title == "main: letters, tiny, exact" and "seconds/query" in means.legend
+    assert means.title == "main: letters, tiny, exact" and "labels/query" in means.legend
     # Four gains of three signs and one against: of the 16 patterns of signs, 4 are as extreme.
     assert against_dense.cells == [["condition", "nDCG@10"], ["re-rank, depth 3", "+0.6000 3/1 0.250"]]
     assert against_dense.title.endswith("against dense (1 comparisons)") and "won/lost" in against_dense.legend
@@ -89,7 +82,7 @@ def test_tables_for_each_setup_and_their_means(experiment, rows):
 
 
 def test_printed_tables_fit_into_100_columns_and_leave_other_baselines_out(experiment, rows):
-    table = next(tables(experiment, rows, seconds)).table
+    table = next(tables(experiment, rows)).table
     wide = table._replace(cells=[line * 4 for line in table.cells], title="long " * 40)
     hidden = ReportTable(table._replace(title="hidden"), printed=False)
     text = printed_tables([ReportTable(wide), hidden, ReportTable(table)])
@@ -97,28 +90,16 @@ def test_printed_tables_fit_into_100_columns_and_leave_other_baselines_out(exper
     assert "hidden" not in text and text.count("0.5000") == 5 and text.count("labels/query:") == 1
 
 
-def test_seconds_per_query_pay_for_every_label():
-    costs = Costs(queries=4, pairs=40, seconds={"encode": 0.1, "search": 2.0, "label": 0.3, "update": 2.0})
-    assert seconds_per_query(costs, 0.5, 0.25) == 1.0 + 5.0 + 0.25
-    first, later = row("a", [0] * 4, seconds={"encode": 2.0}), row("b", [0] * 4, seconds={"encode": 0.01})
-    assert encoding_seconds([first, later]) == 0.5
-    assert encoding_seconds([]) == 0.0
-
-
 def test_the_curves_of_each_kind_of_figure(experiment, rows):
-    letters = next(setups(experiment))
+    letters = experiment.setups()[0]
 
-    def shown(name, cost=labels_per_query):
-        return curves_by_setup(experiment, experiment.figures[name], rows, cost)
+    def shown(name):
+        return curves_by_setup(experiment, experiment.figures[name], rows)
 
     # The second setup has one point of the sweep, which makes no curve.
     assert shown("labels") == {
         letters: [Curve("re-rank", [(3.0, 0.8), (6.0, 1.0)]), Curve("dense", [(0.0, pytest.approx(0.2))])]
     }
-    assert shown("time", lambda setup, run: run.costs.pairs / 100)[letters] == [
-        Curve("re-rank", [(0.12, 0.8), (0.24, 1.0)])
-    ]
-    assert shown("time", lambda setup, run: None) == {}
     assert shown("swept")[letters][0].points == [(3.0, 0.8), (6.0, 1.0)]
 
 
@@ -128,9 +109,9 @@ def test_rerankers_are_shown_line_by_line(tmp_path):
     values["tables"] = {"sizes": {"conditions": ["dense"], "rerankers": ["small", "large"]}}
     values["indexes"] = {"flat": {"name": "exact"}}
     experiment = read(tmp_path, values)
-    large, small = setups(experiment)
+    large, small = experiment.setups()
     measured = {large: {"dense": row("dense", [1, 1, 1, 0.2])}, small: {"dense": row("dense", [0, 0, 0.4, 0.4])}}
-    means, against = [table for table, _ in tables(experiment, measured, lambda *_: None)]
+    means, against = [table for table, _ in tables(experiment, measured)]
     assert means.cells == [
         ["re-ranker", "nDCG@10", "labels/query", "nDCG@10 (paper)"],
         ["Small", "0.2000", "0.0", "0.5000"],

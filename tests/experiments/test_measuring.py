@@ -12,11 +12,11 @@ from tour_pyserini.core import method as registry
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun
-from tour_pyserini.experiments.archive import read_records
-from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment, setups
+from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import measure, verdicts
 from tour_pyserini.experiments.planning import Locations, variables
 from tour_pyserini.experiments.running import steps
+from tour_pyserini.experiments.stored_runs import Archive
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
 LARGE = {"nq-test", "nq-dev", "scifact", "scifact-train"}
@@ -25,7 +25,7 @@ LARGE = {"nq-test", "nq-dev", "scifact", "scifact-train"}
 def stored_setups(name):
     """The setups of an experiment whose runs are stored."""
     experiment = read_experiment(find_experiment(name))
-    return [setup for setup in setups(experiment) if (RUNS / name / f"{setup.name}.runs.xz").is_file()]
+    return [setup for setup in experiment.setups() if (RUNS / name / f"{setup.name}.runs.xz").is_file()]
 
 
 STORED = [(name, setup) for name in packaged() for setup in stored_setups(name)]
@@ -64,7 +64,7 @@ def test_stored_runs_have_the_settings_of_the_experiment_file(name, monkeypatch)
     planned = {(step.setup, step.condition): step for step in steps(experiment, stored, locations, write=False)}
     compared = 0
     for setup in stored:
-        for condition, record in read_records(locations.archive(setup)).items():
+        for condition, record in Archive(locations.archive(setup)).records.items():
             search = planned[setup, condition].search
             assert record["settings"] == search.settings, (setup.name, condition)
             assert TourConfig.parse(record["config"]) == search.request(condition).config, (setup.name, condition)
@@ -81,7 +81,7 @@ def judge(tmp_path):
         (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
         experiment = read_experiment(tmp_path / "a.yaml")
         run = MeasuredRun("dense", tmp_path, {}, {"RR": 0.2}, np.ones(1), None, algorithm)
-        (verdict,) = verdicts(experiment, {next(setups(experiment)): {"dense": run}})
+        (verdict,) = verdicts(experiment, {experiment.setups()[0]: {"dense": run}})
         return verdict.result
 
     return judge

@@ -6,13 +6,11 @@ import pytest
 import yaml
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
-from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
-from tour_pyserini.experiments.archive import read_record
-from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
+from tour_pyserini.experiments.stored_runs import read_record
 from tour_pyserini.phrases.phrase_input import PhraseInput
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}
@@ -26,7 +24,7 @@ DEFINITION = {
         "nq": {"corpus": "${DATA}/corpus.jsonl", "topics": "${DATA}/topics.jsonl", "splits": "${DATA}/splits.tsv"}
     },
     "encoders": {"tiny": {"index": {"phrases": True, "encoder": "${DATA}/encoder", "threads": 1}}},
-    "indexes": {"flat": {"flags": {"filter-threshold": "-inf"}}},
+    "indexes": {"flat": {"flags": {"filter-threshold": float("-inf")}}},
     "rerankers": {"tiny": {"flags": {"reranker": "${DATA}/reranker", "reranker-threads": 1}}},
     "conditions": {
         "dense": {"flags": {"method": "dense"}},
@@ -104,22 +102,6 @@ def test_a_limit_takes_some_of_the_questions_judged_by_their_answers(case, capsy
     judged = [line.split() for line in (case.runs / "nq.qrels").read_text().splitlines()]
     docids = {one["_id"] for one in DOCUMENTS if "Röntgen" in one["text"]}
     assert {docid for qid, _, docid, grade in judged if qid == "q1" and grade == "1"} == docids
-
-
-def test_labels_are_timed_on_phrases_of_a_few_questions(case, capsys, monkeypatch):
-    monkeypatch.setattr("tour_pyserini.experiments.latency.TOPICS", 2)
-    assert case.command() == 0
-    assert case.command("--time-labels") == 0
-    timed = json.loads((case.runs / "nq.tiny.seconds.json").read_text())
-    assert timed["pairs"] == 20 and timed["seconds"] > 0
-    vectors = load_phrase_encoder(case.folder / "encoder").encode_batch(list(TEXTS.values()))
-    write_encoded_queries(case.folder / "vectors", list(TEXTS), list(TEXTS.values()), vectors)
-    encoded = {"tiny": {**DEFINITION["encoders"]["tiny"], "search": {"encoded-queries": "${DATA}/vectors"}}}
-    assert case.command("--time-labels", encoders=encoded) == 0
-    assert json.loads((case.runs / "nq.tiny.seconds.json").read_text())["pairs"] == 20
-    capsys.readouterr()
-    assert case.command("--report") == 0
-    assert "seconds/query" in capsys.readouterr().out
 
 
 def test_an_index_of_other_phrases_is_refused(case):

@@ -13,11 +13,9 @@ from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import (
     COLLECTION,
-    conditions_of,
     find_experiment,
     packaged,
     read_experiment,
-    setups,
 )
 from tour_pyserini.experiments.planning import Locations, plan_index, plan_search, variables
 from tour_pyserini.search import search_request
@@ -35,8 +33,8 @@ def locations(tmp_path, monkeypatch):
 
 def searches(experiment, locations):
     """Every search of an experiment: setup, condition and plan."""
-    for setup in setups(experiment):
-        for key, condition in conditions_of(experiment, setup).items():
+    for setup in experiment.setups():
+        for key, condition in experiment.conditions_of(setup).items():
             output = locations.run(setup, key)
             yield setup, key, plan_search(experiment, setup, condition, locations, output=output, qrels=None)
 
@@ -44,7 +42,7 @@ def searches(experiment, locations):
 @pytest.mark.parametrize("name", packaged())
 def test_every_condition_of_every_packaged_file_builds_its_requests(name, locations):
     experiment = read_experiment(find_experiment(name))
-    for setup in setups(experiment):
+    for setup in experiment.setups():
         for kind in filter(None, [setup.index_kind, experiment.indexes[setup.index_kind].vectors]):
             planned = plan_index(experiment, setup, locations, kind)
             assert (planned is None) == (experiment.indexes[kind].prebuilt is not None)
@@ -68,7 +66,7 @@ def planned(tmp_path, locations, values=None, **flags):
     values |= {"tables": {}, "figures": {}}
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     experiment = read_experiment(tmp_path / "a.yaml")
-    setup = next(setups(experiment, {"indexes": ["pq"]}))
+    setup = experiment.setups({"indexes": ["pq"]})[0]
     output = tmp_path / "a.trec"
     return plan_search(experiment, setup, experiment.conditions["only"], locations, output=output, qrels=None)
 
@@ -89,13 +87,6 @@ def test_a_search_as_a_command_line_and_as_settings_for_its_record(tmp_path, loc
     )
     assert '--topics "${DATA}/topics.tsv"' in search.portable_command()
     assert '--index "${INDEXES}/letters.tiny.pq"' in search.portable_command()
-
-
-def test_numbers_may_be_text_with_variables(tmp_path, locations, monkeypatch):
-    monkeypatch.setenv("THREADS", "3")
-    numbers = Locations(*locations[:3], variables("data"))
-    request = planned(tmp_path, numbers, method="hard", threads="${THREADS}", tau="0.25").request("only")
-    assert (request.threads, request.config.tau) == (3, 0.25)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import time
 from string import Template
 
 import pytest
@@ -169,20 +168,10 @@ def test_a_plugin_of_the_file_registers_a_method(small, capsys, monkeypatch):
     assert "0 FAIL, 0 new, 2 stale\n2 scores are stale" in capsys.readouterr().out
 
 
-def test_a_log_gets_a_line_now_and_then(small, capsys, monkeypatch):
-    real = running.search
-    monkeypatch.setattr(running, "HEARTBEAT", 0.05)
-    monkeypatch.setattr(running, "search", lambda *args, **options: (time.sleep(0.2), real(*args, **options))[1])
-    small.command("--index", "flat", "--condition", "dense")
-    assert "[1/1] letters.tiny.flat.dense.trec.gz: 0 min so far\n" in capsys.readouterr().err
-
-
-def test_report_expected_scores_archives_and_time(small, capsys):
+def test_report_expected_scores_and_archives(small, capsys):
     with pytest.raises(TourError, match="no runs"):
         small.command("--report")
     small.command("--index", "flat")
-    small.command("--time-labels", "--index", "flat")
-    assert "letters, tiny: 0." in capsys.readouterr().err
     small.file.write_text("# a comment that stays\n" + small.file.read_text())
     small.command("--write-expected")
     text = small.file.read_text()

@@ -238,3 +238,11 @@ def test_the_hash_of_a_file_is_kept_until_it_changes(tmp_path, cache, monkeypatc
     os.utime(path, ns=(times, times))  # the same size and time of change; the time of the inode differs
     assert hash_in_a_new_process() == 1
     assert content_hash(path, read_again=True) == sha256(path) and len(read) == 5
+
+
+def test_what_is_not_a_file_is_written_directly():
+    code = (
+        "from tour_pyserini.support.files import *; check_writable('/dev/stdout')\n"
+        "with atomic_write('/dev/stdout') as file: file.write('a run')"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).stdout == b"a run"

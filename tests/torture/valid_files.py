@@ -90,17 +90,18 @@ def write_experiment(folder: Path) -> None:
 
 def write_archive_of_runs(folder: Path) -> None:
     """An archive of the runs of the experiment."""
-    from tour_pyserini.experiments.archive import write_archive, write_packed
+    from tour_pyserini.experiments.stored_runs import Archive, write_stored_run
 
     write_experiment(folder)
     runs = {}
     for name, run in (("dense", "a.trec"), ("rocchio-3", "b.trec")):
         output = folder / "packed" / f"{name}.trec.gz"
         costs = {"queries": 7, "pairs": 3, "seconds": {"search": 0.5}}
-        write_packed((folder / run).read_bytes(), output, {"settings": name, "config": "method=dense", "costs": costs})
+        record = {"settings": name, "config": "method=dense", "costs": costs}
+        write_stored_run((folder / run).read_bytes(), output, record)
         runs[name] = output
     (folder / "runs" / "small").mkdir(parents=True, exist_ok=True)
-    write_archive(runs, folder / "runs" / "small" / "toy.tiny.flat.runs.xz")
+    Archive(folder / "runs" / "small" / "toy.tiny.flat.runs.xz").write(runs)
 
 
 def write_index_record(folder: Path) -> None:

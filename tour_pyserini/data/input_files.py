@@ -125,43 +125,56 @@ def inner_suffix(path: Path) -> str:
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
-def plain_file(path: Path) -> Path:
-    """The file itself; for a compressed one, its content in the cache folder, where it is unpacked once.
+def json_lines_files(folder: Path) -> list[Path]:
+    """The `.jsonl` files of a folder that are not queries, plain or compressed, in the order of their names."""
+    files = (path for path in folder.glob("*.jsonl*") if inner_suffix(path) == ".jsonl" and path.is_file())
+    return sorted(path for path in files if not path.name.startswith(("queries", "topics")))
 
-    A file that was changed is unpacked again, and its older content deleted.
+
+def plain_file(path: Path) -> Path:
+    """The file itself; for a compressed one or a folder, its content in the cache folder, where it is unpacked once.
+
+    Of a folder, the `.jsonl` files are joined. What was changed is unpacked again, and its older content deleted.
 
     Raises:
-        TourError: if it is damaged, or there is no room for its content.
+        TourError: if a file is damaged, or there is no room for its content.
     """
-    if path.suffix not in PACKED:
+    parts = json_lines_files(path) if path.is_dir() else [path]
+    if parts == [path] and path.suffix not in PACKED:
         return path
     with _reading(path):
-        state = file_state(path)
+        state = [(part.name, *file_state(part)) for part in parts]
     folder, name = cache_home() / "unpacked", hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
-    unpacked = folder / f"{name}-{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}{inner_suffix(path)}"
+    unpacked = folder / f"{name}-{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}{inner_suffix(parts[0])}"
     if not unpacked.is_file():
         log.warning("%s is unpacked into %s, once; TOUR_PYSERINI_CACHE names another cache folder", path, folder)
-        _unpack(path, unpacked)
+        with atomic_write(unpacked, "wb") as out:
+            for part in parts:
+                _unpack(part, out)
+                if part != path:
+                    out.write(b"\n")  # its last line may have no end
         for older in folder.glob(f"{name}-*"):
             if older != unpacked:
                 older.unlink(missing_ok=True)
     return unpacked
 
 
-def _unpack(path: Path, output: Path) -> None:
+def _unpack(path: Path, out: IO[bytes]) -> None:
+    """Append the content of a file."""
     from tqdm import tqdm
 
     # The bar counts bytes of the compressed file, whose number is known.
     with (
-        atomic_write(output, "wb") as out,
         _reading(path),
         open(path, "rb") as raw,
         tqdm.wrapattr(raw, "read", path.stat().st_size, desc="unpacking", disable=None, dynamic_ncols=True) as counted,
     ):
         if path.suffix == ".zst":
             _unpack_zstd(counted, out)
-        else:
+        elif path.suffix in _OPENERS:
             shutil.copyfileobj(_OPENERS[path.suffix](counted, "rb"), out, _BLOCK)
+        else:
+            shutil.copyfileobj(counted, out, _BLOCK)
 
 
 def _unpack_zstd(packed: IO[bytes], out: IO[bytes]) -> None:

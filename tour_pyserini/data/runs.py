@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import c_float
 from functools import partial
 from itertools import pairwise
@@ -35,7 +35,11 @@ def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
         columns = line.text.split()
         if len(columns) < 6:
             line.refuse("is not a hit: expected `qid Q0 docid rank score tag`")
-        query, document, score = columns[0], columns[2], _score(columns[4])
+        query, document = columns[0], columns[2]
+        try:
+            score = float(columns[4])
+        except ValueError:
+            score = math.nan
         if not math.isfinite(score):
             line.refuse(f"has the score {columns[4]!r}, which is not a number")
         if (query, document) in seen:
@@ -47,41 +51,23 @@ def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
     return hits
 
 
-def _score(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def read_rankings(path: str | os.PathLike[str], queries: Set[str]) -> dict[str, list[str]]:
-    """Read the docids of some queries of a run, best first; a query without hits has an empty list."""
-    by_query: dict[str, list[ScoredDoc]] = {query: [] for query in queries}
-    for hit in read_run(path):
-        if hit.query_id in by_query:
-            by_query[hit.query_id].append(hit)
-    return {query: [hit.doc_id for hit in best_first(hits)] for query, hits in by_query.items()}
-
-
-def read_retrieved(
-    path: str | os.PathLike[str], questions: Iterable[str], *, hits: int | None = None
+def read_rankings(
+    path: str | os.PathLike[str], queries: Iterable[str] | None = None, *, hits: int | None = None
 ) -> dict[str, list["ScoredDoc"]]:
-    """Read the hits of all questions of a run, best first.
+    """Read the hits of each query of a run, best first.
 
     Args:
         path: the run.
-        questions: ids of all questions; the run must not contain any other.
-        hits: most hits kept per question; None keeps all.
-
-    Returns:
-        Hits by question id, in the order of `questions`; a question without hits has an empty list.
+        queries: ids of all queries, in whose order they are returned; a query without hits has an empty list, and the
+            run must not contain any other. None: those of the run.
+        hits: most hits kept per query; None keeps all.
     """
-    by_question: dict[str, list[ScoredDoc]] = {question: [] for question in questions}
+    by_query: dict[str, list[ScoredDoc]] = {query: [] for query in queries or ()}
     for hit in read_run(path):
-        if hit.query_id not in by_question:
+        if queries is not None and hit.query_id not in by_query:
             raise TourError(f"{path} has hits for {hit.query_id!r}, which is not in the topics; give the run's topics.")
-        by_question[hit.query_id].append(hit)
-    return {question: best_first(retrieved)[:hits] for question, retrieved in by_question.items()}
+        by_query.setdefault(hit.query_id, []).append(hit)
+    return {query: best_first(retrieved)[:hits] for query, retrieved in by_query.items()}
 
 
 def best_first(hits: Iterable["ScoredDoc"]) -> list["ScoredDoc"]:
@@ -89,12 +75,7 @@ def best_first(hits: Iterable["ScoredDoc"]) -> list["ScoredDoc"]:
 
     They sort by score in single precision and ignore the written ranks; of equal scores the larger docid comes first.
     """
-    return sorted(hits, key=ranking_key, reverse=True)
-
-
-def ranking_key(hit: "ScoredDoc") -> tuple[float, str]:
-    """The sort key of a hit, largest first: the score in single precision, then the docid."""
-    return c_float(hit.score).value, hit.doc_id
+    return sorted(hits, key=lambda hit: (c_float(hit.score).value, hit.doc_id), reverse=True)
 
 
 def is_strictly_decreasing(scores: Sequence[float]) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+import zipfile
 from array import array
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,13 +12,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tour_pyserini.data.input_files import PACKED, first_field, plain_file
+from tour_pyserini.data.input_files import PACKED, first_field, json_lines_files, plain_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home, file_state
 from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
-_ID_FIELDS = ("_id", "id", "docid")
-_TEXT_FIELDS = ("text", "contents")
+_ID_FIELDS = ("_id", "id", "docid", "pid")
+_TEXT_FIELDS = ("text", "contents", "body", "passage")  # the last two: MS MARCO v2
 
 
 class Document(NamedTuple):
@@ -28,12 +29,17 @@ class Document(NamedTuple):
     text: str
 
 
-def _parse_document(line: bytes) -> Document:
-    """Parse one line of a corpus file (UTF-8 JSON, with or without its line end).
+def _parse_document(line: bytes, *, tsv: bool = False) -> Document:
+    """Parse one line of a corpus file in UTF-8, with or without its line end: JSON, or `docid<TAB>text`.
 
     Raises:
         ValueError: the reason, such as "is not JSON"; the caller adds file and line.
     """
+    if tsv:
+        docid, tab, text = line.decode("utf-8").partition("\t")
+        if not tab or not docid.strip():
+            raise ValueError("is not an id, a tab and a text")
+        return Document(docid.strip(), "", text.strip())
     try:
         record = json.loads(line.decode("utf-8"))
     except ValueError as error:
@@ -124,8 +130,9 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """Open a mapping from docid to passage text.
 
     Args:
-        spec: a mapping (returned unchanged); the path of a BEIR `corpus.jsonl`, or of the folder that contains it; the
-            folder of a Pyserini Lucene index that stores its documents; or the name of a prebuilt Lucene index.
+        spec: a mapping (returned unchanged); the path of a BEIR `corpus.jsonl`, of the folder that contains it, of a
+            folder of `.jsonl` files, or of a `.tsv` file of ids and texts; the folder of a Pyserini Lucene index that
+            stores its documents; or the name of a prebuilt Lucene index.
 
     Example:
         texts = open_texts("collections/scifact")
@@ -139,7 +146,7 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     if path.is_dir():
         if not is_lucene_index(path):
             raise TourError(
-                f"{path} contains neither a corpus.jsonl nor a Lucene index; give the corpus file or another folder."
+                f"{path} contains neither .jsonl files nor a Lucene index; give the corpus file or another folder."
             )
     else:
         check_texts(spec)
@@ -168,15 +175,15 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
 
 
 class BeirTexts(Mapping[str, str]):
-    """Docid to passage, for a file of one JSON object per line (`_id`, `title`, `text`).
+    """Docid to passage, for a file of one JSON object (`_id`, `title`, `text`) or of one `docid<TAB>text` per line.
 
     All lines are checked once, when the file is opened. The file is not kept in memory: a look-up reads one line from
     the disk. Several threads may look up passages at the same time. A compressed file is unpacked into the cache folder
-    once.
+    once, and the files of a folder are joined there.
 
     Attributes:
-        path: the file as it was given.
-        plain: the same, or its unpacked content.
+        path: the file or folder as it was given.
+        plain: the same, or its content in one plain file.
 
     Example:
         texts = BeirTexts("scifact/corpus.jsonl")
@@ -195,7 +202,7 @@ class BeirTexts(Mapping[str, str]):
             raise TourError(f"the corpus {self.path} holds no document.")
 
     def __getitem__(self, docid: str) -> str:
-        for start in self._offsets.find(docid) if isinstance(docid, str) else ():
+        for start in self._offsets.find(_hash(docid)) if isinstance(docid, str) else ():
             document = self._read(start)
             if document.docid == docid:
                 return Passage(document.title, document.text)
@@ -223,13 +230,11 @@ class BeirTexts(Mapping[str, str]):
         with open(self.plain, "rb") as file:
             start = 0
             for number, line in enumerate(file, start=1):
-                content = _without_bom(line, start)
-                if content.strip():
+                if line.strip():
                     try:
-                        document = _parse_document(content)
+                        yield start, self._parse(line, start)
                     except ValueError as error:
                         raise TourError(f"{self.path}, line {number} {error}; correct or delete it.") from None
-                    yield start, document
                 start += len(line)
 
     def _scan(self) -> "_Offsets":
@@ -256,13 +261,18 @@ class BeirTexts(Mapping[str, str]):
         return offsets
 
     def _refuse_duplicates(self, offsets: "_Offsets") -> None:
-        for starts in offsets.collisions():
+        # Only ids with equal hashes can be equal.
+        for repeated in np.unique(offsets.hashes[1:][offsets.hashes[1:] == offsets.hashes[:-1]]):
             seen: set[str] = set()
-            for start in starts:
+            for start in sorted(offsets.find(repeated)):
                 docid = self._read(start).docid
                 if docid in seen:
                     raise TourError(f"{self.path} has the id {docid!r} twice; delete one of the two lines.")
                 seen.add(docid)
+
+    def _parse(self, line: bytes, start: int) -> Document:
+        """The document in the line at a byte offset."""
+        return _parse_document(line.removeprefix(_BOM) if start == 0 else line, tsv=self.plain.suffix == ".tsv")
 
     def _read(self, start: int) -> Document:
         # Unlike read, pread does not move a shared file position, so threads need no lock.
@@ -270,19 +280,18 @@ class BeirTexts(Mapping[str, str]):
         while b"\n" not in line and (more := os.pread(self._file.fileno(), _READ_BYTES, start + len(line))):
             line += more
         try:
-            return _parse_document(_without_bom(line.partition(b"\n")[0], start))
+            return self._parse(line.partition(b"\n")[0], start)
         except ValueError as error:
             raise TourError(
                 f"{self.path} was changed while in use (the line at byte {start} {error}); start again."
             ) from None
 
 
-def _without_bom(line: bytes, start: int) -> bytes:
-    return line.removeprefix(_BOM) if start == 0 else line
-
-
 def corpus_file(path: Path) -> Path | None:
-    """The corpus file at a path: the path itself, or a folder's `corpus.jsonl`, which may be compressed; or None."""
+    """The corpus at a path: a file, a folder's `corpus.jsonl`, or a folder of other `.jsonl` files; None for others.
+
+    Each file may be compressed.
+    """
     if path.is_file():
         if path.suffix in {".zip", ".bz2", ".7z"}:
             raise TourError(
@@ -290,7 +299,7 @@ def corpus_file(path: Path) -> Path | None:
             )
         return path
     inside = (path / f"corpus.jsonl{suffix}" for suffix in ("", *PACKED))
-    return next((file for file in inside if file.is_file()), None)
+    return next((file for file in inside if file.is_file()), path if json_lines_files(path) else None)
 
 
 class _Offsets(NamedTuple):
@@ -299,17 +308,9 @@ class _Offsets(NamedTuple):
     hashes: np.ndarray
     starts: np.ndarray
 
-    def find(self, docid: str) -> list[int]:
-        """Offsets of the lines that may have this id: usually none or one; several if their hashes are equal."""
-        return self._with_hash(np.uint64(_hash(docid)))
-
-    def collisions(self) -> Iterator[list[int]]:
-        """Groups of lines whose ids have equal hashes, each in file order; only these lines can repeat an id."""
-        for repeated in np.unique(self.hashes[1:][self.hashes[1:] == self.hashes[:-1]]):
-            yield sorted(self._with_hash(repeated))
-
-    def _with_hash(self, wanted: np.uint64) -> list[int]:
-        left, right = (int(np.searchsorted(self.hashes, wanted, side)) for side in ("left", "right"))
+    def find(self, hashed: int) -> list[int]:
+        """Offsets of the lines whose ids have this hash: usually none or one."""
+        left, right = (int(np.searchsorted(self.hashes, np.uint64(hashed), side)) for side in ("left", "right"))
         return self.starts[left:right].tolist()
 
 
@@ -318,16 +319,11 @@ def _load_offsets(path: Path) -> _Offsets | None:
     state = file_state(path)
     if state[0] < SAVED_FROM_BYTES:
         return None
-    saved = _saved_path(path)
     try:
-        values = np.load(saved, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with np.load(_saved_path(path), allow_pickle=False) as saved:  # a zip file, whose checksums NumPy compares
+            return _Offsets(saved["hashes"], saved["starts"]) if saved["state"].tolist() == list(state) else None
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):  # never saved, or damaged
         return None
-    whole = values.dtype == np.uint64 and values.ndim == 1 and values.size >= 2 and values.size % 2 == 0
-    if not whole or values[-1] != _hash(values[:-1].data):
-        log.warning("%s is damaged; the corpus is scanned again", saved)
-        return None
-    return _Offsets(*np.split(values[:-2], 2)) if values[-2] == _hash(repr(state)) else None
 
 
 def _save_offsets(path: Path, offsets: _Offsets, state: tuple[int, ...]) -> None:
@@ -337,22 +333,20 @@ def _save_offsets(path: Path, offsets: _Offsets, state: tuple[int, ...]) -> None
     """
     if state[0] < SAVED_FROM_BYTES or file_state(path) != state:
         return
-    values = np.append(np.concatenate(offsets), np.uint64(_hash(repr(state))))
     try:
         with atomic_write(_saved_path(path), "wb") as file:
-            np.save(file, np.append(values, np.uint64(_hash(values.data))), allow_pickle=False)
+            np.savez(file, **offsets._asdict(), state=np.array(state))
     except (TourError, OSError) as error:
         log.info("the offsets of %s are not saved: %s", path, error)
 
 
 def _saved_path(path: Path) -> Path:
-    return cache_home() / "offsets" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()}.npy"
+    return cache_home() / "offsets" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()}.npz"
 
 
-def _hash(content: str | memoryview) -> int:
+def _hash(docid: str) -> int:
     """A 64-bit hash (BLAKE2b) that is the same on every machine and in every process."""
-    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(docid.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def open_lucene(spec: str) -> Any:

@@ -26,6 +26,7 @@ import csv
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from pathlib import Path
@@ -50,6 +51,7 @@ ANSWER_FIELDS = ("answers", "answer")
 
 _ID_FIELDS = ("_id", "id", "qid", "query_id")
 _LINE_ENDINGS = {".tsv", ".txt", ".csv", ".jsonl"}  # DPR's tab-separated files end with .csv
+csv.field_size_limit(sys.maxsize)  # questions and their answers may be long
 _CANONICAL_INTEGER = re.compile("0|[1-9][0-9]{0,17}")  # "007" is not one; longer numbers may not fit 64 bits
 
 Topics = dict[int | str, dict[str, Any]]
@@ -330,9 +332,7 @@ def _tsv_topic(line: Line, position: int) -> _Topic:
     columns = line.text.split("\t")
     if len(columns) < 2:
         line.refuse("has no tab between a query id and a text")
-    if any(column.strip() for column in columns[2:]):
-        line.refuse(f"has {len(columns)} columns where an id and a text were expected")
-    return _make_topic(columns[0].strip(), columns[1])
+    return _make_topic(columns[0].strip(), columns[1])  # further columns are ignored, as by Pyserini
 
 
 # --- Files of one JSON value ---

@@ -240,16 +240,21 @@ def examples(
     wanted = {query for both in chosen for part in both for query, _ in part}
     if missing := sorted(wanted - queries.keys()):
         raise TourError(f"query {missing[0]!r} is judged but not in the topics; give the topics that the runs answer.")
-    before = read_rankings(baseline.path, wanted)
+    before = _docids(baseline)
     lines: list[str] = []
     for run, both in zip(others, chosen, strict=True):
-        after = read_rankings(run.path, wanted)
+        after = _docids(run)
         for part, name in zip(both, ("rescued", "lost"), strict=True):
             lines += ["", f"{name} by {run.name} against {baseline.name} ({measure}): {len(part)} shown"]
             for query, gain in part:
                 lines += ["", f"{gain:+.4f}  {query}  {first_words(queries[query], CHARACTERS)}"]
-                lines += _evidence(before[query], after[query], relevant[query], texts)
+                lines += _evidence(before.get(query, []), after.get(query, []), relevant[query], texts)
     return "\n".join(lines[1:])
+
+
+def _docids(run: MeasuredRun) -> dict[str, list[str]]:
+    """The docids of each query of a run, best first."""
+    return {query: [hit.doc_id for hit in hits] for query, hits in read_rankings(run.path).items()}
 
 
 def _extremes(queries: Sequence[str], gained: np.ndarray, shown: int) -> tuple[list[tuple[str, float]], ...]:

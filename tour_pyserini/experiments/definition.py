@@ -36,13 +36,13 @@ Name = Annotated[str, StringConstraints(pattern=r"^[^./\\\s\x00]+$")]
 Stem = Annotated[str, StringConstraints(pattern=r"^[^./\\\x00][^/\\\x00]*$")]
 
 
-class Section(BaseModel):
+class _Section(BaseModel):
     """A mapping in the file; a key that is not a field of it is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Collection(Section):
+class _Collection(_Section):
     """Passages, topics and judgements; paths may contain ${VARIABLES}.
 
     Attributes:
@@ -62,7 +62,7 @@ class Collection(Section):
     search_flags: Flags = Field({}, alias="search")
 
 
-class Encoder(Section):
+class _Encoder(_Section):
     """An encoder: the flags of the index command and of the search command that choose it, and its collections.
 
     Without collections it has all of them.
@@ -74,7 +74,7 @@ class Encoder(Section):
     collections: tuple[str, ...] = ()
 
 
-class Index(Section):
+class _Index(_Section):
     """A kind of index.
 
     Attributes:
@@ -90,7 +90,7 @@ class Index(Section):
     prebuilt: Text | None = None
 
 
-class Reranker(Section):
+class _Reranker(_Section):
     """A re-ranker: the flags of the search command that choose it, and its collections (all, if none is named)."""
 
     title: Text = Field(alias="name")
@@ -98,7 +98,7 @@ class Reranker(Section):
     collections: tuple[str, ...] = ()
 
 
-class ConditionEntry(Section):
+class _ConditionEntry(_Section):
     """One way to search, or several that differ in the value of one flag: a sweep.
 
     Attributes:
@@ -144,7 +144,7 @@ class Condition(NamedTuple):
     only: Mapping[Part, Sequence[str]]
 
 
-class TableDefinition(Section):
+class TableDefinition(_Section):
     """A table of conditions, and the baselines that the others are tested against.
 
     Attributes:
@@ -158,16 +158,16 @@ class TableDefinition(Section):
     rerankers: tuple[str, ...] = ()
 
 
-class FigureDefinition(Section):
+class FigureDefinition(_Section):
     """A figure of several curves.
 
     Attributes:
-        kind: what quality is drawn against: labels per query, seconds per query, or the swept flag (`sweep`).
+        kind: what quality is drawn against: labels per query, or the swept flag (`sweep`).
         curves: names of sweeps.
         lines: names of conditions that are drawn as one point or one horizontal line.
     """
 
-    kind: Literal["labels", "seconds", "sweep"]
+    kind: Literal["labels", "sweep"]
     title: Text
     measure: Text = "nDCG@10"
     curves: tuple[str, ...] = ()
@@ -194,7 +194,21 @@ class Expected(BaseModel):
         return Algorithm(self.method, self.version) if self.method else None
 
 
-class Experiment(Section):
+class Setup(NamedTuple):
+    """One collection, encoder, index and re-ranker, by their names.
+
+    Attributes:
+        name: the name in file names and in expected scores; it has the re-ranker only if there are several.
+    """
+
+    collection: str
+    encoder: str
+    index_kind: str
+    reranker: str
+    name: str
+
+
+class Experiment(_Section):
     """The content of an experiment file; the first four parts, and the conditions, by their names.
 
     Attributes:
@@ -213,11 +227,11 @@ class Experiment(Section):
     measures: tuple[Text, ...] = ("nDCG@10", "R@100")
     hits: int = Field(100, ge=1)
     tolerance: float = Field(0.0005, ge=0, le=1)
-    collections: dict[Name, Collection] = Field(min_length=1)
-    encoders: dict[Name, Encoder] = Field(min_length=1)
-    indexes: dict[Name, Index] = Field(min_length=1)
-    rerankers: dict[Name, Reranker] = Field(min_length=1)
-    entries: dict[Name, ConditionEntry] = Field(min_length=1, alias="conditions")
+    collections: dict[Name, _Collection] = Field(min_length=1)
+    encoders: dict[Name, _Encoder] = Field(min_length=1)
+    indexes: dict[Name, _Index] = Field(min_length=1)
+    rerankers: dict[Name, _Reranker] = Field(min_length=1)
+    entries: dict[Name, _ConditionEntry] = Field(min_length=1, alias="conditions")
     tables: dict[str, TableDefinition] = {}
     figures: dict[Name, FigureDefinition] = {}
     expected: dict[str, dict[str, Expected]] = {}
@@ -273,12 +287,41 @@ class Experiment(Section):
         }
 
     @cached_property
-    def sweeps(self) -> Mapping[str, ConditionEntry]:
+    def sweeps(self) -> Mapping[str, _ConditionEntry]:
         """The conditions that differ in the value of one flag."""
         return {key: entry for key, entry in self.entries.items() if entry.sweep}
 
+    def setups(self, chosen: Mapping[str, Sequence[str]] | None = None) -> list[Setup]:
+        """The setups in the order of the file.
 
-def _conditions(key: str, entry: ConditionEntry) -> dict[str, Condition]:
+        Args:
+            chosen: names by `collections`, `encoders`, `indexes` or `rerankers`; without names, all of that part.
+        """
+        chosen = chosen or {}
+        several = len(self.rerankers) > 1
+        kept = {part: _chosen(list(getattr(self, part)), chosen.get(part) or (), part) for part in PARTS}
+        return [
+            Setup(collection, encoder, index, reranker, ".".join([collection, encoder, index, *[reranker] * several]))
+            for collection, encoder, index, reranker in itertools.product(*kept.values())
+            if all(
+                collection in (restricted or kept["collections"])
+                for restricted in (self.encoders[encoder].collections, self.rerankers[reranker].collections)
+            )
+        ]
+
+    def conditions_of(self, setup: Setup, chosen: Sequence[str] = ()) -> dict[str, Condition]:
+        """The conditions of a setup by name; only the chosen ones, which are named by condition or by sweep."""
+        _chosen([*self.conditions, *self.sweeps], chosen, "conditions")
+        own = dict(zip(PARTS, setup[:4], strict=True))
+        return {
+            name: condition
+            for name, condition in self.conditions.items()
+            if all(own[part] in names for part, names in condition.only.items())
+            and (not chosen or name in chosen or condition.sweep in chosen)
+        }
+
+
+def _conditions(key: str, entry: _ConditionEntry) -> dict[str, Condition]:
     if not entry.sweep:
         return {key: Condition(entry.title, entry.flags, None, None, entry.only)}
     flag = entry.flag
@@ -333,48 +376,6 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
         raise TourError(
             f"{where}: {what} ({first['input']!r:.100} is given)." if first["loc"] else f"{where} {what}."
         ) from None
-
-
-class Setup(NamedTuple):
-    """One collection, encoder, index and re-ranker, by their names.
-
-    Attributes:
-        name: the name in file names and in expected scores; it has the re-ranker only if there are several.
-    """
-
-    collection: str
-    encoder: str
-    index_kind: str
-    reranker: str
-    name: str
-
-
-def setups(experiment: Experiment, chosen: Mapping[str, Sequence[str]] | None = None) -> Iterator[Setup]:
-    """The setups of an experiment in the order of its file.
-
-    Args:
-        experiment: the experiment.
-        chosen: names by `collections`, `encoders`, `indexes` or `rerankers`; without names, all of that part.
-    """
-    chosen = chosen or {}
-    kept = {part: _chosen(list(getattr(experiment, part)), chosen.get(part) or (), part) for part in PARTS}
-    for collection, encoder, index, reranker in itertools.product(*kept.values()):
-        restricted = experiment.encoders[encoder].collections, experiment.rerankers[reranker].collections
-        if all(collection in names for names in restricted if names):
-            parts = [collection, encoder, index] + [reranker] * (len(experiment.rerankers) > 1)
-            yield Setup(collection, encoder, index, reranker, ".".join(parts))
-
-
-def conditions_of(experiment: Experiment, setup: Setup, chosen: Sequence[str] = ()) -> dict[str, Condition]:
-    """The conditions of a setup by name; only the chosen ones, which are named by condition or by sweep."""
-    _chosen([*experiment.conditions, *experiment.sweeps], chosen, "conditions")
-    own = dict(zip(PARTS, setup[:4], strict=True))
-    return {
-        name: condition
-        for name, condition in experiment.conditions.items()
-        if all(own[part] in names for part, names in condition.only.items())
-        and (not chosen or name in chosen or condition.sweep in chosen)
-    }
 
 
 def _chosen(names: list[str], chosen: Sequence[str], part: str) -> list[str]:

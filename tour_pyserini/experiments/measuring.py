@@ -13,10 +13,10 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
 from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run, measure_runs
-from tour_pyserini.experiments.archive import Record, algorithm_of, read_archive, read_record
-from tour_pyserini.experiments.definition import Expected, Experiment, Setup, conditions_of, setups
+from tour_pyserini.experiments.definition import Expected, Experiment, Setup
 from tour_pyserini.experiments.planning import Locations
 from tour_pyserini.experiments.running import judge_answers, searched_qrels
+from tour_pyserini.experiments.stored_runs import Archive, Record, algorithm_of, read_record
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write
 
@@ -29,7 +29,7 @@ Results = Mapping[Setup, Mapping[str, MeasuredRun]]
 """Measures and costs of the existing runs, by setup and condition."""
 
 
-class CollectionScorer:
+class _CollectionScorer:
     """Measures the runs of one collection, and their predicted answers if a measure asks for them.
 
     Attributes:
@@ -58,21 +58,21 @@ class CollectionScorer:
         return self.with_answers.add_answers(run, answers, source=run.path)
 
 
-Scorers = Mapping[str, CollectionScorer | None]
+Scorers = Mapping[str, _CollectionScorer | None]
 """The scorer of each collection; None if its judgements are not on this machine."""
 
 
 def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Scorers:
     """The scorer of each collection of the setups."""
-    scorers: dict[str, CollectionScorer | None] = {}
+    scorers: dict[str, _CollectionScorer | None] = {}
     for name in dict.fromkeys(setup.collection for setup in chosen):
-        qrels = measured_qrels(experiment, name, locations)
+        qrels = _measured_qrels(experiment, name, locations)
         topics = locations.expanded(experiment.collections[name].topics) if qrels else ""
-        scorers[name] = CollectionScorer(experiment.measures, qrels, topics) if qrels else None
+        scorers[name] = _CollectionScorer(experiment.measures, qrels, topics) if qrels else None
     return scorers
 
 
-def measured_qrels(experiment: Experiment, name: str, locations: Locations) -> Path | None:
+def _measured_qrels(experiment: Experiment, name: str, locations: Locations) -> Path | None:
     """The judgements that runs are measured with; None if they are not on this machine.
 
     A collection without judgements is judged by answers: the whole corpus if it is a file, otherwise the passages that
@@ -86,8 +86,8 @@ def measured_qrels(experiment: Experiment, name: str, locations: Locations) -> P
     if locations.is_file(collection.corpus):
         return judge_answers(experiment, name, locations)
     existing: list[Path] = []
-    for setup in setups(experiment, {"collections": [name]}):
-        runs = [locations.run(setup, condition) for condition in conditions_of(experiment, setup)]
+    for setup in experiment.setups({"collections": [name]}):
+        runs = [locations.run(setup, condition) for condition in experiment.conditions_of(setup)]
         files = [run for run in runs if run.is_file()]
         archive = locations.archive(setup)
         if archive.is_file() and len(files) < len(runs):
@@ -118,7 +118,7 @@ def measure(
     scorers = scorers or scorers_of(experiment, chosen, locations)
     results: dict[Setup, Mapping[str, MeasuredRun]] = {}
     for setup in chosen:
-        scorer, wanted = scorers[setup.collection], conditions_of(experiment, setup, conditions)
+        scorer, wanted = scorers[setup.collection], experiment.conditions_of(setup, conditions)
         runs = dict(_measured_runs(scorer, setup, locations, list(wanted))) if scorer else {}
         if runs:
             results[setup] = {name: runs[name] for name in wanted if name in runs}
@@ -126,21 +126,18 @@ def measure(
 
 
 def _measured_runs(
-    scorer: CollectionScorer, setup: Setup, locations: Locations, names: Sequence[str]
+    scorer: _CollectionScorer, setup: Setup, locations: Locations, names: Sequence[str]
 ) -> Iterator[tuple[str, MeasuredRun]]:
     """The measured run of each condition that has one: from its file, or else from the archive."""
     qrels = f"the judgements of {setup.collection}"
     files = {name: file for name in names if (file := locations.run(setup, name)).is_file()}
     for name, run in zip(files, measure_runs(scorer.scorer, list(files.values()), qrels=qrels), strict=True):
         yield name, scorer.complete(run._replace(name=name), read_record(run.path))
-    path, missing = locations.archive(setup), [name for name in names if name not in files]
-    if not missing or not path.is_file():
-        return
-    archive = read_archive(path)
-    for name in missing:
-        if name in archive.records:
+    archive = Archive(locations.archive(setup))
+    for name in names:
+        if name not in files and name in archive.records:
             costs = Costs.from_record(archive.records[name].get("costs", {}))
-            run = measure_run(scorer.scorer, archive.run(name), name=name, path=path, costs=costs, qrels=qrels)
+            run = measure_run(scorer.scorer, archive.run(name), name=name, path=archive.path, costs=costs, qrels=qrels)
             yield name, scorer.complete(run, archive.records[name])
 
 

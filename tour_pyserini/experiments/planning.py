@@ -1,7 +1,5 @@
 """The searches and indexes of an experiment as requests, and the paths of what it reads and writes."""
 
-import contextlib
-import dataclasses
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -112,11 +110,7 @@ class PlannedSearch(NamedTuple):
     plugins: tuple[str, ...] = ()
 
     def request(self, condition: str) -> SearchRequest:
-        """The search as a request.
-
-        Raises:
-            TourError: if a flag or a setting is wrong; the message names the condition.
-        """
+        """The search as a request; a TourError about a wrong flag or setting names the condition."""
         return _request(SearchRequest, self.flags, f"the condition {condition}")
 
     def command(self) -> str:
@@ -136,11 +130,7 @@ class PlannedIndex(NamedTuple):
     flags: Flags
 
     def request(self) -> IndexRequest:
-        """The index as a request.
-
-        Raises:
-            TourError: if a flag is wrong; the message names the folder.
-        """
+        """The index as a request; a TourError about a wrong flag names the folder."""
         return _request(IndexRequest, self.flags, f"the index {self.folder.name}")
 
     def command(self) -> str:
@@ -254,16 +244,8 @@ def _command_line(command: str, flags: Flags, plugins: Sequence[str] = ()) -> st
 
 
 def _request(kind: type[AnyRequest], flags: Flags, what: str) -> AnyRequest:
-    """A request, with text converted to numbers where it has numbers: a file may have "-inf" or "${HITS}"."""
-    converted: dict[str, Any] = dict(flags)
-    for item in dataclasses.fields(kind):
-        name = item.name.replace("_", "-")
-        number = int if item.metadata.get("count") else float if item.type in (float, float | None) else None
-        if number and isinstance(converted.get(name), str):
-            with contextlib.suppress(ValueError):  # the request refuses it, with the name of its flag
-                converted[name] = number(converted[name])
     try:
-        return kind.from_flags(converted)
+        return kind.from_flags(dict(flags))
     except TourError as error:
         raise TourError(f"{what}: {error}") from error
 

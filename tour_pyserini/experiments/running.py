@@ -1,30 +1,25 @@
 """Making the runs of an experiment that do not exist yet, the indexes that they need, and judgements."""
 
-import contextlib
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.input_files import plain_file, read_json_object
 from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
+from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_measures import answers_needed
-from tour_pyserini.experiments.archive import digests, is_current, pack, read_record, read_records
-from tour_pyserini.experiments.definition import Experiment, Setup, conditions_of
+from tour_pyserini.experiments.definition import Experiment, Setup
 from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedSearch, plan_index, plan_search
+from tour_pyserini.experiments.stored_runs import Archive, is_current, pack_run, read_record
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
 from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.search import search
-
-HEARTBEAT = 60.0
-"""Seconds between the lines that a long search writes where no bar is shown."""
+from tour_pyserini.support.files import content_hash
 
 
 class Step(NamedTuple):
@@ -56,7 +51,7 @@ def steps(
     names = dict.fromkeys(setup.collection for setup in chosen)
     qrels = {name: searched_qrels(experiment, name, locations, write=write) for name in names}
     for setup in chosen:
-        for name, condition in conditions_of(experiment, setup, conditions).items():
+        for name, condition in experiment.conditions_of(setup, conditions).items():
             output = locations.run(setup, name)
             planned = plan_search(
                 *(experiment, setup, condition, locations),
@@ -119,8 +114,7 @@ def make_runs(
         experiment: the experiment.
         planned: `steps` of the experiment.
         locations: where everything is.
-        report: called with one line before and after each search and, where standard error is not a terminal, each
-            minute.
+        report: called with one line before and after each search.
 
     Returns:
         How many runs were made.
@@ -131,23 +125,20 @@ def make_runs(
     missing = [
         (step, request)
         for step, request in zip(planned, requests, strict=True)
-        if not run_exists(step, request.config, locations, answers=answers)
+        if not _run_exists(step, request.config, locations, answers=answers)
     ]
     indexes = [index.request() for index in _indexes(experiment, [step for step, _ in missing], locations)]
     for index in indexes:
-        with _heartbeat(index.index, report):
-            make_index(index)
+        make_index(index)
     opener, before = Opener(keep_query_vectors=True), None
     for number, (step, request) in enumerate(missing, start=1):
         if before is not None and before[:2] != step.setup[:2]:
             opener = Opener(keep_query_vectors=True)  # another collection or encoder shares nothing with the last one
         before = step.setup
-        name = f"[{number}/{len(missing)}] {step.output.name}"
-        report(name)
-        with _heartbeat(name, report):
-            summary = search(request, opener=opener, progress=True)
+        report(f"[{number}/{len(missing)}] {step.output.name}")
+        summary = search(request, opener=opener, progress=True)
         report(f"{summary.output}: {summary.costs}")
-        pack(
+        pack_run(
             *(summary.output, step.output),
             settings=step.search.settings,
             inputs=step.search.inputs,
@@ -157,29 +148,11 @@ def make_runs(
     return len(missing)
 
 
-@contextlib.contextmanager
-def _heartbeat(name: str, report: Callable[[str], object]) -> Iterator[None]:
-    """Report each minute that something still goes on; a terminal shows a bar instead."""
-    done, started = threading.Event(), time.monotonic()
-
-    def beat() -> None:
-        while not done.wait(HEARTBEAT):
-            report(f"{name}: {(time.monotonic() - started) / 60:.0f} min so far")
-
-    thread = threading.Thread(target=beat, daemon=True)
-    if not sys.stderr.isatty():
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-
-
-def run_exists(step: Step, config: TourConfig, locations: Locations, *, answers: int = 0) -> bool:
+def _run_exists(step: Step, config: TourConfig, locations: Locations, *, answers: int = 0) -> bool:
     """Whether the run exists, as a file or in the setup's archive, and was made with these settings and inputs."""
     record = read_record(step.output)
     if not step.output.exists():
-        record = read_records(locations.archive(step.setup)).get(step.condition)
+        record = Archive(locations.archive(step.setup)).records.get(step.condition)
     return is_current(record, settings=step.search.settings, config=config, inputs=step.search.inputs, answers=answers)
 
 
@@ -205,8 +178,8 @@ def make_index(request: IndexRequest) -> None:
     if not (folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)).is_file():
         build_index(request, progress=True)
         return
-    made = read_settings(folder) if request.phrases else _passage_settings(folder)
-    if made["corpus_sha256"] != digests({"corpus": Path(request.corpus)})["corpus"]:
+    made, corpus = read_settings(folder) if request.phrases else _passage_settings(folder), Path(request.corpus)
+    if made["corpus_sha256"] != content_hash(plain_file(corpus_file(corpus) or corpus)):
         raise TourError(
             f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
         )

@@ -56,8 +56,12 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
 def atomic_replace(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a temporary file that replaces `path` when the block ends without an error.
 
-    A new file has the permissions that the user's umask gives it; a file that is replaced keeps its own.
+    A new file has the permissions that the user's umask gives it; a file that is replaced keeps its own. /dev/stdout
+    and other streams are written directly.
     """
+    if is_stream(path):
+        yield Path(path)
+        return
     path = _file_path(path)
     with _temporary(path, Path.touch) as partial:
         yield partial
@@ -100,6 +104,11 @@ def remove_folder(folder: Path) -> None:
     """Delete a folder. It loses its name at once: if this is interrupted, what is left is a temporary."""
     with _temporary(folder, Path.mkdir) as partial:
         folder.rename(partial)
+
+
+def is_stream(path: str | os.PathLike[str] | None) -> bool:
+    """Whether a path is an open stream of this process, such as /dev/stdout, or /dev/null."""
+    return str(path).startswith(("/dev/stdout", "/dev/stderr", "/dev/fd/", "/dev/null"))
 
 
 def _file_path(path: str | os.PathLike[str]) -> Path:
@@ -176,6 +185,8 @@ def writing_to(path: Path) -> Iterator[None]:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise a TourError if a file cannot be written at this path; called before long work."""
+    if is_stream(path):
+        return
     existed = Path(path).parent.is_dir()
     with _temporary(_file_path(path), Path.touch):
         pass

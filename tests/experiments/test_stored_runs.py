@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.archive import (
-    algorithm_of,
-    is_current,
-    read_archive,
-    read_record,
-    read_records,
-    write_archive,
-    write_packed,
-)
+from tour_pyserini.experiments.stored_runs import Archive, algorithm_of, is_current, read_record, write_stored_run
 
 NAMES = st.text("abc019é-", min_size=1, max_size=4)
 LISTS = st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=6, unique=True), min_size=1, max_size=4)
@@ -31,7 +23,7 @@ def packed(folder, name, lists):
         for query, docids in lists.items()
         for rank, docid in enumerate(docids, start=1)
     ]
-    write_packed("".join(lines).encode(), folder / f"{name}.trec.gz", {"settings": name, "costs": {"pairs": 3}})
+    write_stored_run("".join(lines).encode(), folder / f"{name}.trec.gz", {"settings": name, "costs": {"pairs": 3}})
     return folder / f"{name}.trec.gz"
 
 
@@ -40,20 +32,19 @@ def packed(folder, name, lists):
 def test_an_archive_has_the_order_of_hits_and_the_records_of_its_runs(tmp_path_factory, runs):
     folder = tmp_path_factory.mktemp("archive")
     paths = {name: packed(folder, name, lists) for name, lists in runs.items()}
-    write_archive(paths, folder / "a.runs.xz")
-    archive = read_archive(folder / "a.runs.xz")
+    Archive(folder / "a.runs.xz").write(paths)
+    archive = Archive(folder / "a.runs.xz")
     assert archive.docids == runs
     assert archive.records == {name: {"settings": name, "costs": {"pairs": 3}} for name in runs}
-    assert read_records(folder / "a.runs.xz") == archive.records
     before = (folder / "a.runs.xz").read_bytes()
-    write_archive(paths, folder / "a.runs.xz")
+    Archive(folder / "a.runs.xz").write(paths)
     assert (folder / "a.runs.xz").read_bytes() == before
     for name, lists in runs.items():
         scores: dict[str, list[float]] = {}
         for hit in archive.run(name):
             scores.setdefault(hit.query_id, []).append(hit.score)
         assert all(sorted(set(values), reverse=True) == values for values in scores.values())
-        assert read_rankings(paths[name], set(lists)) == lists
+        assert {query: [hit.doc_id for hit in hits] for query, hits in read_rankings(paths[name]).items()} == lists
 
 
 def test_a_run_of_an_earlier_algorithm_is_not_current(monkeypatch):
@@ -74,14 +65,14 @@ def test_the_algorithm_of_a_record():
 
 
 def test_runs_that_only_the_archive_has_stay_in_it(tmp_path):
-    archive = tmp_path / "a.runs.xz"
+    archive = Archive(tmp_path / "a.runs.xz")
     runs = {name: packed(tmp_path, name, {"q": [name]}) for name in ("dense", "hard", "old")}
-    write_archive(runs, archive)
+    archive.write(runs)
     changed = {"dense": packed(tmp_path, "dense", {"q": ["b"]})}
-    write_archive(changed, archive, keep=["dense", "hard"])
-    assert read_archive(archive).docids == {"dense": {"q": ["b"]}, "hard": {"q": ["hard"]}}
-    write_archive(changed, archive)
-    assert list(read_records(archive)) == ["dense"]
+    archive.write(changed, keep=["dense", "hard"])
+    assert archive.docids == {"dense": {"q": ["b"]}, "hard": {"q": ["hard"]}}
+    archive.write(changed)
+    assert list(archive.records) == ["dense"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +88,7 @@ def test_damaged_archives_are_refused(tmp_path, content, says):
     archive = tmp_path / "a.runs.xz"
     archive.write_bytes(b"no xz" if content is None else lzma.compress(content.encode()))
     with pytest.raises(TourError, match=says):
-        read_archive(archive)
+        Archive(archive).docids  # noqa: B018 (reads the file)
 
 
 def test_a_run_that_does_not_match_its_record_is_refused(tmp_path):
@@ -105,5 +96,5 @@ def test_a_run_that_does_not_match_its_record_is_refused(tmp_path):
     run.with_name("dense.trec.gz.json").write_text(json.dumps({"run": {"sha256": "0"}}))
     assert read_record(run) is None
     with pytest.raises(TourError, match="does not match its record"):
-        write_archive({"dense": run}, tmp_path / "a.runs.xz")
-    assert not (tmp_path / "a.runs.xz").exists() and read_records(tmp_path / "a.runs.xz") == {}
+        Archive(tmp_path / "a.runs.xz").write({"dense": run})
+    assert not (tmp_path / "a.runs.xz").exists() and Archive(tmp_path / "a.runs.xz").records == {}
