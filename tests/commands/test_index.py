@@ -17,7 +17,6 @@ from tour_pyserini.encoders.encoder import fitting_length, only_fields
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
-from tour_pyserini.stores.faiss_building import build_index
 
 
 def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
@@ -188,21 +187,6 @@ def test_exit_codes_of_commands(outcome, code, capsys):
         run(main)
     assert caught.value.code == code
     assert ("error: no.\n" in capsys.readouterr().err) == (code == 2)
-
-
-@pytest.mark.parametrize(
-    ("vectors", "options", "message"),
-    [
-        (np.zeros((3, 4)), {}, "needs float32 vectors"),
-        (np.zeros((0, 4), np.float32), {}, "needs float32 vectors"),
-        (np.zeros((300, 10), np.float32), {"kind": "pq", "pq_m": 4}, "cannot be cut into 4 equal parts"),
-        (np.zeros((200, 8), np.float32), {"kind": "pq", "pq_m": 4}, "256 centroids .* there are 200"),
-        (np.zeros((3, 4), np.float32), {"kind": "tree"}, "there is no index kind 'tree'"),
-    ],
-)
-def test_settings_that_do_not_fit_the_vectors(vectors, options, message):
-    with pytest.raises(TourError, match=message):
-        build_index(vectors, **options)
 
 
 @pytest.mark.slow
