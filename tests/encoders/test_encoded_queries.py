@@ -49,23 +49,6 @@ def test_files_that_are_not_tables_are_refused(tmp_path, content):
         load_encoded_queries(tmp_path)
 
 
-def test_the_safe_file_is_used_where_it_belongs_to_the_pickle(tmp_path):
-    vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
-    write_encoded_queries(tmp_path, ["1", "2"], ["one", "two"], vectors)
-    (tmp_path / "embedding.pkl").rename(tmp_path / "kept")
-    assert np.array_equal(load_encoded_queries(tmp_path).encode("two"), vectors[1])
-    pandas.DataFrame({"text": ["two"], "embedding": [[9.0, 9.0, 9.0]]}).to_pickle(tmp_path / "embedding.pkl")
-    assert load_encoded_queries(tmp_path).encode("two").tolist() == [9.0, 9.0, 9.0]
-
-
-@pytest.mark.parametrize("damage", [b"", b"\xff" * 40, b"\x10" + b"\x00" * 7 + b'{"vectors":1}   '])
-def test_a_damaged_safe_file_is_refused(tmp_path, damage):
-    write_encoded_queries(tmp_path, ["1"], ["one"], np.ones((1, 3), dtype=np.float32))
-    (tmp_path / "embedding.safetensors").write_bytes(damage)
-    with pytest.raises(TourError, match=r"embedding\.safetensors cannot be read .*; delete it"):
-        load_encoded_queries(tmp_path)
-
-
 FRAMES = {
     "arrays": [np.arange(3, dtype=np.float32) + row for row in range(3)],
     "rows of a matrix": [np.arange(3.0).reshape(1, 3) + row for row in range(3)],

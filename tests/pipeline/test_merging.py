@@ -34,7 +34,7 @@ def searched(request_, count, numbers=None):
     return tuple(str(search(replace(request_, shard=f"{i}/{count}")).output) for i in numbers or range(1, count + 1))
 
 
-FILES = ("run.trec", "run.jsonl", "vectors/embedding.pkl", "vectors/embedding.safetensors")
+FILES = ("run.trec", "run.jsonl", "vectors/embedding.pkl")
 
 
 def contents(tmp_path):

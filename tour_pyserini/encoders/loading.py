@@ -243,11 +243,10 @@ def _runner(
 
 def _from_object(given: Any, role: str, options: ModelOptions, encoder_class: str | None, *, prefix: str | None) -> Any:
     """An encoder around a `SentenceTransformer` or a function; another encoder as it is."""
-    for name in ("pooling", "l2_norm", "truncate_dim", "tokenizer"):
-        if getattr(options, name) is not None:
+    asked = {**asdict(options), "encoder_class": encoder_class}
+    for name in ("pooling", "l2_norm", "truncate_dim", "tokenizer", "encoder_class"):
+        if asked[name] is not None:
             raise TourError(f"an encoder that is given as an object is used as it is; leave {name} out.")
-    if encoder_class is not None:
-        raise TourError("an encoder that is given as an object has its class already; leave encoder_class out.")
     make: type[TextEncoder] = TextQueryEncoder if role == "query" else TextDocumentEncoder
     library = sys.modules.get("sentence_transformers")  # not imported: then the object is no model of it
     if library is not None and isinstance(given, library.SentenceTransformer):

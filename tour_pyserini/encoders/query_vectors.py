@@ -1,8 +1,7 @@
 """Vectors of queries that were encoded before: a folder of encoded queries, and a file that is kept between runs.
 
 In the folder, `embedding.pkl` is Pyserini's file: a pickled data frame with the columns `text` and `embedding`. Nothing
-in it is run (see `data.pickled_table`). `embedding.safetensors` holds the same numbers and texts in a format that
-cannot run code; this package writes both, and reads the second one where it belongs to the first.
+in it is run (see `data.pickled_table`).
 
 The file is SQLite's, so that a query is encoded once and torch need not start again. Its table `vectors` holds a value
 for each key: a checksum of 8 bytes, then the vector as float32, and the number of its encoder in the table `models`.
@@ -22,7 +21,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.pickled_table import read_pickled_table
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import atomic_replace, content_hash, sha256
+from tour_pyserini.support.files import atomic_replace
 from tour_pyserini.support.pyserini import ensure_java
 from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
 from tour_pyserini.support.tokens import CallLock
@@ -31,7 +30,6 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 FILE = "embedding.pkl"
-_SAFE_FILE = "embedding.safetensors"
 _CHECK_BYTES = 8
 
 
@@ -59,9 +57,8 @@ def load_encoded_queries(spec: str | os.PathLike[str]) -> _EncodedQueries:
             raise TourError(
                 f"encoded queries not found: {spec} is not a folder, and Pyserini cannot download it: {error}."
             ) from error
-    safe = folder / _SAFE_FILE
-    table = _read_safe(safe, folder / FILE) if safe.is_file() else None
-    return _EncodedQueries(_read_pickle(folder / FILE) if table is None else table)
+    columns = _read_columns(folder / FILE, "text", "embedding")
+    return _EncodedQueries(dict(zip(columns["text"], columns["embedding"], strict=True)))
 
 
 def write_encoded_queries(
@@ -69,48 +66,16 @@ def write_encoded_queries(
 ) -> None:
     """Write vectors [n, d] to a folder that `python -m pyserini.search.faiss --encoded-queries FOLDER` can read."""
     import pandas
-    from safetensors.numpy import save_file
 
     frame = pandas.DataFrame({"id": list(ids), "text": list(texts), "embedding": list(vectors)})
     with atomic_replace(Path(folder) / FILE) as partial:
         frame.to_pickle(partial, compression=None)
-    names = {"ids": [str(id_) for id_ in ids], "texts": list(texts)}
-    tensors = {name: np.frombuffer(json.dumps(values).encode(), dtype=np.uint8) for name, values in names.items()}
-    tensors["vectors"] = np.ascontiguousarray(vectors, dtype=np.float32)
-    with atomic_replace(Path(folder) / _SAFE_FILE) as partial:
-        save_file(tensors, partial, metadata={FILE: sha256(Path(folder) / FILE)})
-
-
-def _read_safe(path: Path, original: Path) -> dict[str, Any] | None:
-    """The vectors by text; None if Pyserini's file beside it is another one than that it was written with."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            if original.is_file() and (file.metadata() or {}).get(FILE) != content_hash(original):
-                return None
-            matrix = file.get_tensor("vectors")
-            texts = json.loads(file.get_tensor("texts").tobytes().decode())
-        if matrix.ndim != 2 or not isinstance(texts, list) or len(texts) != len(matrix):
-            raise ValueError("texts and vectors do not fit together")
-        if matrix.dtype != np.float32 or not all(isinstance(text, str) for text in texts):
-            raise ValueError("it has values of another type")
-        return dict(zip(texts, matrix, strict=True))
-    except (OSError, ValueError, TypeError, RecursionError, SafetensorError) as error:
-        raise TourError(
-            f"{path} cannot be read ({first_line(error)}); delete it, or write the queries again."
-        ) from error
 
 
 def read_query_table(folder: str | os.PathLike[str]) -> tuple[list[Any], list[str], list[Any]]:
     """The ids, texts and vectors that `write_encoded_queries` wrote, in their order."""
     columns = _read_columns(Path(folder) / FILE, "id", "text", "embedding")
     return columns["id"], columns["text"], columns["embedding"]
-
-
-def _read_pickle(path: Path) -> dict[str, Any]:
-    columns = _read_columns(path, "text", "embedding")
-    return dict(zip(columns["text"], columns["embedding"], strict=True))
 
 
 def _read_columns(path: Path, *names: str) -> dict[str, list[Any]]:
