@@ -24,7 +24,7 @@ _CONSISTENCY = "Strong"  # a search sees everything that was written before it
 _READING = {"consistency_level": _CONSISTENCY}
 
 
-def connect(location: str, timeout: float) -> "MilvusEngine":
+def connect(location: str, timeout: float) -> "_MilvusEngine":
     """Connect to a server, or open the file of Milvus Lite."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it is read when grpc is imported
     pymilvus = import_optional("pymilvus", extra="milvus")
@@ -39,10 +39,10 @@ def connect(location: str, timeout: float) -> "MilvusEngine":
             raise TourError(f"the file of Milvus Lite must end with .db, and {location} does not; rename it.")
         # Milvus Lite closes connections that are kept alive by pings.
         client = pymilvus.MilvusClient(location, grpc_options={"grpc.keepalive_time_ms": 2**31 - 1})
-    return MilvusEngine(pymilvus, client, timeout, is_lite="milvus_lite" in client.get_server_version())
+    return _MilvusEngine(pymilvus, client, timeout, is_lite="milvus_lite" in client.get_server_version())
 
 
-class MilvusEngine:
+class _MilvusEngine:
     """A connection to Milvus; see `Engine`."""
 
     most_hits = 16_384

@@ -27,7 +27,7 @@ _ALLOWED = {
 }
 
 
-def connect(location: str, timeout: float) -> "QdrantEngine":
+def connect(location: str, timeout: float) -> "_QdrantEngine":
     """Connect to a server, or open the folder of a local database, once its points have been checked."""
     qdrant = import_optional("qdrant_client", extra="qdrant")
     if location.startswith("http"):
@@ -37,10 +37,10 @@ def connect(location: str, timeout: float) -> "QdrantEngine":
     else:
         check_points(Path(location))
         client = qdrant.QdrantClient(path=location)
-    return QdrantEngine(qdrant, client, is_local=not location.startswith("http"))
+    return _QdrantEngine(qdrant, client, is_local=not location.startswith("http"))
 
 
-class QdrantEngine:
+class _QdrantEngine:
     """A connection to Qdrant; see `Engine`."""
 
     most_hits = 1 << 20
