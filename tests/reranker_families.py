@@ -349,6 +349,7 @@ def graph_scores(folder: Path, length: int) -> np.ndarray:
 
 
 DEBERTA = SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0}
+DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "initializer_range": 0.4}
 WINDOW = SIZES | {"global_attn_every_n_layers": 3, "local_attention": 128, "cls_token_id": BOS, "sep_token_id": EOS}
 
 FAMILIES = {
@@ -357,6 +358,10 @@ FAMILIES = {
     "xlm-roberta": Family(classifier("xlm-roberta", **SIZES), classifier_scores),
     "deberta-v2": Family(classifier("deberta-v2", **DEBERTA), classifier_scores),
     "electra": Family(classifier("electra", embedding_size=16, **SIZES), classifier_scores),
+    "distilbert": Family(
+        classifier("distilbert", dim=16, n_layers=2, n_heads=2, hidden_dim=32, initializer_range=0.4), classifier_scores
+    ),
+    "albert": Family(classifier("albert", embedding_size=16, **SIZES), classifier_scores),
     "modernbert": Family(classifier("modernbert", **WINDOW), classifier_scores),
     "modernbert, mean": Family(classifier("modernbert", classifier_pooling="mean", **WINDOW), classifier_scores),
     "gemma classifier": Family(classifier("gemma", layout="bos", **DECODER), classifier_scores),

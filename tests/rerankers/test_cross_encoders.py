@@ -29,19 +29,10 @@ def graphs():
     return sorted((cache_home() / "graphs").glob("*.onnx"))
 
 
-def test_the_score_equals_the_sum_of_ids_computed_by_hand(onnx_folder, word_ids):
-    (score,) = load_reranker(onnx_folder()).predict([("who wrote", "hamlet")])
+@pytest.mark.parametrize("path", ["model.onnx", "onnx/model.onnx"])
+def test_the_score_equals_the_sum_of_ids_computed_by_hand(onnx_folder, word_ids, path):
+    (score,) = load_reranker(onnx_folder(graph_path=path)).predict([("who wrote", "hamlet")])
     assert score == 2 + word_ids["who"] + word_ids["wrote"] + 3 + word_ids["hamlet"] + 3
-
-
-def test_the_score_of_two_logits_is_their_difference(onnx_folder, pairs):
-    one = load_reranker(onnx_folder("one")).predict(pairs)
-    two = load_reranker(onnx_folder("two", outputs=2)).predict(pairs)  # -2 sum, -1 sum
-    assert two.tolist() == one.tolist()
-
-
-def test_a_graph_in_the_subfolder_onnx_is_loaded(onnx_folder):
-    assert load_reranker(onnx_folder(graph_path="onnx/model.onnx")).predict([("who", "who")]).shape == (1,)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +82,10 @@ HAMLET = [
 ]
 
 
-def test_the_default_reranker_prefers_the_relevant_passage(default_reranker):
-    scores = default_reranker.predict(HAMLET)
-    assert scores[0] > 5 > -1 > scores[2]
-    assert scores[0] > scores[1] > scores[2]
-
-
 def test_a_score_of_the_default_reranker_depends_only_on_its_pair(default_reranker):
     assert is_dynamically_quantised(verify_default_reranker() / "model.onnx")
     together = default_reranker.predict(HAMLET)
+    assert together[0] > 5 > -1 > together[2] and together[0] > together[1] > together[2]
     backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])
     assert together.tolist() == backwards[::-1].tolist()
     assert together.tolist() == [default_reranker.predict([pair])[0] for pair in HAMLET]
@@ -111,34 +97,6 @@ def test_onnx_and_torch_give_the_same_scores_under_different_fingerprints(bert_f
     assert (onnx.description.engine, plain.description.engine) == ("ONNX Runtime", "torch")
     np.testing.assert_allclose(onnx.predict(pairs), plain.predict(pairs), atol=1e-5)
     assert onnx.fingerprint != plain.fingerprint
-
-
-WORDS = {"vocab_size": 32, "num_labels": 1, "pad_token_id": 0, "initializer_range": 0.5, "max_position_embeddings": 70}
-
-
-SIZES = WORDS | {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-
-
-MODELS = {
-    "roberta": SIZES,
-    "electra": SIZES,
-    "distilbert": WORDS | {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32},
-    "albert": SIZES | {"embedding_size": 16},
-    "deberta-v2": SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0},
-    "modernbert": SIZES | {"global_attn_every_n_layers": 1},
-}
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_onnx_and_torch_agree_for_other_architectures(kind, bert_folder, pairs):
-    transformers = pytest.importorskip("transformers")
-    folder = bert_folder()
-    torch.manual_seed(5)
-    config = transformers.AutoConfig.for_model(kind, **MODELS[kind])
-    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
-    onnx, plain = (load_reranker(folder, backend=backend).predict(pairs) for backend in ("onnx", "torch"))
-    assert np.ptp(plain) > 0.01
-    np.testing.assert_allclose(onnx, plain, rtol=1e-4, atol=1e-4)
 
 
 def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
@@ -240,58 +198,17 @@ def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, opti
     assert choose_backend(Options(**options)) == expected
 
 
-def one_at_a_time(folder, pairs, max_length=64):
-    """Logits computed with transformers alone, without batches and padding."""
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    rows = []
-    for query, passage in pairs:
-        coded = tokenizer([query], [passage], truncation="only_second", max_length=max_length, return_tensors="pt")
-        with torch.no_grad():
-            rows.append(model(**coded).logits[0].double().numpy())
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("backend", ["onnx", "torch"])
-@pytest.mark.parametrize("size", [None, 1, 5])
-def test_one_logit_equals_a_plain_forward_pass(bert_folder, pairs, size, backend):
-    folder = bert_folder()
-    scores = load_reranker(folder, batch_size=size, backend=backend).predict(pairs)
-    assert np.ptp(scores) > 0.1
-    np.testing.assert_allclose(scores, one_at_a_time(folder, pairs)[:, 0], atol=1e-5)
-
-
-def test_the_score_of_two_logits_is_the_log_odds(bert_folder, pairs):
-    folder = bert_folder(labels=2)
-    logits = one_at_a_time(folder, pairs)
-    np.testing.assert_allclose(load_reranker(folder).predict(pairs), logits[:, 1] - logits[:, 0], atol=1e-5)
-
-
 def test_three_logits_are_refused(bert_folder):
     folder = bert_folder(labels=3)
     with pytest.raises(TourError, match=f"{folder} gives 3 outputs"):
         load_reranker(str(folder))
 
 
-def test_a_score_does_not_depend_on_order_or_other_pairs(bert_folder, pairs):
-    reranker = load_reranker(bert_folder())
-    scores = reranker.predict(pairs)
-    order = np.random.default_rng(0).permutation(len(pairs))
-    np.testing.assert_allclose(reranker.predict([pairs[index] for index in order]), scores[order], atol=1e-5)
-    np.testing.assert_allclose(reranker.predict(pairs[:3]), scores[:3], atol=1e-5)
-    assert reranker.predict([]).shape == (0,)
-
-
 def test_a_model_with_few_positions_cuts_inputs_and_warns(bert_folder, pairs, caplog):
     folder = bert_folder(positions=16)
     scores = load_reranker(folder).predict(pairs)
     assert "at most 16 tokens, not 512" in caplog.text
-    np.testing.assert_allclose(scores, one_at_a_time(folder, pairs, 16)[:, 0], atol=1e-5)
-
-
-def test_a_real_bi_encoder_is_refused(shared):
-    with pytest.raises(TourError, match="gte-small is not a re-ranker"):
-        load_reranker(shared / "models" / "gte-small")
+    np.testing.assert_allclose(scores, load_reranker(folder, max_length=16).predict(pairs), atol=0)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -331,23 +248,6 @@ def test_weights_in_the_old_format_give_the_same_scores(bert_folder, pairs):
     assert second.fingerprint != first.fingerprint
 
 
-def test_half_precision_weights_are_run_in_single_precision(bert_folder, pairs):
-    folder = bert_folder()
-    transformers.AutoModelForSequenceClassification.from_pretrained(folder).half().save_pretrained(folder)
-    reranker = load_reranker(folder, backend="torch")
-    assert {weight.dtype for weight in reranker._runner.model.parameters()} == {torch.float32}
-    assert np.isfinite(reranker.predict(pairs)).all()
-
-
-def test_the_fingerprint_depends_on_content_and_length_but_not_on_the_path(bert_folder, tmp_path):
-    folder = bert_folder()
-    first = load_reranker(folder, max_length=32).fingerprint
-    assert load_reranker(folder, max_length=33).fingerprint != first
-    assert load_reranker(bert_folder("other", seed=1), max_length=32).fingerprint != first
-    shutil.copytree(folder, tmp_path / "copy")
-    assert load_reranker(tmp_path / "copy", max_length=32).fingerprint == first
-
-
 def test_a_hugging_face_name_uses_the_downloaded_files(bert_folder, tmp_path, monkeypatch, pairs):
     from huggingface_hub import constants
 
@@ -379,11 +279,6 @@ def test_int8_and_onnx_of_large_weights_in_half_precision_are_what_was_asked_for
     assert load_reranker(folder).description.dtype == "bfloat16"
     assert load_reranker(folder, precision="int8").description[3:5] == ("ONNX Runtime", "int8")
     assert load_reranker(folder, backend="onnx").description[3:5] == ("ONNX Runtime", "fp32")
-
-
-def test_large_weights_in_single_precision_stay_so(bert_folder, monkeypatch):
-    monkeypatch.setattr(model_files, "LARGE", 1000)
-    assert load_reranker(bert_folder()).description.dtype == "float32"
 
 
 def test_the_default_re_ranker_can_stand_beside_an_encoder_on_a_gpu(caplog):

@@ -12,7 +12,7 @@ from tiny_r2d2 import IDS, TinyR2D2  # noqa: E402
 
 from tour_pyserini.data.texts import Passage  # noqa: E402
 from tour_pyserini.errors import TourError  # noqa: E402
-from tour_pyserini.rerankers import CachedReranker, load_reranker, r2d2  # noqa: E402
+from tour_pyserini.rerankers import load_reranker, r2d2  # noqa: E402
 
 TRIPLES = [
     ("who wrote hamlet", "Hamlet", "Hamlet is a tragedy by William Shakespeare."),
@@ -58,15 +58,6 @@ def test_a_published_checkpoint_gives_the_same_scores(tiny):
     assert load_reranker(tiny.folder).fingerprint != first
 
 
-def test_half_precision_is_run_in_single_precision(tiny):
-    tiny.encoder.half()
-    tiny.head.half()
-    folder = tiny.save()
-    tiny.encoder.float()
-    tiny.head.float()
-    np.testing.assert_allclose(load_reranker(folder).predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
-
-
 def test_code_in_a_pickled_checkpoint_is_not_run(tiny, tmp_path):
     witness = tmp_path / "ran"
 
@@ -101,12 +92,6 @@ def test_a_long_question_is_cut_to_half_of_the_room(tiny):
     np.testing.assert_allclose(score, [expected], atol=1e-5)
 
 
-def test_a_model_with_fewer_positions_cuts_earlier(tmp_path):
-    tiny = TinyR2D2(tmp_path / "short", positions=30)
-    scores = load_reranker(tiny.save()).predict(pairs(TRIPLES))
-    np.testing.assert_allclose(scores, tiny.scores(TRIPLES, 30), atol=1e-5)
-
-
 def test_the_fingerprint_depends_on_weights_length_and_template(tiny, tmp_path, monkeypatch):
     first = load_reranker(tiny.save()).fingerprint
     assert load_reranker(tiny.folder, max_length=512).fingerprint == first
@@ -114,13 +99,6 @@ def test_the_fingerprint_depends_on_weights_length_and_template(tiny, tmp_path, 
     assert load_reranker(TinyR2D2(tmp_path / "other", seed=1).save()).fingerprint != first
     monkeypatch.setattr(r2d2, "TEMPLATE", "another")
     assert load_reranker(tiny.folder).fingerprint != first
-
-
-def test_titles_count_for_the_score_cache(tiny, tmp_path):
-    with CachedReranker(load_reranker(tiny.save()), tmp_path / "scores.sqlite") as cached:
-        for _ in range(2):
-            np.testing.assert_allclose(cached.predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
-        assert (cached.misses, cached.hits) == (len(TRIPLES), len(TRIPLES))
 
 
 def test_a_cross_encoder_with_a_ckpt_file_is_not_read_as_r2d2(bert_folder):

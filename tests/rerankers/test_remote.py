@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
-from tour_pyserini.rerankers import CachedReranker, load_reranker_later, remote
+from tour_pyserini.rerankers import CachedReranker, remote
 from tour_pyserini.rerankers.remote import is_service_address, parse_address
 from tour_pyserini.support import http_client
 
@@ -96,17 +96,8 @@ def environment(monkeypatch):
     monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
 
 
-RAW = [
-    "tei/rerank",
-    "tei",
-    "tei/",
-    "vllm",
-    "vllm/score",
-    "vllm/v1/score",
-    "vllm/rerank",
-    "vllm/v1/rerank",
-    "vllm/v2/rerank",
-]
+VLLM = [f"vllm{path}" for path in ("", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank")]
+RAW = ["tei/rerank", "tei", "tei/", *VLLM]
 
 
 @pytest.mark.parametrize("path", [*RAW, "cohere/v1/rerank?model=m&scores=raw", "vllm/score?model=tiny/model"])
@@ -255,10 +246,6 @@ def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
     assert "wrong secret" not in shown
     monkeypatch.delenv(remote.KEY_VARIABLE)
     assert load_reranker(service.url("tei")).fingerprint == reranker.fingerprint
-
-
-def test_a_service_is_asked_again_by_the_next_run(service):
-    assert load_reranker_later(service.url("tei")).description == load_reranker(service.url("tei")).description
 
 
 def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):

@@ -29,6 +29,17 @@ class Zeros:
         return [0.0 for _ in pairs]
 
 
+def count_words(pairs):
+    return [len(passage.split()) for _, passage in pairs]
+
+
+def test_an_object_with_predict_and_a_function_are_rerankers():
+    zeros = Zeros()
+    assert load_reranker(zeros) is zeros and load_reranker_later(zeros) is zeros
+    reranker = load_reranker(count_words)
+    assert (reranker.name, score_pairs(reranker, PAIRS).tolist()) == ("count_words", [4.0, 4.0])
+
+
 class WordOverlap:
     """Scores a pair by the number of words that query and passage share."""
 
@@ -95,30 +106,6 @@ def test_a_registered_kind_is_tried_before_the_built_in_kinds(onnx_folder):
     assert load_reranker(folder).fingerprint.startswith("onnx:")
     (folder / "words.txt").write_text("")
     assert isinstance(load_reranker(folder), WordOverlap)
-
-
-def test_registered_kinds_are_tried_in_the_order_of_registration(words_folder):
-    zeros = SimpleNamespace(accepts=lambda folder: True, load=lambda folder, options, *, name: Zeros())
-    register_reranker_kind("word-overlap", WordOverlapKind())
-    register_reranker_kind("zeros", zeros)
-    assert isinstance(load_reranker(words_folder), WordOverlap)
-    (words_folder / "words.txt").unlink()
-    assert isinstance(load_reranker(words_folder), Zeros)
-
-
-def test_an_object_with_predict_is_used_as_it_is():
-    zeros = Zeros()
-    assert load_reranker(zeros) is zeros
-    assert load_reranker_later(zeros) is zeros
-
-
-def test_a_function_of_pairs_is_a_reranker():
-    def count_words(pairs):
-        return [len(passage.split()) for _, passage in pairs]
-
-    reranker = load_reranker(count_words)
-    assert reranker.name == "count_words"
-    assert score_pairs(reranker, PAIRS).tolist() == [4.0, 4.0]
 
 
 @pytest.mark.parametrize(
@@ -236,11 +223,6 @@ def test_a_re_ranker_that_is_no_longer_the_same_is_refused_once(onnx_folder, mon
     with pytest.raises(TourError, match="run the command again"):
         later.predict(PAIRS)
     assert load_reranker_later(folder).fingerprint == "another" != fingerprint
-
-
-def test_a_missing_folder_is_reported_at_once(tmp_path):
-    with pytest.raises(TourError, match="does not exist"):
-        load_reranker_later(tmp_path / "missing")
 
 
 pytest.importorskip("torch")

@@ -62,21 +62,6 @@ def test_rerankers(tmp_path, save, backend):
     check_refusal(reranker.predict, [("a b", "c d")], [("a b", "c d"), ("a", "b c h")])
 
 
-@pytest.mark.parametrize("word", ["<s>", "<unk>"])
-@pytest.mark.parametrize("backend", ["auto", "torch"])
-def test_a_number_that_every_pair_has_is_refused_at_once(tmp_path, word, backend):
-    folder = give_a_large_number(save_classifier(tmp_path / "model"), word)
-    path = folder / "tokenizer.json"
-    content = json.loads(path.read_text())
-    for token in content["added_tokens"]:
-        token["id"] = 9_999 if token["content"] == word else token["id"]
-    content["post_processor"]["special_tokens"]["<s>"]["ids"] = [content["model"]["vocab"]["<s>"]]
-    path.write_text(json.dumps(content))
-    with pytest.raises(TourError) as refusal:
-        load_reranker(str(folder), backend=backend, max_length=32).predict([("a b", "zebra")])
-    assert "\n" not in str(refusal.value)
-
-
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
 @pytest.mark.parametrize("load", [load_query_encoder, load_document_encoder])
 def test_encoders(tmp_path, backend, load):
@@ -84,14 +69,6 @@ def test_encoders(tmp_path, backend, load):
     encoder = load(str(folder), backend=backend)
     encode = encoder.encode_batch if load is load_query_encoder else lambda texts: encoder.encode(texts=texts)
     check_refusal(encode, ["a b", "c"], ["a b", "c h", "d"])
-
-
-def test_a_tokenizer_may_know_tokens_that_no_text_has(tmp_path):
-    folder = save_modules(tmp_path / "model", "bert")
-    for number in range(60):
-        give_a_large_number(folder, f"unused{number}", len(WORDS) + number)
-    encoder = load_query_encoder(str(folder), backend="torch")
-    assert encoder.encode_batch(["a b", "c d", "e"]).shape == (3, SIZES["hidden_size"])
 
 
 def test_static_embeddings(tmp_path):

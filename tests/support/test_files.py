@@ -19,7 +19,6 @@ from tour_pyserini.support.files import (
     check_writable,
     content_hash,
     read_memo,
-    remove_folder,
     sha256,
     write_memo,
 )
@@ -90,12 +89,6 @@ def test_a_file_keeps_its_mode_and_a_new_file_obeys_the_umask(tmp_path):
         os.umask(before)
 
 
-def test_a_name_of_many_bytes_can_be_written(tmp_path):
-    with atomic_write(tmp_path / ("水" * 85)) as file:
-        file.write("x")
-    assert [path.name for path in tmp_path.iterdir()] == ["水" * 85]
-
-
 @pytest.fixture
 def largest_file():
     """Files of this process have at most 1,000 bytes during the test, as on a disk that is almost full."""
@@ -147,11 +140,6 @@ def test_a_full_disk_while_a_folder_is_written(tmp_path, largest_file):
     assert os.listdir(tmp_path) == []
 
 
-def test_other_errors_stay_what_they_are(tmp_path):
-    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "out"):
-        (tmp_path / "no input").read_text()
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -184,13 +172,6 @@ def test_temporaries_of_killed_processes_are_removed(tmp_path):
     assert alive.returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {"other", "run.trec", "index"}
     assert (tmp_path / "run.trec").read_text() == (tmp_path / "index" / "docid").read_text() == "half"
-
-
-def test_a_folder_is_removed_whole(tmp_path):
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "docid").touch()
-    remove_folder(tmp_path / "index")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture

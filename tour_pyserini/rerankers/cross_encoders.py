@@ -29,7 +29,7 @@ from tour_pyserini.rerankers.local_reranker import (
 )
 from tour_pyserini.rerankers.reranker import Description, Reranker
 from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit
-from tour_pyserini.support.model_files import fingerprint, read_json
+from tour_pyserini.support.model_files import Row, fingerprint, padded, read_json
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
@@ -40,7 +40,6 @@ from tour_pyserini.support.onnx_graphs import (
     quantise,
 )
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.tokens import Row, padded
 
 log = logging.getLogger(__name__)
 

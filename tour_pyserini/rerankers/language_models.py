@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.local_reranker import PROBES, SHORTEST_INPUT, Checkpoint, LocalReranker, Options
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.model_files import CARD, is_checkpoint, read_json
-from tour_pyserini.support.tokens import Row
+from tour_pyserini.support.model_files import CARD, Row, is_checkpoint, read_json
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 """What monoT5 reads."""
@@ -55,7 +54,7 @@ class Prompt(NamedTuple):
         return "".join(self.before + self.body + self.after)
 
 
-class Family(NamedTuple):
+class _Family(NamedTuple):
     """Models that were published with the same prompt.
 
     Attributes:
@@ -71,9 +70,9 @@ class Family(NamedTuple):
     source: str
 
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
+FAMILIES: Mapping[str, _Family] = MappingProxyType(
     {
-        "qwen3-reranker": Family(
+        "qwen3-reranker": _Family(
             Prompt(
                 before=(
                     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
@@ -91,7 +90,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             re.compile(r"qwen3-reranker-\d", re.IGNORECASE),
             "model card of Qwen/Qwen3-Reranker-0.6B",
         ),
-        "mxbai-rerank-v2": Family(
+        "mxbai-rerank-v2": _Family(
             Prompt(
                 before=(
                     "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
@@ -112,7 +111,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             re.compile(r"mxbai-rerank-(base|large)-v2", re.IGNORECASE),
             "mxbai_rerank_v2.py in the Python package mxbai-rerank",
         ),
-        "bge-reranker-v2-gemma": Family(
+        "bge-reranker-v2-gemma": _Family(
             Prompt(
                 before=(BOS,),
                 body=(f"A: {QUERY}", "\n", f"B: {PASSAGE}"),

@@ -13,15 +13,19 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker
 from tour_pyserini.support.devices import DTYPES
 from tour_pyserini.support.model_files import (
+    CallLock,
+    Row,
     checkpoint_files,
     chosen_dtype,
+    encodable,
     fingerprint,
+    length_sorted_batches,
     read_config,
     read_model,
     read_tokenizer,
+    token_cutter,
     usable_length,
 )
-from tour_pyserini.support.tokens import CallLock, Row, encodable, length_sorted_batches, token_cutter
 
 SHORTEST_INPUT = 8
 BACKENDS = ("auto", "onnx", "torch")

@@ -8,9 +8,8 @@ from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.local_reranker import Checkpoint, LocalReranker, Options
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.model_files import is_checkpoint
+from tour_pyserini.support.model_files import Row, is_checkpoint
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.tokens import Row
 
 ENCODER, HEAD = "encoder.", "vt.weight"
 """Names of weights: the prefix of the encoder's weights, and the row [1, hidden] that scores its pooled output."""

@@ -18,8 +18,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker
 from tour_pyserini.support.http_client import JsonService, RefusedError, ServiceAwayError, from_background
-from tour_pyserini.support.model_files import fingerprint
-from tour_pyserini.support.tokens import encodable
+from tour_pyserini.support.model_files import encodable, fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ _PROBE = ("who wrote hamlet", ("Hamlet is a tragedy by William Shakespeare.", "B
 
 
 @dataclass(frozen=True)
-class ServiceAddress:
+class _ServiceAddress:
     """Where a re-ranking service is, and what its user says about it.
 
     Attributes:
@@ -79,7 +78,7 @@ def is_service_address(spec: object) -> bool:
     return isinstance(spec, str) and "://" in spec
 
 
-def parse_address(text: str) -> ServiceAddress:
+def parse_address(text: str) -> _ServiceAddress:
     """Read an address such as `http://host:8080/rerank?model=NAME`.
 
     Options in the query part are for this package and are not sent: `dialect`, `model`, `revision`, `scores` (`raw` or
@@ -104,7 +103,7 @@ def parse_address(text: str) -> ServiceAddress:
         raise TourError(f"{shown!r} is not the address of a re-ranking service; give http://HOST:PORT/rerank.")
     given = parse_qsl(parts.query, keep_blank_values=True)
     options: dict[str, Any] = dict(given)
-    known = list(ServiceAddress.__dataclass_fields__)[2:]
+    known = list(_ServiceAddress.__dataclass_fields__)[2:]
     for name in options:
         if name not in known:
             raise TourError(f"{shown} has no option {name!r}; the options are {', '.join(known)}.")
@@ -125,11 +124,11 @@ def parse_address(text: str) -> ServiceAddress:
     endpoint = next((endpoint for endpoint in ENDPOINTS if base.endswith(endpoint)), None)
     if endpoint and endpoint.endswith("/score"):
         options.setdefault("dialect", "vllm")
-    return ServiceAddress(base.removesuffix(endpoint or ""), endpoint, **options)
+    return _ServiceAddress(base.removesuffix(endpoint or ""), endpoint, **options)
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class _ServedModel:
     """What a service says about the model that it runs; None where it does not say it.
 
     Attributes:
@@ -167,13 +166,13 @@ class Dialect:
     title: str
     endpoint: str
     info: str | None
-    served: Callable[[Mapping[str, Any], ServiceAddress], ServedModel | None]
+    served: Callable[[Mapping[str, Any], _ServiceAddress], _ServedModel | None]
     request: Callable[[str, Sequence[str], str, str, bool], dict[str, Any]]
     has_raw_scores: bool = True
     scores_dtype: type = np.float64
 
 
-def _tei_model(info: Mapping[str, Any], address: ServiceAddress) -> ServedModel | None:
+def _tei_model(info: Mapping[str, Any], address: _ServiceAddress) -> _ServedModel | None:
     model, kind = _text(info.get("model_id")), info.get("model_type")
     if model is None or "model_type" not in info:
         return None
@@ -181,10 +180,10 @@ def _tei_model(info: Mapping[str, Any], address: ServiceAddress) -> ServedModel 
         kinds = ", ".join(map(str, kind)) if isinstance(kind, dict) else str(kind)
         raise TourError(f"the service {address.base} runs {model}, which is no re-ranker ({kinds}); choose another.")
     limits = _positive(info.get("max_input_length")), _positive(info.get("max_client_batch_size"))
-    return ServedModel(model, _text(info.get("model_sha")), _text(info.get("model_dtype")), *limits)
+    return _ServedModel(model, _text(info.get("model_sha")), _text(info.get("model_dtype")), *limits)
 
 
-def _vllm_model(info: Mapping[str, Any], address: ServiceAddress) -> ServedModel | None:
+def _vllm_model(info: Mapping[str, Any], address: _ServiceAddress) -> _ServedModel | None:
     listed = info.get("data")
     cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
     models = {card["id"]: card for card in cards if _text(card.get("id"))}
@@ -198,7 +197,7 @@ def _vllm_model(info: Mapping[str, Any], address: ServiceAddress) -> ServedModel
     # An adapter's parent is the model that it changes.
     sources = [_text(models[model].get(name)) for name in ("root", "parent")]
     revision = " ".join(source for source in sources if source and source != model)
-    return ServedModel(model, revision or None, max_length=_positive(models[model].get("max_model_len")))
+    return _ServedModel(model, revision or None, max_length=_positive(models[model].get("max_model_len")))
 
 
 def _vllm_request(query: str, passages: Sequence[str], endpoint: str, model: str, raw: bool) -> dict[str, Any]:
@@ -210,7 +209,7 @@ def _vllm_request(query: str, passages: Sequence[str], endpoint: str, model: str
     return {**body, "query": query, "documents": list(passages), "top_n": len(passages)}
 
 
-def _cohere_model(_: Mapping[str, Any], address: ServiceAddress) -> ServedModel | None:
+def _cohere_model(_: Mapping[str, Any], address: _ServiceAddress) -> _ServedModel | None:
     if address.dialect != "cohere" and (address.endpoint is None or not address.endpoint.endswith("/rerank")):
         return None
     if address.model is None:
@@ -218,7 +217,7 @@ def _cohere_model(_: Mapping[str, Any], address: ServiceAddress) -> ServedModel 
             f"the service {address.base} does not tell which model it runs; add the model's name to the address: "
             f'"{address}?model=NAME".'
         )
-    return ServedModel(address.model)
+    return _ServedModel(address.model)
 
 
 def _cohere_request(query: str, passages: Sequence[str], endpoint: str, model: str, raw: bool) -> dict[str, Any]:
@@ -250,7 +249,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 Cohere or Jina (`/v1/rerank`, `/v2/rerank`), whom many others imitate and whose address names the model."""
 
 
-def read_scores(answer: Any, count: int) -> np.ndarray:
+def _read_scores(answer: Any, count: int) -> np.ndarray:
     """The scores [count] of an answer, in the order of the passages.
 
     Raises:
@@ -287,7 +286,7 @@ class RemoteReranker(PartsReranker):
         TourError: if the service is away, is none, or does not tell what its scores are or which model gives them.
     """
 
-    def __init__(self, address: ServiceAddress, options: Options) -> None:
+    def __init__(self, address: _ServiceAddress, options: Options) -> None:
         self.name = str(address)
         self._address, self._requests = address, options.threads or REQUESTS
         self._service = JsonService(
@@ -392,7 +391,7 @@ class RemoteReranker(PartsReranker):
             parts = [await self._score(query, part, raw=raw) for part in (passages[:half], passages[half:])]
             return np.concatenate(parts)
         try:
-            return read_scores(answer, len(passages)).astype(dialect.scores_dtype).astype(np.float64)
+            return _read_scores(answer, len(passages)).astype(dialect.scores_dtype).astype(np.float64)
         except ValueError as error:
             raise TourError(
                 f"{self._address.base}{self._path} gave a wrong answer ({error}); its scores are not used, check the "
@@ -409,7 +408,7 @@ class RemoteReranker(PartsReranker):
         inside = np.clip(probabilities, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
         return np.log(inside) - np.log1p(-inside)
 
-    async def _ask_model(self, dialect: str, *, retries: int) -> ServedModel | None:
+    async def _ask_model(self, dialect: str, *, retries: int) -> _ServedModel | None:
         """The model that the service runs; None if it does not speak this dialect."""
         info, path = {}, DIALECTS[dialect].info
         if path is not None:
@@ -482,7 +481,7 @@ def load_remote(spec: str, options: Options) -> RemoteReranker:
     return RemoteReranker(address, options)
 
 
-def _read_key(address: ServiceAddress) -> str | None:
+def _read_key(address: _ServiceAddress) -> str | None:
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise TourError(f"the key in {KEY_VARIABLE} has characters that cannot be sent; set it again.")

@@ -35,8 +35,11 @@ from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, 
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import (
+    CallLock,
+    Row,
     check_code,
     checkpoint_files,
+    encodable,
     fingerprint,
     module_files,
     quiet_reading,
@@ -45,7 +48,6 @@ from tour_pyserini.support.model_files import (
 )
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 from tour_pyserini.support.packages import version_of
-from tour_pyserini.support.tokens import CallLock, Row, encodable
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.support.devices import torch_threads
+from tour_pyserini.support.model_files import Row, padded
 from tour_pyserini.support.onnx_graphs import GraphError, write_graph
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.tokens import Row, padded
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 0.1
 """Allowed difference of logits: rounding errors are far smaller, effects of a wrong formula far larger. In half
@@ -172,7 +172,7 @@ def shorten_last_layer(model: Any, inputs: dict[str, Tensor]) -> bool:
     with torch.inference_mode():
         try:
             expected = model(**inputs).logits
-            layers[-1] = (DistilBertLayer if hasattr(original, "sa_layer_norm") else BertLayer)(original)
+            layers[-1] = (_DistilBertLayer if hasattr(original, "sa_layer_norm") else _BertLayer)(original)
             same = torch.allclose(model(**inputs).logits, expected, rtol=TOLERANCE, atol=TOLERANCE)
         except Exception:  # another architecture: attributes, arguments or shapes that do not fit
             same = False
@@ -181,7 +181,7 @@ def shorten_last_layer(model: Any, inputs: dict[str, Tensor]) -> bool:
     return same
 
 
-class BertLayer(nn.Module):
+class _BertLayer(nn.Module):
     """A layer of BERT, RoBERTa, ELECTRA or a similar model: takes hidden states [n, length, d], returns [n, 1, d]."""
 
     def __init__(self, layer: Any) -> None:
@@ -207,7 +207,7 @@ class BertLayer(nn.Module):
         return self.layer.feed_forward_chunk(self.layer.attention.output(mixed, first))
 
 
-class DistilBertLayer(BertLayer):
+class _DistilBertLayer(_BertLayer):
     """The same for DistilBERT, whose modules have other names."""
 
     def _projections(self) -> tuple[Any, Any, Any, int]:

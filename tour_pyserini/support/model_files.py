@@ -1,17 +1,22 @@
-"""The files of a model folder: which there are, what they declare, a download of them, and a hash of their content."""
+"""A model of transformers: its files (a download, what they declare, a hash of them), and batches of its tokens."""
 
 import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.packages import import_optional
+
+log = logging.getLogger(__name__)
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
 CARD = "README.md"
@@ -23,12 +28,12 @@ OLD_WEIGHTS = ("pytorch_model*.bin",)
 
 def is_checkpoint(folder: Path) -> bool:
     """Whether the folder contains a configuration and weights."""
-    return (folder / "config.json").is_file() and bool(weight_files(folder))
+    return (folder / "config.json").is_file() and bool(_weight_files(folder))
 
 
 def checkpoint_files(folder: Path, *, code: bool = False) -> list[Path]:
     """List the files that scores depend on: weights, tokenizer, configuration, and code if the model runs its own."""
-    return sorted({*_matching(folder, SMALL_FILES + CODE_FILES * code), *weight_files(folder)})
+    return sorted({*_matching(folder, SMALL_FILES + CODE_FILES * code), *_weight_files(folder)})
 
 
 def module_files(folder: Path) -> list[Path]:
@@ -54,7 +59,7 @@ def read_json(path: Path, kind: type[Any] = dict) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
     except (OSError, ValueError, RecursionError) as error:
-        raise TourError(f"{path} cannot be read ({brief(error)}); download the folder again.") from error
+        raise TourError(f"{path} cannot be read ({_brief(error)}); download the folder again.") from error
     if not isinstance(content, kind):
         raise TourError(f"{path} does not hold a JSON {kind.__name__}; download the folder again.")
     return content
@@ -71,7 +76,7 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
     small = [*SMALL_FILES, CARD, *CODE_FILES * code]
     try:
         folder = Path(download(name, allow_patterns=[*small, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
-        if not weight_files(folder):
+        if not _weight_files(folder):
             folder = Path(download(name, allow_patterns=[*small, *OLD_WEIGHTS], ignore_patterns=["*/*"]))
         if modules := [f"{module['path']}/*" for module in read_modules(folder) if module["path"]]:
             folder = Path(download(name, allow_patterns=modules))
@@ -79,28 +84,28 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
         raise
     except Exception as error:
         raise TourError(
-            f"the re-ranker {name!r} is not a local folder, and its download failed ({brief(error)}); "
+            f"the re-ranker {name!r} is not a local folder, and its download failed ({_brief(error)}); "
             'check the name and the connection, or use "default".'
         ) from error
     return folder
 
 
-class CodeReference(NamedTuple):
+class _CodeReference(NamedTuple):
     """The file of a model folder, and the entry in it, that asks for Python code."""
 
     file: Path
     entry: str
 
 
-def code_reference(folder: Path) -> CodeReference | None:
+def code_reference(folder: Path) -> _CodeReference | None:
     """What in a model folder asks for Python code from outside of the installed libraries; None if nothing does."""
     for name in ("config.json", "tokenizer_config.json", "processor_config.json"):
         for path in (folder / name, *sorted(folder.glob(f"*/{name}"))):
             if read_json(path).get("auto_map"):
-                return CodeReference(path, "auto_map")
+                return _CodeReference(path, "auto_map")
     for module in read_modules(folder):
         if not module["type"].startswith("sentence_transformers."):
-            return CodeReference(folder / "modules.json", module["type"])
+            return _CodeReference(folder / "modules.json", module["type"])
     return None
 
 
@@ -133,7 +138,7 @@ def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
     return f"{kind}:{hashlib.sha256(identity.encode()).hexdigest()}"
 
 
-def weight_files(folder: Path) -> list[Path]:
+def _weight_files(folder: Path) -> list[Path]:
     """List the files with weights: as safetensors, else in the old format."""
     return _matching(folder, SAFE_WEIGHTS) or _matching(folder, OLD_WEIGHTS)
 
@@ -142,13 +147,11 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return [path for pattern in patterns for path in folder.glob(pattern) if path.is_file()]
 
 
-def brief(error: Exception) -> str:
+def _brief(error: Exception) -> str:
     """The first line of an error message, at most 200 characters."""
     line = first_line(error)
     return line if len(line) <= 200 else line[:197] + "..."
 
-
-log = logging.getLogger(__name__)
 
 LARGE = 4_000_000_000
 """Bytes of weights in half precision above which they are not converted to float32 on a CPU (2 billion weights)."""
@@ -223,7 +226,7 @@ def chosen_dtype(folder: Path, wanted: str, device: str) -> str:
     """
     if wanted != "auto":
         return wanted
-    weights = weight_files(folder)
+    weights = _weight_files(folder)
     if device == "cpu" and sum(path.stat().st_size for path in weights) <= LARGE:
         return "float32"
     stored = {dtype for path in weights for dtype in _stored_dtypes(path)}
@@ -253,7 +256,7 @@ def quiet_reading(folder: Path, what: str) -> Iterator[None]:
     except TourError:
         raise
     except Exception as error:
-        raise TourError(f"{what} in {folder} cannot be read ({brief(error)}); download the folder again.") from error
+        raise TourError(f"{what} in {folder} cannot be read ({_brief(error)}); download the folder again.") from error
     finally:
         output.set_verbosity(verbosity)
         if bars:
@@ -270,3 +273,97 @@ def _stored_dtypes(path: Path) -> set[str]:
     except Exception:  # a damaged file: loading it gives the error message
         return set()
     return {_STORED[dtype] for dtype in stored if dtype in _STORED}
+
+
+Row = Mapping[str, Sequence[int] | np.ndarray]
+"""One tokenised text or pair: the model's input names (`input_ids`, ...), each with its integers, all equally long."""
+
+
+def length_sorted_batches(lengths: Sequence[int], *, budget: int, largest: int | None = None) -> Iterator[np.ndarray]:
+    """Split rows into batches of similar length, longest first.
+
+    A batch has as many rows as fit into `budget` when each is padded to the longest of the batch, and at least one.
+    The longest come first because they need the most memory: if memory is too small, this shows at the start.
+
+    Args:
+        lengths: number of tokens of each row.
+        budget: most tokens per batch, padding included.
+        largest: most rows per batch.
+
+    Yields:
+        Positions in `lengths`; every position is in exactly one batch.
+
+    Example:
+        >>> [batch.tolist() for batch in length_sorted_batches([2, 9, 4, 3], budget=9)]
+        [[1], [2, 3], [0]]
+    """
+    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, lengths[order[start]]))
+        if largest is not None:
+            size = min(size, largest)
+        yield order[start : start + size]
+        start += size
+
+
+def padded(rows: Sequence[Row], fill: Mapping[str, int], *, left: bool = False) -> dict[str, np.ndarray]:
+    """Stack rows into one array per input, int64 [len(rows), longest].
+
+    Args:
+        rows: tokenised texts or pairs with the same input names.
+        fill: padding value of each input; 0 for inputs that are not named.
+        left: pad at the start of a row instead of at its end.
+    """
+    longest = max(len(row["input_ids"]) for row in rows)
+    batch = {name: np.full((len(rows), longest), fill.get(name, 0), dtype=np.int64) for name in rows[0]}
+    for index, row in enumerate(rows):
+        for name, values in row.items():
+            columns = slice(longest - len(values), None) if left else slice(len(values))
+            batch[name][index, columns] = values
+    return batch
+
+
+def encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON may contain and tokenizers refuse."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def token_cutter(tokenizer: Any, *, max_length: int, direction: str, strategy: str = "longest_first") -> Any:
+    """A tokenizer whose `post_process` cuts an encoding, or two, and adds the special tokens of another tokenizer.
+
+    A `tokenizers.Tokenizer` has one truncation, for all threads: one that is switched during a call gives another
+    thread rows of a wrong length. This one never changes, and leaves the other tokenizer as it is. It has no
+    vocabulary, so that it is small.
+
+    Args:
+        tokenizer: the `tokenizers.Tokenizer` that made the encodings, without special tokens.
+        max_length: tokens, including special tokens.
+        direction: the side on which texts are cut, "right" or "left".
+        strategy: which text of a pair is cut, as tokenizers call it.
+    """
+    tokenizers = import_optional("tokenizers")
+    cutter = tokenizers.Tokenizer(tokenizers.models.WordLevel({}, unk_token=""))
+    if tokenizer.post_processor is not None:
+        cutter.post_processor = tokenizer.post_processor
+    cutter.enable_truncation(max_length, strategy=strategy, direction=direction)
+    return cutter
+
+
+class CallLock:
+    """A lock for calls that change the state of an object, such as the truncation of a tokenizer.
+
+    An object that has it can be pickled, which one with a lock of `threading` cannot; the copy's lock is its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CallLock, ()

@@ -58,11 +58,11 @@ def load_plugins(files: Sequence[str] = ()) -> list[str]:
         names.append(entry.name)
     for file in files:
         path = Path(file)
-        names += [load_plugin(each) for each in sorted(path.glob("*.py"))] if path.is_dir() else [load_plugin(path)]
+        names += [_load_plugin(each) for each in sorted(path.glob("*.py"))] if path.is_dir() else [_load_plugin(path)]
     return names
 
 
-def load_plugin(file: str | os.PathLike[str]) -> str:
+def _load_plugin(file: str | os.PathLike[str]) -> str:
     """Import a Python file, unless it was imported before, and return its name; it may import its neighbours."""
     path = Path(file).resolve()
     if any(getattr(module, "__file__", None) == str(path) for module in list(sys.modules.values())):

@@ -25,9 +25,8 @@ from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.phrases.spans import ENDS, STARTS, token_rows
 from tour_pyserini.rerankers.local_reranker import pair_tokens, truncation_strategy
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.support.model_files import read_tokenizer, usable_length
+from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
 from tour_pyserini.support.resumable import whole_lines, write_through
-from tour_pyserini.support.tokens import padded
 from tour_pyserini.training.encoder_tasks import marginal_loss
 from tour_pyserini.training.examples import Example, answer_spans
 from tour_pyserini.training.request import TrainRequest

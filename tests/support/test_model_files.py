@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tour_pyserini.support.tokens import length_sorted_batches, padded
+from tour_pyserini.support.model_files import length_sorted_batches, padded
 
 LENGTHS = st.lists(st.integers(0, 600), max_size=200)
 
