@@ -153,7 +153,6 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
         ("t.json", "3", "no known format"),
         ("t.json", "[]", "no topic"),
         ("t.json", [*DPR, {"answers": ["A"]}], r"entry \[2\] has no query text"),
-        ("t.json", [*DPR, {"question": "why"}], "no answers"),
         ("t.json", [WITHOUT_ID, WITH_ID], r"entry \[1\] has a query id"),
         ("t.json", squad(question(), question()), r"data\[0\]\.paragraphs\[0\]\.qas\[1\] repeats"),
         ("t.json", {"1": {"question": "b", "answers": [3]}}, "query '1' .*list of strings"),

@@ -1,4 +1,4 @@
-"""A valid file of every format that the commands read; `write_collection` writes most, the others the rest."""
+"""Valid files that the commands read; `write_collection` writes most, the others the rest."""
 
 import contextlib
 import json
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import faiss
 import numpy as np
-from file_commands import search
 from toy_collection import DIMENSION, ToyCollection, unit
 
 
@@ -24,40 +23,14 @@ def write_collection(folder: Path) -> None:
     answers = {qid: [f"passage d{i}", "d1"] for i, (qid, _) in enumerate(pairs)}
     records = [{"_id": qid, "question": text, "answers": answers[qid]} for qid, text in pairs]
     write_lines(folder / "topics.jsonl", [json.dumps(record) for record in records])
-    write_lines(folder / "dpr.csv", [f"{text}\t{answers[qid]!r}" for qid, text in pairs])
     (folder / "list.json").write_text(json.dumps(records))
-    answered = [{"id": qid, "question": text, "answers": [{"text": "d1", "answer_start": 0}]} for qid, text in pairs]
-    (folder / "squad.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "d1", "qas": answered}]}]}))
-    contexts = [{"docid": f"d{i}", "score": str(9 - i), "text": "t", "has_answer": False} for i in range(3)]
-    results = {qid: {"question": text, "answers": answers[qid], "contexts": contexts} for qid, text in pairs}
-    (folder / "results.json").write_text(json.dumps(results))
     write_lines(folder / "qrels.tsv", ["query-id\tcorpus-id\tscore", *(f"{qid}\td1\t1" for qid in toy.q_ids)])
     write_lines(folder / "qrels.trec", [f"{qid} 0 d{i} {i % 3}" for qid in toy.q_ids for i in range(4)])
     for name in ("a", "b"):
         hits = [f"{qid} Q0 d{i} {i + 1} {9 - i / 2:.6f} {name}" for qid in toy.q_ids for i in range(5)]
         write_lines(folder / f"{name}.trec", hits)
-    write_lines(folder / "splits.jsonl", [json.dumps({"qid": qid, "labels": ["total"]}) for qid in toy.q_ids])
-    predictions = [json.dumps({"qid": qid, "answer": "d1", "score": i / 2}) for qid in toy.q_ids for i in range(3)]
-    write_lines(folder / "predictions.jsonl", predictions)
     vectors = np.stack([toy.encoder.encode(query) for query in toy.queries])
     write_encoded_queries(folder / "encoded", toy.q_ids, toy.queries, vectors)
-
-
-def write_record_of_run(folder: Path) -> None:
-    """The record beside a run, made by a search."""
-    search(folder, output=folder / "a.trec")
-
-
-def write_trace(folder: Path) -> None:
-    """A trace."""
-    search(folder, trace=folder / "trace.jsonl")
-
-
-def write_settings(folder: Path) -> None:
-    """A TOML file of settings."""
-    from tour_pyserini import TourConfig
-
-    TourConfig("rocchio").save(folder / "settings.toml")
 
 
 EXPERIMENT = """title: Small
@@ -81,60 +54,6 @@ figures:
 expected:
   toy.tiny.flat: {dense: {nDCG@10: 0.25}}
 """
-
-
-def write_experiment(folder: Path) -> None:
-    """An experiment file, and its index."""
-    (folder / "small.yaml").write_text(EXPERIMENT)
-
-
-def write_archive_of_runs(folder: Path) -> None:
-    """An archive of the runs of the experiment."""
-    from tour_pyserini.experiments.stored_runs import Archive, write_stored_run
-
-    write_experiment(folder)
-    runs = {}
-    for name, run in (("dense", "a.trec"), ("rocchio-3", "b.trec")):
-        output = folder / "packed" / f"{name}.trec.gz"
-        costs = {"queries": 7, "pairs": 3, "seconds": {"search": 0.5}}
-        record = {"settings": name, "config": "method=dense", "costs": costs}
-        write_stored_run((folder / run).read_bytes(), output, record)
-        runs[name] = output
-    (folder / "runs" / "small").mkdir(parents=True, exist_ok=True)
-    Archive(folder / "runs" / "small" / "toy.tiny.flat.runs.xz").write(runs)
-
-
-def write_index_record(folder: Path) -> None:
-    """The record of an index, as the index command writes it."""
-    from tour_pyserini.data.records import PASSAGE_INDEX
-    from tour_pyserini.support.files import sha256
-
-    settings = {
-        **{"corpus_sha256": sha256(folder / "corpus.jsonl"), "documents": 60, "fields": ["text", "title"]},
-        **{"encoder": "default", "encoder_fingerprint": "f" * 64, "encoder_class": "AutoDocumentEncoder"},
-        **{
-            "pooling": "mean",
-            "l2_norm": True,
-            "prefix": None,
-            "max_length": 256,
-            "dimension": DIMENSION,
-            "chunk": 1024,
-        },
-    }
-    checksums = {name: sha256(folder / "index" / name) for name in ("index", "docid")}
-    record = {"settings": settings, "index": {"kind": "flat"}, "versions": {}, "sha256": checksums}
-    (folder / "index" / PASSAGE_INDEX).write_text(json.dumps(record, indent=2))
-
-
-def write_json_vectors(folder: Path) -> None:
-    """Pyserini's encoded corpus as JSON lines."""
-    toy = ToyCollection(folder)
-    (folder / "vectors").mkdir(exist_ok=True)
-    lines = [
-        json.dumps({"id": docid, "vector": vector.tolist()})
-        for docid, vector in zip(toy.docids, toy.vectors, strict=True)
-    ]
-    write_lines(folder / "vectors" / "part.jsonl", lines)
 
 
 def write_phrases(folder: Path) -> None:
@@ -185,22 +104,6 @@ def write_scores(folder: Path) -> None:
 
     with contextlib.closing(CachedReranker(Constant(), folder / "scores.sqlite")) as cache:
         cache.predict([(f"query {i}", f"passage {i}") for i in range(40)])
-
-
-def write_adapter_file(folder: Path) -> None:
-    """An adapter of query vectors."""
-    from tour_pyserini.encoders.query_adapter import PROBES, QueryAdapter
-
-    random = np.random.default_rng(6)
-    left, right, probes = (unit(random, *shape) for shape in [(DIMENSION, 2), (DIMENSION, 2), (len(PROBES), DIMENSION)])
-    QueryAdapter(left, right, probes, {"encoder": "tiny"}).write(folder / "a.adapter")
-
-
-def write_training_examples(folder: Path) -> None:
-    """Questions with answers, and their passage by id or as text."""
-    own = {"question": "why", "answers": ["sea"], "context": "A river runs to the sea.", "title": "Rivers"}
-    by_id = {"_id": "q1", "question": "what", "answers": ["passage"], "gold": "d1"}
-    write_lines(folder / "train.jsonl", [json.dumps(record) for record in (own, by_id, own, by_id)])
 
 
 def write_lines(path: Path, lines: list[str]) -> None:

@@ -1,6 +1,7 @@
 """The commands that are disturbed, the files that they read, and what they write when nothing disturbs them."""
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -9,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import file_commands
 import learnable
 import tiny_encoder
 import tiny_phrases
@@ -232,14 +232,14 @@ class Workload:
         ]
         (models / "questions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         valid_files.write_collection(template)
-        valid_files.write_trace(template)
-        shutil.rmtree(template / "out")
+        searched = ["--topics", template / "topics.tsv", "--index", template / "index", "--method", "rocchio"]
+        searched += ["--encoded-queries", template / "encoded", "--output", self.folder / "traced.trec"]
+        _run("search", *searched, "--trace", template / "trace.jsonl")
         valid_files.write_scores(template)
         valid_files.write_collection(template / "phrases")
         valid_files.write_phrases(template / "phrases")
-        file_commands.run_command(
-            "index", corpus=template / "corpus.jsonl", encoder=models / "encoder", index=template / "tiny", threads=1
-        )
+        indexed = ["--encoder", models / "encoder", "--index", template / "tiny", "--threads", 1]
+        _run("index", "--corpus", template / "corpus.jsonl", *indexed)
         self._write_learnable()
         old = 'index: {threads: 1}, search: {encoded-queries: "${DATA}/encoded"}'
         assert old in valid_files.EXPERIMENT
@@ -263,6 +263,10 @@ def ended(process: Process, number: int, after: float) -> Outcome:
     """Send a signal to a process, and wait for its end."""
     process.send(number, after=after)
     return process.wait()
+
+
+def _run(name: str, *words: object) -> None:
+    importlib.import_module(f"tour_pyserini.{name}").main([str(word) for word in words])
 
 
 def _content(folder: Path) -> dict[str, bytes]:

@@ -27,7 +27,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,8 +56,6 @@ _CANONICAL_INTEGER = re.compile("0|[1-9][0-9]{0,17}")  # "007" is not one; longe
 
 Topics = dict[int | str, dict[str, Any]]
 """Topics by id, as Pyserini has them: `{id: {"title": text, "answers": [...]}}`."""
-_Topic = tuple[str, dict[str, Any]]
-"""The id of a topic and its fields."""
 
 
 class TopicIterator:
@@ -222,6 +220,19 @@ def _pyserini_answers(entry: Entry, answers: Any) -> list[str]:
 # --- Topic files of this machine ---
 
 
+class _Records(NamedTuple):
+    """The records of a topic file, each with the place where it stands.
+
+    Attributes:
+        numbered: whether the position of a record is its id.
+        integers: whether ids become integers where all of them are integers.
+    """
+
+    records: Iterator[tuple[Location, dict[str, Any]]]
+    numbered: bool
+    integers: bool
+
+
 def _local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
     """Read a topic file of this machine; its ending and its content decide about the format.
 
@@ -230,79 +241,61 @@ def _local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
         for topics, and other endings.
     """
     ending = inner_suffix(path)
-    if ending == ".json":
-        value = load_json(path)
-        if _is_pyserini_topics(value):
-            return None
-        topics, integer_ids = _json_topics(path, value)
-    elif ending in _LINE_ENDINGS:
-        topics, integer_ids = _line_topics(path)
-    else:
+    if ending != ".json" and ending not in _LINE_ENDINGS:
         return None
-    by_id: dict[str, dict[str, Any]] = {}
-    for location, (qid, fields) in topics:
+    found = _json_records(path, load_json(path)) if ending == ".json" else _line_records(path)
+    if found is None:
+        return None
+    topics: dict[str, dict[str, Any]] = {}
+    for position, (location, record) in enumerate(found.records):
+        qid, fields = _topic(location, record, position if found.numbered else None)
         if not is_column(qid):
             location.refuse(f"has the query id {qid!r}, which cannot be written to a run file")
-        if qid in by_id:
+        if qid in topics:
             location.refuse(f"repeats the query id {qid!r}")
         if not fields["title"] and (only is None or qid in only):
             location.refuse(f"has no text for the query {qid!r}")
-        by_id[qid] = fields
-    if not by_id:
+        topics[qid] = fields
+    if not topics:
         raise TourError(f"the topics file {path} holds no topic.")
-    integer_ids = integer_ids and all(map(_CANONICAL_INTEGER.fullmatch, by_id))
-    return {int(qid) if integer_ids else qid: fields for qid, fields in by_id.items()}
+    integers = found.integers and all(map(_CANONICAL_INTEGER.fullmatch, topics))
+    return {int(qid) if integers else qid: fields for qid, fields in topics.items()}
 
 
-def _make_topic(qid: str, text: str, answers: list[str] | None = None) -> _Topic:
-    return qid, {"title": text.strip()} | ({} if answers is None else {"answers": answers})
+def _topic(location: Location, record: Any, position: int | None) -> tuple[str, dict[str, Any]]:
+    """The id of a record, which is its position if there is one, and its fields.
 
-
-def _record_topic(location: Location, record: Any, position: int | None) -> _Topic:
-    """The topic of a JSON record with an id, or without one if its position is to be its id."""
+    Answers may be a list, a list written as a string, or one string.
+    """
     if not isinstance(record, dict):
         location.refuse("is not a JSON object")
-    qid = first_field(record, _ID_FIELDS)
+    qid, text, answers = (first_field(record, names) for names in (_ID_FIELDS, TEXT_FIELDS, ANSWER_FIELDS))
     if position is not None and qid is not None:
         location.refuse("has a query id, but the first question of the file has none; give all of them ids, or none")
     if position is None and not isinstance(qid, str | int):
         location.refuse(f"has no query id (expected one of {', '.join(_ID_FIELDS)})")
-    return _topic_with_id(location, str(qid if position is None else position), record)
-
-
-def _topic_with_id(location: Location, qid: str, record: dict[str, Any]) -> _Topic:
-    """The topic of a record whose id is known; answers may be a list, a list written as a string, or one string."""
-    text, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
     if not isinstance(text, str):
         location.refuse(f"has no query text (expected one of {', '.join(TEXT_FIELDS)})")
     if isinstance(answers, str):
         answers = _parse_answers(location, answers.strip()) if answers.lstrip().startswith("[") else [answers]
-    return _make_topic(qid, text, None if answers is None else check_answers(location, answers))
+    fields = {"title": text.strip()} | ({} if answers is None else {"answers": check_answers(location, answers)})
+    return str(qid if position is None else position), fields
 
 
-# --- Files of lines ---
-
-
-def _line_topics(path: Path) -> tuple[Iterator[tuple[Location, _Topic]], bool]:
-    """The topics of a file of lines, each with its line, and whether ids become integers where all are integers."""
+def _line_records(path: Path) -> _Records:
+    """The records of a file of lines, whose first line decides about the format."""
     lines = read_lines(path)
     first = next(lines, None)
     if first is None:
         raise TourError(f"the topics file {path} is empty.")
-    parse, integer_ids = _line_format(first)
-    return ((line, parse(line, position)) for position, line in enumerate(chain([first], lines))), integer_ids
-
-
-def _line_format(first: Line) -> tuple[Callable[[Line, int], _Topic], bool]:
-    """What parses a line at a position (from 0), in a file that begins with this line, and whether ids are integers."""
-    if first.text.lstrip().startswith("{") or inner_suffix(first.path) == ".jsonl":
+    lines = chain([first], lines)
+    if first.text.lstrip().startswith("{") or inner_suffix(path) == ".jsonl":
         record = json_object(first)
-        has_answers = first_field(record, ANSWER_FIELDS) is not None
-        if "question" in record and has_answers and first_field(record, _ID_FIELDS) is None:
-            # As Pyserini's DprJsonlTopicReader.
-            return lambda line, position: _record_topic(line, json_object(line), position), True
-        return lambda line, _: _record_topic(line, json_object(line), None), False
-    return _dpr_topic if _is_dpr(first) else _tsv_topic, True
+        has_answers, has_id = (first_field(record, names) is not None for names in (ANSWER_FIELDS, _ID_FIELDS))
+        numbered = "question" in record and has_answers and not has_id  # as Pyserini's DprJsonlTopicReader
+        return _Records(((line, json_object(line)) for line in lines), numbered, numbered)
+    is_dpr = _is_dpr(first)
+    return _Records(((line, (_dpr_record if is_dpr else _tsv_record)(line)) for line in lines), is_dpr, True)
 
 
 def _is_dpr(first: Line) -> bool:
@@ -314,12 +307,12 @@ def _is_dpr(first: Line) -> bool:
     return columns[1].endswith("]") or columns[1].startswith(("['", '["')) or len(columns[0].split()) > 1
 
 
-def _dpr_topic(line: Line, position: int) -> _Topic:
+def _dpr_record(line: Line) -> dict[str, Any]:
     """As Pyserini's DprNqTopicReader."""
     columns = _dpr_columns(line)
     if len(columns) != 2:
         line.refuse("is not a question, a tab and a list of answers")
-    return _make_topic(str(position), columns[0], _parse_answers(line, columns[1]))
+    return {"question": columns[0], "answers": _parse_answers(line, columns[1])}
 
 
 def _dpr_columns(line: Line) -> list[str]:
@@ -327,64 +320,37 @@ def _dpr_columns(line: Line) -> list[str]:
     return [column.strip() for column in next(csv.reader([line.text], delimiter="\t"))]
 
 
-def _tsv_topic(line: Line, position: int) -> _Topic:
-    """As Pyserini's TsvIntTopicReader and TsvStringTopicReader."""
+def _tsv_record(line: Line) -> dict[str, Any]:
+    """As Pyserini's TsvIntTopicReader and TsvStringTopicReader, which ignore further columns."""
     columns = line.text.split("\t")
     if len(columns) < 2:
         line.refuse("has no tab between a query id and a text")
-    return _make_topic(columns[0].strip(), columns[1])  # further columns are ignored, as by Pyserini
+    return {"id": columns[0].strip(), "question": columns[1]}
 
 
-# --- Files of one JSON value ---
-
-
-def _json_topics(path: Path, value: Any) -> tuple[Iterator[tuple[Location, _Topic]], bool]:
-    """The topics of a value, each with its entry, and whether ids become integers where all are integers."""
+def _json_records(path: Path, value: Any) -> _Records | None:
+    """The records of a JSON value; None for Pyserini's own layout, `{id: {"title": text}, ...}`."""
     if isinstance(value, dict) and isinstance(value.get("data"), list):
-        return _squad_topics(path, value), False
-    if isinstance(value, list):
-        first = value[0] if value and isinstance(value[0], dict) else {}
-        has_ids = first_field(first, _ID_FIELDS) is not None
-        return _list_topics(path, value, has_ids), not has_ids
-    if _is_object_of_objects(value):
-        return _retrieval_topics(path, value), False
-    raise TourError(
-        f"{path} has no known format: expected a list of questions with answers, SQuAD's layout, "
-        "or Pyserini's topics or retrieval results."
-    )
+        return _Records(_squad_records(path, value), numbered=False, integers=False)
+    if isinstance(value, list):  # as DPR and EntityQuestions publish them; other fields are ignored
+        numbered = not (value and isinstance(value[0], dict) and first_field(value[0], _ID_FIELDS) is not None)
+        entries = ((Entry(path, f"entry [{position}]"), record) for position, record in enumerate(value))
+        return _Records(entries, numbered, integers=numbered)
+    if not (isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values())):
+        raise TourError(
+            f"{path} has no known format: expected a list of questions with answers, SQuAD's layout, "
+            "or Pyserini's topics or retrieval results."
+        )
+    if all(isinstance(topic.get("title"), str) for topic in value.values()):
+        return None
+    results = ((Entry(path, f"query {qid!r}"), record | {"_id": qid}) for qid, record in value.items())
+    return _Records(results, numbered=False, integers=False)
 
 
-def _list_topics(path: Path, records: list[Any], has_ids: bool) -> Iterator[tuple[Location, _Topic]]:
-    """The topics of a list as DPR and EntityQuestions publish them; other fields are ignored."""
-    for position, record in enumerate(records):
-        entry = Entry(path, f"entry [{position}]")
-        qid, fields = _record_topic(entry, record, None if has_ids else position)
-        if "answers" not in fields:
-            entry.refuse("has no answers")
-        yield entry, (qid, fields)
-
-
-def _squad_topics(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location, _Topic]]:
+def _squad_records(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location, dict[str, Any]]]:
     """The questions of SQuAD 1.1, SQuAD 2.0 and XQuAD, in file order; equal answers are there once, in order."""
     for a, article in enumerate(value["data"]):
         for p, paragraph in enumerate(article["paragraphs"]):
             for q, question in enumerate(paragraph["qas"]):
                 answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
-                entry = Entry(path, f"data[{a}].paragraphs[{p}].qas[{q}]")
-                yield entry, _record_topic(entry, question | {"answers": answers}, None)
-
-
-def _retrieval_topics(path: Path, records: dict[str, dict[str, Any]]) -> Iterator[tuple[Location, _Topic]]:
-    """The topics of retrieval results; the retrieved contexts are ignored."""
-    for qid, record in records.items():
-        entry = Entry(path, f"query {qid!r}")
-        yield entry, _topic_with_id(entry, qid, record)
-
-
-def _is_object_of_objects(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value) and all(isinstance(record, dict) for record in value.values())
-
-
-def _is_pyserini_topics(value: Any) -> bool:
-    """Whether this is Pyserini's own layout, `{id: {"title": text}, ...}`, which Pyserini reads itself."""
-    return _is_object_of_objects(value) and all(isinstance(topic.get("title"), str) for topic in value.values())
+                yield Entry(path, f"data[{a}].paragraphs[{p}].qas[{q}]"), question | {"answers": answers}
