@@ -216,11 +216,9 @@ def _quiet(folder: Path) -> Iterator[None]:
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity(logging.CRITICAL)
-    library = logging.getLogger("sentence_transformers")
-    level = library.level
-    library.setLevel(logging.CRITICAL)
+    levels = {logger: logger.level for logger in map(logging.getLogger, ("transformers", "sentence_transformers"))}
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     except TourError:
@@ -228,8 +226,8 @@ def _quiet(folder: Path) -> Iterator[None]:
     except Exception as error:  # damaged files of a model cause exceptions of many types
         raise TourError(f"cannot load the encoder {folder}: {first_line(error).rstrip('.:')[:300]}.") from error
     finally:
-        transformers_logging.set_verbosity(verbosity)
-        library.setLevel(level)
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 class TorchRunner:
@@ -271,24 +269,26 @@ class TorchRunner:
 
     def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
         """The vectors float32 [n, d] of texts, each with the prompt before it."""
-        with self._lock:
-            return self._vectors([encodable(text) for text in texts], prompt, max_length)
-
-    def _vectors(self, texts: list[str], prompt: str, max_length: int | None) -> Floats:
-        before = self.model.max_seq_length
-        if max_length is not None and self._tokenizer is not None:
-            self.model.max_seq_length = max_length
-        try:
-            groups = self._query_groups(texts, prompt) if self.role == "query" else self._batches(texts, prompt)
-            rows: list[Any] = [None] * len(texts)
-            with torch_threads(1 if self.role == "query" else self._threads):
-                for group in groups:
-                    for position, row in zip(group, self._encode([texts[i] for i in group], prompt), strict=True):
-                        rows[position] = row
-        finally:
-            if self._tokenizer is not None:
-                self.model.max_seq_length = before
+        texts = [encodable(text) for text in texts]
+        rows: list[Any] = [None] * len(texts)
+        with self._lock, self._reading(max_length), torch_threads(1 if self.role == "query" else self._threads):
+            for group in self._query_groups(texts, prompt) if self.role == "query" else self._batches(texts, prompt):
+                for position, row in zip(group, self._encode([texts[i] for i in group], prompt), strict=True):
+                    rows[position] = row
         return np.stack(rows).astype(np.float32, copy=False)
+
+    @contextmanager
+    def _reading(self, max_length: int | None) -> Iterator[None]:
+        """In this block, the model reads so many tokens; None: as many as always."""
+        if self._tokenizer is None:
+            yield
+            return
+        before = self.model.max_seq_length
+        self.model.max_seq_length = max_length or before
+        try:
+            yield
+        finally:
+            self.model.max_seq_length = before
 
     def _encode(self, texts: list[str], prompt: str) -> Any:
         import torch

@@ -94,8 +94,7 @@ class CollectionStore:
 
     def rows(self, ids: Sequence[int], what: str) -> list[Row]:
         """Passages by id, in this order; `what` is docid, vector or passage."""
-        needs = _ROW_BYTES + {"docid": 0, "vector": 4 * self.dimension, "passage": _PASSAGE_BYTES}[what]
-        step = max(1, self.engine.most_bytes // needs)
+        step = _rows_per_request(self.engine, self.dimension, what)
         found: dict[int, Row] = {}
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
@@ -304,18 +303,11 @@ class CollectionLoading:
 
     def append(self, docids: Sequence[str], vectors: Floats) -> None:
         """Add a chunk of docids [n] and vectors [n, d]; the engine has them when this returns."""
-        part: list[Row] = []
-        size = 0
-        for position, (docid, vector) in enumerate(zip(docids, vectors, strict=True), start=self.done):
-            row = self._row(position, docid, vector)
-            # A number takes 4 bytes, or about 12 as text.
-            needs = 12 * vectors.shape[1] + 4 * len(row.passage or "") + 256
-            if part and size + needs > self.engine.most_bytes:
-                self._insert(part)
-                part, size = [], 0
-            part.append(row)
-            size += needs
-        self._insert(part)
+        records = zip(range(self.done, self.done + len(docids)), docids, vectors, strict=True)
+        rows = [self._row(*record) for record in records]
+        step = _rows_per_request(self.engine, vectors.shape[1], "passage" if self._address.texts else "vector")
+        for start in range(0, len(rows), step):
+            self._ask(self.engine.insert, self._address.collection, rows[start : start + step])
         self.done += len(docids)
 
     def finish(self) -> CollectionStore:
@@ -330,5 +322,8 @@ class CollectionLoading:
         title = len(passage.parts[0]) if isinstance(passage, Passage) else 0
         return Row(position, docid, vector, str(passage), title)
 
-    def _insert(self, rows: list[Row]) -> None:
-        self._ask(self.engine.insert, self._address.collection, rows)
+
+def _rows_per_request(engine: Engine, dimension: int, what: str) -> int:
+    """How many docids, vectors or whole passages a request or an answer has; a number may be written as text."""
+    needs = {"docid": 0, "vector": 12 * dimension, "passage": 12 * dimension + _PASSAGE_BYTES}
+    return max(1, engine.most_bytes // (_ROW_BYTES + needs[what]))
