@@ -28,32 +28,12 @@ METHODS = {
 HITS = 30
 
 
-def demo(_):
-    """Passages and questions of the embedded collection."""
-    lines = demo_collection.CORPUS.read_text().splitlines(keepends=True)
-    return lines, demo_collection.QUERIES.read_text().splitlines(keepends=True)[:8]
-
-
-def scifact(request):
-    """Eight claims of SciFact, the abstracts that are judged for them, and every thirtieth of the others."""
-    folder = request.getfixturevalue("shared") / "collections" / "scifact"
-    judgements = [line.split("\t") for line in (folder / "qrels/test.tsv").read_text().splitlines()[1:]]
-    topics = sorted({topic for topic, *_ in judgements})[:8]
-    judged = {docid for topic, docid, _ in judgements if topic in topics}
-    lines = (folder / "corpus.jsonl").read_text().splitlines(keepends=True)
-    queries = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
-    return (
-        [line for i, line in enumerate(lines) if i % 30 == 0 or json.loads(line)["_id"] in judged],
-        [line for line in queries if json.loads(line)["_id"] in topics],
-    )
-
-
-@pytest.fixture(scope="module", params=[demo, scifact], ids=lambda collection: collection.__name__)
-def folder(request, tmp_path_factory):
-    """A collection, its flat index, the runs on it, and the score cache that they filled."""
-    corpus, topics = request.param(request)
-    folder = tmp_path_factory.mktemp(request.param.__name__)
-    (folder / "corpus.jsonl").write_text("".join(corpus))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The embedded collection with eight questions, its flat index, the runs on it, and their score cache."""
+    folder = tmp_path_factory.mktemp("demo")
+    (folder / "corpus.jsonl").write_text(demo_collection.CORPUS.read_text())
+    topics = demo_collection.QUERIES.read_text().splitlines(keepends=True)[:8]
     (folder / "topics.jsonl").write_text("".join(topics))
     index(["--corpus", f"{folder}/corpus.jsonl", "--index", f"{folder}/index"])
     for method in METHODS:

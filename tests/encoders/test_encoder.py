@@ -1,10 +1,21 @@
-"""Queries: the vectors of a batch are those of each query alone, and what is no query or no vector is refused."""
+"""Vectors of queries, in batches and alone; of documents: order, titles and fields, of a corpus and during a search."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toy_collection import ToyCollection
 
-from tour_pyserini.encoders.encoder import encode_queries, text_of
-from tour_pyserini.encoders.loading import load_query_encoder
+from tour_pyserini.data.texts import Document, Passage
+from tour_pyserini.encoders.encoder import (
+    PassageVectors,
+    encode_documents,
+    encode_queries,
+    fitting_length,
+    only_fields,
+    text_of,
+)
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import verify_default_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
@@ -60,3 +71,104 @@ class Table:
 def test_refusals(work, word):
     with pytest.raises(TourError, match=word):
         work()
+
+
+QUESTION = "who got the first nobel prize in physics"
+
+
+def test_document_vectors_are_those_of_the_library_in_the_order_of_the_documents():
+    from sentence_transformers import SentenceTransformer
+
+    from tour_pyserini.encoders.model_folder import verify_default_encoder
+
+    truth = SentenceTransformer(str(verify_default_encoder()), device="cpu").encode(QUESTION)
+    title, text = QUESTION.split(" ", 1)
+    documents = [Document("long", "", "word " * 100), Document("titled", title, text), Document("bare", "", QUESTION)]
+    documents += [Document("title only", QUESTION, ""), Document("empty", "", "")]
+    vectors = encode_documents(load_document_encoder("default"), documents, batch_size=2)
+    assert vectors.shape == (5, 384)
+    for i in (1, 2, 3):
+        assert vectors[i] == pytest.approx(truth, abs=1e-5)
+    assert abs(vectors[0] @ truth) < 0.5 and abs(vectors[4] @ truth) < 0.5
+    first, second, rest = QUESTION.split(" ", 2)
+    prefixed = encode_documents(load_document_encoder("default", prefix=first), [Document("a", second, rest)])
+    assert prefixed[0] == pytest.approx(truth, abs=1e-5)
+
+
+class Pairs:
+    """An encoder with the arguments of DPR's encoder that records its calls; each text has the vector of its length."""
+
+    def __init__(self, give=lambda texts: np.array([[len(text), 1.0] for text in texts])):
+        self.calls, self.give = [], give
+
+    def encode(self, texts, titles=None, max_length=None):
+        self.calls.append((texts, titles))
+        return self.give(texts)
+
+
+def test_titles_are_a_separate_argument_if_title_and_text_exist():
+    encoder = Pairs()
+    documents = [Document("a", "T", "x"), Document("b", "", "y"), Document("c", "U", "zz"), Document("d", "V", "")]
+    assert encode_documents(encoder, documents).dtype == np.float32
+    assert encoder.calls == [(["y", "V"], None), (["x", "zz"], ["T", "U"])]
+    encoder.prefix = "p:"
+    encode_documents(encoder, documents[:1])
+    assert encoder.calls[-1] == (["T x"], None)
+    assert only_fields(["text"], Document("a", "Title", " text ")) == ("a", "", "text")
+
+
+@pytest.mark.parametrize(
+    ("give", "word"),
+    [
+        (lambda texts: [{"term": 1.0} for _ in texts], "not a dense encoder"),
+        (lambda texts: np.array([[1.0], [np.nan]]), "'b'"),
+    ],
+)
+def test_output_that_is_not_finite_vectors_is_refused(give, word):
+    with pytest.raises(TourError, match=word):
+        encode_documents(Pairs(give), [Document("a", "", "x"), Document("b", "", "yy")])
+
+
+def test_lengths_that_fit_an_encoder():
+    config = SimpleNamespace(max_position_embeddings=130, model_type="roberta", pad_token_id=1)
+    tokenizer = SimpleNamespace(num_special_tokens_to_add=lambda pair: 3)
+    pyserini = SimpleNamespace(model=SimpleNamespace(config=config), tokenizer=tokenizer)
+    assert (fitting_length(pyserini, None), fitting_length(pyserini, 20), fitting_length(Pairs(), None)) == (
+        128,
+        20,
+        256,
+    )
+    own = load_document_encoder("default")
+    assert (fitting_length(own, None), fitting_length(own, 300)) == (256, 300)
+    for encoder, wanted, word in ((pyserini, 129, "at most 128"), (pyserini, 3, "at least 4"), (own, 2, "at least 3")):
+        with pytest.raises(TourError, match=word):
+            fitting_length(encoder, wanted)
+
+
+class CollectionEncoder:
+    """Returns the vector of each text; with titles, the negative vectors."""
+
+    def __init__(self, collection):
+        self.collection, self.calls = collection, 0
+
+    def encode(self, texts, max_length, titles=None):
+        self.calls += len(texts)
+        rows = np.stack([self.collection.vectors[self.collection.docids.index(text.split()[1])] for text in texts])
+        return -rows if titles else rows
+
+
+def test_passages_are_encoded_once_with_their_title_and_fields(tmp_path):
+    collection = ToyCollection(tmp_path)
+    encoder = CollectionEncoder(collection)
+    options = {"docids": collection.docids, "texts": collection.texts, "dimension": 8}
+    vectors, ids = PassageVectors(encoder, **options), np.array([4, 9, 4])
+    for _ in range(2):
+        assert np.array_equal(vectors(ids), collection.vectors[ids])
+    assert encoder.calls == 2
+    assert vectors(np.array([], dtype=np.int64)).shape == (0, 8)
+    collection.texts["d4"] = Passage("title", "passage d4")
+    titled = PassageVectors(encoder, **options)(np.array([4, 5]))
+    assert np.array_equal(titled, np.stack([-collection.vectors[4], collection.vectors[5]]))
+    assert np.array_equal(PassageVectors(encoder, **options, fields=["text"])(ids), collection.vectors[ids])
+    with pytest.raises(TourError, match="12"):
+        PassageVectors(encoder, **{**options, "dimension": 12})(ids)
