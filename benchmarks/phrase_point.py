@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.timings import peak_memory
-from tour_pyserini.phrases.phrase_index import PhraseIndex, open_phrase_index, phrase_id
+from tour_pyserini.phrases.phrase_index import ENDS, STARTS, PhraseIndex, open_phrase_index
 from tour_pyserini.phrases.phrase_searcher import PhraseFinder
-from tour_pyserini.phrases.spans import ENDS, STARTS
 
 ROWS_AT_ONCE = 65_536  # read from the memory-mapped file
 
@@ -81,7 +80,7 @@ def every_phrase(index: PhraseIndex, query: np.ndarray, k: int, *, max_words: in
     values = best.reshape(-1)
     chosen = np.argpartition(-values, min(2 * k, len(values) - 1))[: 2 * k]  # a phrase may be listed for both its sides
     chosen = chosen[values[chosen] > -np.inf]
-    ids, positions = np.unique(phrase_id(first_rows[chosen], last_rows[chosen]), return_index=True)
+    ids, positions = np.unique(index.phrase_id(first_rows[chosen], last_rows[chosen]), return_index=True)
     return ids[np.lexsort((ids, -values[chosen][positions]))][:k]
 
 

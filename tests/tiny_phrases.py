@@ -5,9 +5,8 @@ import json
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-from tour_pyserini.phrases.phrase_encoder import EncoderSettings
+from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseModel
 from tour_pyserini.phrases.phrase_input import PhraseInput
-from tour_pyserini.phrases.phrase_model import PhraseModel
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *LETTERS.upper(), *"0123456789.,:;!?'()-é"]

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tour_pyserini.errors import TourError
     from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
     from tour_pyserini.phrases.phrase_index import open_phrase_index
-    from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-    from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher
+    from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
     from tour_pyserini.searchers.pyserini_interfaces import FaissSearcher, TourPrf, TourQueryEncoder
     from tour_pyserini.searchers.search_path import SearchPath, search_path
@@ -43,7 +42,7 @@ _MODULES = {
     "SearchPath": "searchers.search_path",
     "TourConfig": "core.config",
     "TourError": "errors",
-    "TourPhraseSearcher": "phrases.tour_phrase_searcher",
+    "TourPhraseSearcher": "phrases.phrase_searcher",
     "TourPrf": "searchers.pyserini_interfaces",
     "TourQueryEncoder": "searchers.pyserini_interfaces",
     "TourSearcher": "searchers.searcher",

@@ -37,8 +37,6 @@ from tour_pyserini.training.adapter import (
     SHARPNESS,
     Choice,
     LabelledQueries,
-    choose,
-    fit_matrices,
     label_targets,
     low_rank,
 )
@@ -49,15 +47,29 @@ INPUT, MODELS = "what is read", "models"
 _same = functools.partial(same_option, SearchRequest, group=MODELS)
 
 
+EXAMPLE = """example:
+  python -m tour_pyserini.search --topics train.tsv --index indexes/a --corpus a/corpus.jsonl
+  python -m tour_pyserini.learn --topics train.tsv --index indexes/a --corpus a/corpus.jsonl --output a.adapter
+  python -m tour_pyserini.search --topics test.tsv --index indexes/a --corpus a/corpus.jsonl --adapter a.adapter"""
+LEAST_QUERIES = 50
+"""With fewer queries, no gain on held-out ones can be told from chance."""
+SIGNIFICANT = 0.05
+BATCH = 64
+BACKGROUND = 100
+"""Passages that stand for all passages without labels."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class ModelsRequest(Request):
-    """An index, its passages, a query encoder and a re-ranker, as searches will have them.
+class LearnRequest(Request):
+    """Learn an adapter; the fields are the flags of `python -m tour_pyserini.learn`.
+
+    Index, passages, encoder and re-ranker are those of the searches that left the labels.
 
     Attributes:
-        index: the index.
-        corpus: its passages.
-        vectors: exact vectors of a compressed index.
         reranker: a cross-encoder's name, folder or object, or `default`.
+        topics: the queries whose cached labels are used; one without a text has none, and is left out.
+        output: the adapter file.
+        depth: how many of a query's nearest passages are looked up in the score cache.
     """
 
     index: str = option(
@@ -94,34 +106,6 @@ class ModelsRequest(Request):
     precision: str | None = _same("precision")
     cache: str | None = _same("cache", help="the score cache (default: scores.sqlite in the cache folder)")
 
-    def search_request(self, **fields: Any) -> SearchRequest:
-        """A search of the index with these models; `fields` are further fields of it."""
-        named = {item.name: getattr(self, item.name) for item in dataclasses.fields(ModelsRequest)}
-        return SearchRequest(**named, **fields)
-
-
-EXAMPLE = """example:
-  python -m tour_pyserini.search --topics train.tsv --index indexes/a --corpus a/corpus.jsonl
-  python -m tour_pyserini.learn --topics train.tsv --index indexes/a --corpus a/corpus.jsonl --output a.adapter
-  python -m tour_pyserini.search --topics test.tsv --index indexes/a --corpus a/corpus.jsonl --adapter a.adapter"""
-LEAST_QUERIES = 50
-"""With fewer queries, no gain on held-out ones can be told from chance."""
-SIGNIFICANT = 0.05
-BATCH = 64
-BACKGROUND = 100
-"""Passages that stand for all passages without labels."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnRequest(ModelsRequest):
-    """Learn an adapter; the fields are the flags of `python -m tour_pyserini.learn`.
-
-    Attributes:
-        topics: the queries whose cached labels are used.
-        output: the adapter file.
-        depth: how many of a query's nearest passages are looked up in the score cache.
-    """
-
     topics: str = option(
         dataclasses.MISSING,
         "the queries whose cached labels are used: topics as `search` takes them",
@@ -130,6 +114,11 @@ class LearnRequest(ModelsRequest):
     topics_format: str = option("default", "Pyserini's format of topics", group=INPUT, metavar="FORMAT")
     depth: int = option(200, "passages near a query whose cached labels are looked up", group=INPUT, count=True)
     output: str = option(dataclasses.MISSING, "the adapter", group="what is written", metavar="FILE")
+
+    def search_request(self) -> SearchRequest:
+        """A search of the index with these models."""
+        names = [item.name for item in dataclasses.fields(self) if item.name not in ("depth", "output")]
+        return SearchRequest(**{name: getattr(self, name) for name in names}, config=TourConfig("dense"))
 
 
 class LearnSummary(NamedTuple):
@@ -183,14 +172,14 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     """
     opener = opener or Opener()
     check_output(request.output, [request.topics, request.corpus])
-    search = request.search_request(topics=request.topics, config=TourConfig("dense"))
+    search = request.search_request()
     reranker = open_reranker(search, opener)
     searcher = open_tour_searcher(search, None, opener=opener).searcher
     store = as_store(searcher.index)
     ids, queries = _queries(request)
     encoder = searcher.query_encoder
     vectors = encode_queries(encoder, queries, ids, store.dimension)
-    data, rows = read_cached_labels(
+    data, rows = _read_cached_labels(
         queries,
         vectors,
         reranker,
@@ -206,10 +195,10 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
             f"{reranker.name} that differ, among their first {request.depth} passages; at least {LEAST_QUERIES} are "
             "needed: search them first, with the same models and score cache."
         )
-    choice = choose(data, _folds([queries[row] for row in rows]), store)
+    choice = data.choose(_folds([queries[row] for row in rows]), store)
     if choice.gain <= 0 or choice.p > SIGNIFICANT:
         raise NoGain(choice, queries=len(rows), labels=data.count)
-    (matrix,) = fit_matrices(data, label_targets(data.labels), [choice.ridge])
+    (matrix,) = data.fit(label_targets(data.labels), [choice.ridge])
     about = {
         "encoder": query_encoder_fingerprint(search, opener),
         "reranker": reranker.fingerprint,
@@ -222,7 +211,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     return LearnSummary(Path(request.output), adapter, choice, len(rows), data.count)
 
 
-def read_cached_labels(
+def _read_cached_labels(
     queries: Sequence[str],
     vectors: Floats,
     reranker: CachedReranker,
@@ -236,16 +225,6 @@ def read_cached_labels(
     """Look up the labels of the passages near each query in the score cache; none is computed.
 
     The score cache is keyed by the texts of pairs, so it can be asked for a pair, but not for all pairs of a query.
-
-    Args:
-        queries: the texts [n].
-        vectors: their vectors [n, d].
-        reranker: whose labels are read.
-        store: the index.
-        passage_vectors: a function from positions in the index [m] to vectors [m, d].
-        docids: the docid at each position of the index.
-        texts: the passages by docid.
-        depth: how many of the nearest passages of a query are looked up.
 
     Returns:
         The queries that have at least two labels that differ, and their rows in `queries`. Their candidates are rows
@@ -277,10 +256,10 @@ def read_cached_labels(
 
 
 def _queries(request: LearnRequest) -> tuple[list[str], list[str]]:
-    """Ids and texts of the topics; of topics with the same text, the first."""
+    """Ids and texts of the topics; of topics with the same text, the first, and none without a text."""
     topics: dict[str, str] = {}
     for id_, query in read_topics(request.topics, request.topics_format, only=frozenset()):
-        if query:  # an empty text has no label
+        if query and str(query).strip():
             topics.setdefault(text_of(query, str(id_)), str(id_))
     return list(topics.values()), list(topics)
 

@@ -25,10 +25,9 @@ from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, read_adapt
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
-from tour_pyserini.phrases.phrase_index import check_corpus, is_built_with, open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
 from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
 from tour_pyserini.rerankers.score_cache import ScoreStore
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
@@ -350,9 +349,8 @@ def tour_phrase_searcher(
 def phrase_searcher(request: SearchRequest, opener: Opener) -> PhraseSearcher:
     """The searcher without TouR."""
     assert request.index is not None and request.corpus is not None
-    opener.open(check_corpus, request.index, request.corpus)
     return PhraseSearcher(
-        opener.open(open_phrase_index, request.index, nprobe=request.nprobe),
+        opener.open(open_phrase_index, request.index, corpus=request.corpus, nprobe=request.nprobe),
         _encoder(request, opener),
         opener.open(open_texts, request.corpus),
         max_words=request.max_words or MAX_WORDS,
@@ -379,7 +377,7 @@ def _encoder(request: SearchRequest, opener: Opener) -> Any:
     encoder = opener.open_encoder(
         load_phrase_encoder, request.encoder or made["encoder"], device=request.device, tokenizer=request.tokenizer
     )
-    if not is_built_with(request.index, encoder):
+    if not encoder.has_built(made):
         searched = request.encoder or "a changed version of it"
         log.warning("%s was built with %s and is searched with %s", request.index, made["encoder"], searched)
     return encoder

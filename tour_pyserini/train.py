@@ -9,29 +9,22 @@ complete. Its file training.json has the settings, the SHA-256 of the data and t
 
 import argparse
 import dataclasses
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tour_pyserini.command import CommandParser, Help, run
-from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, read_model_folder, verify_default_encoder
+from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, verify_default_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.flags import add_request_flags, flag_name, option
-from tour_pyserini.phrases.phrase_index import check_corpus, is_built_with, open_phrase_index, read_settings
-from tour_pyserini.phrases.phrase_input import PhraseInput
-from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.flags import Request, add_request_flags, flag_name, option
+from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.support.devices import torch_threads
-from tour_pyserini.training.request import TrainRequest
+from tour_pyserini.support.files import content_hash
 
 if TYPE_CHECKING:
     from tour_pyserini.training.trainer import Report, Task
-
-Job = tuple[dict[str, Any], "Callable[[Path], Task]"]
-"""What a training's result depends on, and a function that builds its task; it may keep files in a folder."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.train phrase-encoder --base default --output models/phrases \\
@@ -43,6 +36,7 @@ EXAMPLES = """examples:
 DATA = "questions as JSON lines, then their corpus.jsonl, then qrels if lines have neither `gold` nor `context`"
 
 # Groups of flags in --help.
+_MODEL, _VALIDATION, _TRAINING = "model", "validation", "training"
 _ENCODER = "phrase encoder: not with --query-side"
 _QUERY_SIDE, _CANDIDATES, _RERANKER = "query-side fine-tuning", "candidates", "re-ranker"
 
@@ -52,6 +46,73 @@ _FROM_BASE: dict[str, Any] = {
     **{"filter_weight": 1.0, "filter_recall": 0.98, "train_embeddings": False},
 }
 _ON_INDEX: dict[str, Any] = {"corpus": None, "depth": 100}
+
+Source = Sequence[str]
+"""The files of one source of data: questions, and where they need them, a corpus and qrels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest(Request):
+    """The base, the data and the settings of a training, which together determine the trained model.
+
+    Attributes:
+        base: the model to start from: a folder or a name on the model hub.
+        output: the folder of the trained model; it must be new or empty.
+        data: sources to train on; `read_examples` says what the files of a source are.
+        validation: sources to validate on; if empty, a part of `data` is held out.
+    """
+
+    base: str = option(dataclasses.MISSING, "the model to start from: a folder or a hub name", group=_MODEL)
+    output: str = option(dataclasses.MISSING, "the folder of the trained model", group=_MODEL, metavar="DIR")
+    device: str = option("cpu", "cpu, cuda:0, ...", group=_MODEL)
+    threads: int | None = option(None, "most threads (default: one for each processor)", group=_MODEL, count=True)
+
+    data: Sequence[Source] = option(dataclasses.MISSING)
+    validation: Sequence[Source] = option(())
+    validation_share: float = option(
+        0.1, "share of the passages that is held out if --validation is not given", group=_VALIDATION, metavar="X"
+    )
+    validation_questions: int = option(300, "most questions to validate on", group=_VALIDATION, count=True)
+
+    epochs: int = option(3, "passes over the training data", group=_TRAINING, count=True)
+    max_steps: int = option(0, "most steps; 0 means that --epochs decides", group=_TRAINING, metavar="X")
+    batch_size: int = option(8, "passages or questions per batch", group=_TRAINING, count=True)
+    accumulate: int = option(1, "batches whose gradients are added up for one step", group=_TRAINING, count=True)
+    learning_rate: float = option(3e-5, "largest learning rate of AdamW", group=_TRAINING, metavar="X")
+    warmup: float = option(
+        0.1,
+        "share of the steps in which the learning rate rises; then it falls linearly to 0",
+        group=_TRAINING,
+        metavar="X",
+    )
+    weight_decay: float = option(0.01, "weight decay of AdamW, for matrices only", group=_TRAINING, metavar="X")
+    clip: float = option(1.0, "largest norm of the gradient", group=_TRAINING, metavar="X")
+    validate_every: int = option(
+        0, "steps between validations; 0 validates after each epoch", group=_TRAINING, metavar="X"
+    )
+    save_every: int = option(
+        50, "steps between checkpoints from which an interrupted training continues", group=_TRAINING, count=True
+    )
+    dropout: float = option(
+        0.1,
+        "share of the activations that are dropped; dropout takes a third of the time",
+        group=_TRAINING,
+        metavar="X",
+    )
+    precision: str = option("float32", "precision of matrix products", group=_TRAINING, choices=("float32", "bfloat16"))
+    seed: int = option(42, "seed of all random numbers", group=_TRAINING, metavar="X")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative = ("max_steps", "validate_every", "learning_rate", "weight_decay", "seed")
+        fits = {
+            **{name: getattr(self, name) >= 0 for name in not_negative},
+            **{name: 0 <= getattr(self, name) < 1 for name in ("dropout", "warmup")},
+            "validation_share": 0 < self.validation_share < 1,
+            "clip": self.clip > 0,
+        }
+        for name in (name for name, right in fits.items() if not right):
+            raise TourError(f"{flag_name(name)} cannot be {getattr(self, name)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +125,7 @@ class PhraseEncoderRequest(TrainRequest):
     """
 
     base: str = option(
-        dataclasses.MISSING, "the model to start from: a folder, a name on the model hub, or `default`", group="model"
+        dataclasses.MISSING, "the model to start from: a folder, a name on the model hub, or `default`", group=_MODEL
     )
     pooling: str | None = option(
         None, "pooling of questions (default: what the base declares, or cls)", group=_ENCODER, choices=("cls", "mean")
@@ -122,9 +183,9 @@ class PhraseRerankerRequest(TrainRequest):
             (the paper's published code).
     """
 
-    epochs: int = option(20, "passes over the training data", group="training", count=True)
-    batch_size: int = option(32, "questions per batch", group="training", count=True)
-    learning_rate: float = option(2e-5, "largest learning rate of AdamW", group="training", metavar="X")
+    epochs: int = option(20, "passes over the training data", group=_TRAINING, count=True)
+    batch_size: int = option(32, "questions per batch", group=_TRAINING, count=True)
+    learning_rate: float = option(2e-5, "largest learning rate of AdamW", group=_TRAINING, metavar="X")
 
     index: str = option(
         dataclasses.MISSING, "the phrase index that candidates come from", group=_CANDIDATES, metavar="DIR"
@@ -175,149 +236,62 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
         train(PhraseEncoderRequest(base="default", output="models/phrases", data=data))
     """
     # torch takes seconds to start, and --help does not need it
-    from tour_pyserini.training.examples import source_checksums
-    from tour_pyserini.training.trainer import check_new, log, run_training
+    from tour_pyserini.phrases.phrase_encoder import find_model
+    from tour_pyserini.training.encoder_tasks import PhraseTask, QueryTask
+    from tour_pyserini.training.reranker_tasks import ReadingTask, RerankerTask
+    from tour_pyserini.training.trainer import log, run_training
 
-    check_new(Path(request.output))
+    def find(name: str) -> Path:
+        return verify_default_encoder() if name == DEFAULT else find_model(name)
+
+    def make_task(folder: Path) -> "Task":
+        match request:
+            case PhraseRerankerRequest():
+                return RerankerTask(request, base, folder)
+            case PhraseEncoderRequest():
+                return QueryTask(request, base) if request.query_side else PhraseTask(request, base)
+            case ReadingComprehensionRequest():
+                return ReadingTask(request, base)
+        raise TypeError(request)
+
+    base = find(request.base)
+    # Everything that the trained model depends on.
+    recorded = {item.name: getattr(request, item.name) for item in dataclasses.fields(request)}
+    for name in ("output", "device", "threads"):
+        del recorded[name]
+    recorded |= {"data": _checksums(request.data), "validation": _checksums(request.validation)}
+    recorded |= {"base_fingerprint": fingerprint(base), "what": _MODELS[type(request)][0]}
+    if index := getattr(request, "query_side", None) or getattr(request, "index", None):
+        recorded["index"] = read_settings(index)
+    if encoder := getattr(request, "encoder", None):
+        recorded["encoder_fingerprint"] = fingerprint(find(encoder))
     with torch_threads(request.threads):
-        base = _find_model(request.base)
-        own, make_task = _JOBS[type(request)](request, base)
-        recorded = {item.name: getattr(request, item.name) for item in dataclasses.fields(request)}
-        for name in ("output", "device", "threads"):  # they do not change the trained model
-            del recorded[name]
-        recorded |= {"data": source_checksums(request.data), "validation": source_checksums(request.validation)}
-        recorded |= {"base_fingerprint": fingerprint(base), **own}
         return run_training(make_task, request, recorded, report=report or log.info)
 
 
-def _phrase_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
-    import torch
-
-    from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder
-    from tour_pyserini.phrases.phrase_model import model_from_base
-    from tour_pyserini.support.model_files import read_tokenizer
-    from tour_pyserini.training.encoder_tasks import PhraseTask, PhraseValidation
-    from tour_pyserini.training.examples import training_examples
-
-    if request.query_side:
-        return _query_encoder(request, base)
-    examples, held_out = training_examples(request)
-
-    def make_task(_: Path) -> PhraseTask:
-        torch.manual_seed(request.seed)  # for the filter's first weights
-        weights, pooling = read_model_folder(base)
-        assert request.max_length and request.filter_recall and request.questions_per_passage
-        assert request.batch_weight is not None and request.filter_weight is not None
-        settings = EncoderSettings(
-            pooling=request.pooling or pooling,
-            lower_case=bool(request.lower_case),
-            max_length=request.max_length,
-            stride=request.max_length // 4,
-        )
-        tokenizer, model = read_tokenizer(weights), model_from_base(weights)
-        return PhraseTask(
-            PhraseEncoder(model, tokenizer, settings, device=request.device),
-            examples,
-            PhraseValidation(held_out, recall=request.filter_recall),
-            request,
-            batch_weight=request.batch_weight,
-            filter_weight=request.filter_weight,
-            questions_per_passage=request.questions_per_passage,
-            freeze_embeddings=not request.train_embeddings,
-        )
-
-    return {"what": "phrase-encoder"}, make_task
+def _checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The checksum (SHA-256) of each file, by path; None for a name that is not a file, such as Pyserini's topics."""
+    return [{str(path): content_hash(path) if Path(path).is_file() else None for path in source} for source in sources]
 
 
-def _query_encoder(request: PhraseEncoderRequest, base: Path) -> Job:
-    from tour_pyserini.training.encoder_tasks import QueryTask
-    from tour_pyserini.training.examples import training_examples
-
-    assert request.query_side and request.corpus and request.depth
-    index, corpus, depth = request.query_side, request.corpus, request.depth
-    questions, held_out = ([(one.question, one.answers) for one in part] for part in training_examples(request))
-    check_corpus(index, corpus)
-
-    def make_task(_: Path) -> QueryTask:
-        searcher = _open_searcher(index, corpus, base, request)
-        return QueryTask(searcher, questions, held_out, request, depth=depth)
-
-    return {"what": "phrase-encoder", "index": read_settings(index)}, make_task
-
-
-def _phrase_reranker(request: PhraseRerankerRequest, base: Path) -> Job:
-    from tour_pyserini.support.model_files import read_tokenizer
-    from tour_pyserini.training.examples import training_questions
-    from tour_pyserini.training.reranker_tasks import RerankerTask, find_candidates
-
-    questions, held_out = training_questions(request)
-    settings = read_settings(request.index)
-    check_corpus(request.index, request.corpus)
-    own = {"what": "phrase-reranker", "index": settings}
-    if request.encoder:
-        own["encoder_fingerprint"] = fingerprint(_find_model(request.encoder))
-    # As in the paper's code: title, the tokenizer's separator, context.
-    mark = read_tokenizer(base).sep_token
-    shown = PhraseInput(context=request.context, title=not request.no_title, separator=f" {mark} " if mark else " ")
-
-    def make_task(folder: Path) -> RerankerTask:
-        searcher = _open_searcher(request.index, request.corpus, request.encoder or settings["encoder"], request)
-        candidates, validation = (
-            find_candidates(part, searcher, shown, depth=request.depth, positive=request.positive, file=folder / file)
-            for part, file in ((questions, "candidates.jsonl"), (held_out, "validation.jsonl"))
-        )
-        options: dict[str, Any] = {"loss": request.loss, "max_length": request.max_length}
-        return RerankerTask(base, candidates, validation, searcher.texts, shown, request, **options)
-
-    return own, make_task
-
-
-def _reading_comprehension(request: ReadingComprehensionRequest, base: Path) -> Job:
-    from tour_pyserini.training.examples import training_examples
-    from tour_pyserini.training.reranker_tasks import ReadingTask
-
-    examples, held_out = training_examples(request)
-    return {"what": "reading-comprehension"}, lambda _: ReadingTask(
-        base, examples, held_out, request, max_length=request.max_length
-    )
-
-
-_JOBS: dict[type[TrainRequest], Callable[[Any, Path], Job]] = {
-    PhraseEncoderRequest: _phrase_encoder,
-    PhraseRerankerRequest: _phrase_reranker,
-    ReadingComprehensionRequest: _reading_comprehension,
+_MODELS: dict[type[TrainRequest], tuple[str, str]] = {
+    PhraseEncoderRequest: (
+        "phrase-encoder",
+        "token vectors of passages and [start; end] vectors of questions",
+    ),
+    PhraseRerankerRequest: ("phrase-reranker", "a cross-encoder that scores phrases in their contexts"),
+    ReadingComprehensionRequest: (
+        "reading-comprehension",
+        "an extractive reader, from which a phrase re-ranker can start",
+    ),
 }
-
-
-def _find_model(name: str) -> Path:
-    from tour_pyserini.phrases.phrase_encoder import find_model
-
-    return verify_default_encoder() if name == DEFAULT else find_model(name)
-
-
-def _open_searcher(index: str, corpus: str, encoder: str | os.PathLike[str], request: TrainRequest) -> PhraseSearcher:
-    """An index, searched with the encoder that built it."""
-    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
-
-    loaded = load_phrase_encoder(encoder, device=request.device)
-    if not is_built_with(index, loaded):
-        raise TourError(f"{index} was not built with {encoder}; give the encoder that built it.")
-    return PhraseSearcher(open_phrase_index(index), loaded, open_texts(corpus))
 
 
 def train_parser() -> CommandParser:
     """The parser of the command; each kind of model is a sub-command, whose flags are the fields of its request."""
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
     models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=argparse.ArgumentParser)
-    for name, request, about in (
-        ("phrase-encoder", PhraseEncoderRequest, "token vectors of passages and [start; end] vectors of questions"),
-        ("phrase-reranker", PhraseRerankerRequest, "a cross-encoder that scores phrases in their contexts"),
-        (
-            "reading-comprehension",
-            ReadingComprehensionRequest,
-            "an extractive reader, from which a phrase re-ranker can start",
-        ),
-    ):
+    for request, (name, about) in _MODELS.items():
         model = models.add_parser(
             name,
             help=about,

@@ -13,8 +13,8 @@ from index_commands import flags, write_corpus
 from tour_pyserini.doctor import main as doctor
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
+from tour_pyserini.phrases.phrase_index import ROW
 from tour_pyserini.phrases.phrase_index_building import PartialTokens
-from tour_pyserini.phrases.spans import ROW
 from tour_pyserini.stores.index_folder import BM25_FOLDER, PartialVectors
 from tour_pyserini.stores.signals import Bm25Index, write_bm25
 from tour_pyserini.training.trainer import Checkpoints

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases import phrase_searcher as finder_module
-from tour_pyserini.phrases.phrase_index import PhraseIndex, start_and_end
+from tour_pyserini.phrases.phrase_index import ENDS, ROW, STARTS, PhraseIndex
 from tour_pyserini.phrases.phrase_index_building import build_token_index
 from tour_pyserini.phrases.phrase_searcher import PhraseFinder
-from tour_pyserini.phrases.spans import ENDS, ROW, STARTS
 
 
 def make_index(words, vectors, roles, *, dtype="float32", **kind):
@@ -91,7 +90,7 @@ def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, 
             (both, sorted({*ranking[:1], *by_passage}, key=ranking.index)),
         ]:
             is_hit = hits.ids[row] >= 0
-            got = list(zip(*(side.tolist() for side in start_and_end(hits.ids[row][is_hit])), strict=True))
+            got = list(zip(*(side.tolist() for side in index.start_and_end(hits.ids[row][is_hit])), strict=True))
             assert got == expected
             assert hits.similarities[row][is_hit].tolist() == [spans[span] for span in expected]
             assert (hits.similarities[row][~is_hit] == -np.inf).all()
@@ -111,7 +110,10 @@ def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched():
     assert np.array_equal(together.ids, np.concatenate([hits.ids for hits in alone]))
     assert np.array_equal(together.ids, PhraseFinder(index, fetch=3).find(queries, phrases=7).ids)
     for row in range(5):
-        assert list(zip(*start_and_end(together.ids[row]), strict=True)) == ordered(oracle(index, queries[row], 10))[:7]
+        assert (
+            list(zip(*PhraseIndex.start_and_end(together.ids[row]), strict=True))
+            == ordered(oracle(index, queries[row], 10))[:7]
+        )
 
 
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
@@ -134,9 +136,7 @@ def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
     ("make", "message"),
     [
         (lambda index: PhraseFinder(index, max_words=0), "1 to 32767"),
-        (lambda index: PhraseFinder(index, fetch=0), "at least 1"),
-        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=64), "64 centroids"),
-        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=4, nprobe=5), "--nprobe"),
+        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=64), "--nlist"),
         (lambda index: build_token_index(index.vectors, kind="ivfpq", nlist=4, nprobe=2, pq_m=3), "--pq-m"),
     ],
 )

@@ -135,7 +135,7 @@ def test_a_length_is_cut_to_what_the_model_reads(encoder, corpus, tmp_path):
         (["--fields", "title"], "--fields"),
         (["--filter-threshold", "nan"], "--filter-threshold"),
         (["--kind", "ivfpq", "--pq-m", 5], "cut into 5"),
-        (["--kind", "ivf", "--nlist", 2000, "--nprobe", 1], "2000 centroids"),
+        (["--kind", "ivf", "--nlist", 2000, "--nprobe", 1], "--nlist"),
     ],
 )
 def test_wrong_flags_are_refused(encoder, corpus, tmp_path, more, message):

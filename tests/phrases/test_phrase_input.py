@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from odd_texts import texts
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.phrases.phrase_index import word_offsets
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
-from tour_pyserini.phrases.spans import word_offsets
 
 TEXT = "One is here. Two are there. Three went off. Four stay."
 

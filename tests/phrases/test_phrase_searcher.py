@@ -5,10 +5,9 @@ import pytest
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.phrase_index import PhraseIndex
+from tour_pyserini.phrases.phrase_index import PhraseIndex, token_rows, word_offsets
 from tour_pyserini.phrases.phrase_index_building import build_token_index
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.phrases.spans import token_rows, word_offsets
 
 DOCUMENTS = {
     "a": Passage("Prize", "The first prize went to Wilhelm Conrad Röntgen in 1901."),
@@ -72,7 +71,6 @@ def test_vectors_serve_as_queries_and_names_are_unique(searcher):
     ("query", "more", "texts", "message"),
     [
         ("first|prize", {"unit": "word"}, DOCUMENTS, "unit"),
-        ("first|prize", {"k": 0}, DOCUMENTS, "at least 1"),
         (np.zeros(3), {}, DOCUMENTS, "encoder"),
         ("first|prize", {}, {"a": "short", "b": ""}, "4-15 of document 'a'"),
         ("first|prize", {}, {}, "'a' is not in the given texts"),

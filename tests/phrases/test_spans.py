@@ -8,47 +8,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_texts import ODD, texts
 
-from tour_pyserini.phrases import spans
-from tour_pyserini.phrases.spans import ENDS, STARTS, filter_rows, sentences_around, token_rows, word_offsets
+from tour_pyserini.phrases.phrase_index import ENDS, STARTS, filter_rows, token_rows, word_offsets
+from tour_pyserini.phrases.phrase_input import PhraseInput
 
 
 @pytest.mark.parametrize(
-    ("unit", "text", "parts"),
+    ("text", "words"),
     [
-        ("word", " \n ", []),
-        ("word", "It's 1901.", ["It", "'", "s", "1901", "."]),
-        ("word", "a👩‍👩‍👧b 🇫🇷! e\u0301tude", ["a", "👩‍👩‍👧", "b", "🇫🇷", "!", "e\u0301tude"]),
-        ("sentence", "", []),
-        ("sentence", "One. Two? Three", ["One. ", "Two? ", "Three"]),
-        ("sentence", "J. K. Rowling met Dr. Who. He left.", ["J. K. Rowling met Dr. Who. ", "He left."]),
-        ("sentence", 'He said "No." Then he left.', ['He said "No." ', "Then he left."]),
-        ("sentence", "about 3.5 m. of it and e.g. this", ["about 3.5 m. of it and e.g. this"]),
-        ("sentence", "一。二。", ["一。", "二。"]),
+        (" \n ", []),
+        ("It's 1901.", ["It", "'", "s", "1901", "."]),
+        ("a👩‍👩‍👧b 🇫🇷! e\u0301tude", ["a", "👩‍👩‍👧", "b", "🇫🇷", "!", "e\u0301tude"]),
     ],
 )
-def test_words_and_sentences_of_examples(unit, text, parts):
-    assert [text[begin:end] for begin, end in getattr(spans, f"{unit}_offsets")(text)] == parts
+def test_words_of_examples(text, words):
+    assert [text[begin:end] for begin, end in word_offsets(text)] == words
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["One. ", "Two? ", "Three"],
+        ["J. K. Rowling met Dr. Who. ", "He left."],
+        ['He said "No." ', "Then he left."],
+        ["about 3.5 m. of it and e.g. this"],
+        ["一。", "二。"],
+    ],
+)
+def test_the_context_of_a_phrase_is_its_sentence_or_one_more_on_each_side(sentences):
+    text, begin = "".join(sentences), 0
+    for number, sentence in enumerate(sentences):
+        for context, around in (
+            ("1", sentences[number : number + 1]),
+            ("3", sentences[max(0, number - 1) : number + 2]),
+        ):
+            span = PhraseInput(context=context).context_span(text, begin, begin + len(sentence))
+            assert text[slice(*span)] == "".join(around)
+        begin += len(sentence)
+    assert PhraseInput().context_span("", 0, 0) == (0, 0)
 
 
 @given(texts, st.data())
-def test_words_and_sentences_cover_the_text(text, data):
+def test_words_cover_the_text_and_contexts_contain_their_phrase(text, data):
     words, end = word_offsets(text).tolist(), 0
     for begin, after in [*words, (len(text), len(text))]:
         assert end <= begin and not text[end:begin].strip()
         end = after
-    assert "".join(text[begin:end] for begin, end in spans.sentence_offsets(text)) == text
     if words:
         (begin, _), (_, end) = sorted([data.draw(st.sampled_from(words)), data.draw(st.sampled_from(words))])
         end = max(end, begin + 1)
-        narrow, wide = (sentences_around(text, begin, end, sides=sides) for sides in (0, 1))
+        narrow, wide = (PhraseInput(context=context).context_span(text, begin, end) for context in "13")
         assert wide[0] <= narrow[0] <= begin < end <= narrow[1] <= wide[1] <= len(text)
-
-
-def test_one_more_sentence_on_each_side():
-    text = "One. Two. Three. Four. Five."
-    assert text[slice(*sentences_around(text, 10, 15, sides=0))] == "Three. "
-    assert text[slice(*sentences_around(text, 10, 15, sides=1))] == "Two. Three. Four. "
-    assert sentences_around("", 0, 0, sides=1) == (0, 0)
 
 
 def roles(rows):

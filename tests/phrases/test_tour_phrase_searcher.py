@@ -12,8 +12,7 @@ from tour_pyserini.index import main as index
 from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import open_phrase_index
 from tour_pyserini.phrases.phrase_input import PhraseInput
-from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.phrases.tour_phrase_searcher import TourPhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
 from tour_pyserini.rerankers import CachedReranker
 
 QUERIES = ["who got the first prize", "which river runs", "the king of the moon"]

@@ -60,8 +60,8 @@ def write_phrases(folder: Path) -> None:
     """A phrase index of three passages, and encoded questions."""
     from tour_pyserini.data.records import PHRASE_INDEX
     from tour_pyserini.encoders.query_vectors import write_encoded_queries
+    from tour_pyserini.phrases.phrase_index import token_rows
     from tour_pyserini.phrases.phrase_index_building import build_token_index
-    from tour_pyserini.phrases.spans import token_rows
     from tour_pyserini.support.files import sha256
 
     target = folder / "phrases"

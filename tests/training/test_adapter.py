@@ -12,7 +12,7 @@ from toy_collection import unit
 from tour_pyserini.core.arrays import Hits
 from tour_pyserini.encoders.query_adapter import corrected
 from tour_pyserini.training import adapter
-from tour_pyserini.training.adapter import LabelledQueries, cross_entropy, fit_matrices, label_targets, low_rank
+from tour_pyserini.training.adapter import LabelledQueries, label_targets, low_rank
 
 
 def labelled(seed=0, *, queries=40, passages=30, labels=6, dimension=5, score=None):
@@ -53,15 +53,15 @@ def test_targets_do_not_depend_on_the_unit_of_labels(factor, shift, seed):
 def test_loss_and_background_by_hand():
     targets, zero = np.array([[0.25, 0.75]]), np.zeros((2, 2))
     # Logits: 0 * 1 + 0 and 0 + ln 3, so the softmax is the target, and the loss is its entropy.
-    loss, by_scale, by_matrix = cross_entropy(small([0, 0]), targets, 0.0, np.array([[0, 0], [np.log(3.0), 0]]))
+    loss, by_scale, by_matrix = small([0, 0]).cross_entropy(targets, 0.0, np.array([[0, 0], [np.log(3.0), 0]]))
     assert loss == pytest.approx(-(0.25 * np.log(0.25) + 0.75 * np.log(0.75)))
     assert by_scale == pytest.approx(0.0) and by_matrix == pytest.approx(zero)
     # Residuals 0.5 - 0.25 on the first passage, 0.5 - 0.75 on the second; the query is [1, 0].
-    loss, by_scale, by_matrix = cross_entropy(small([0, 0]), targets, 0.0, zero)
+    loss, by_scale, by_matrix = small([0, 0]).cross_entropy(targets, 0.0, zero)
     assert (loss, by_scale) == pytest.approx((np.log(2.0), 0.25))
     assert by_matrix == pytest.approx(np.array([[0.25, 0.0], [-0.25, 0.0]]))
     # Passage 2 is in the background; passage 1 is too, but it is labelled, so it counts once. All logits are 0.
-    loss, by_scale, by_matrix = cross_entropy(small([0, 0], [1, 2]), np.array([[0.5, 0.5]]), 0.0, zero)
+    loss, by_scale, by_matrix = small([0, 0], [1, 2]).cross_entropy(np.array([[0.5, 0.5]]), 0.0, zero)
     # Residuals 1/3 - 1/2 on passages 0 and 1, and 1/3 on passage 2, which is [-1, 0].
     assert (loss, by_scale) == pytest.approx((np.log(3.0), -1 / 6 - 1 / 3))
     assert by_matrix == pytest.approx(np.array([[-1 / 2, 0.0], [-1 / 6, 0.0]]))
@@ -74,7 +74,7 @@ def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
 
     def objective(x, ridge=0.01):
         matrix = x[1:].reshape(size, size)
-        loss, by_scale, by_matrix = cross_entropy(data, targets, x[0], matrix)
+        loss, by_scale, by_matrix = data.cross_entropy(targets, x[0], matrix)
         gradient = np.concatenate([[by_scale], (by_matrix + ridge * matrix).ravel()])
         return loss + ridge / 2 * (matrix**2).sum(), gradient
 
@@ -83,8 +83,8 @@ def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
     # With vectors of length 1, the fit is the minimum of the loss as it is written, whatever was fitted before.
     x = minimize(objective, np.concatenate([[1.0], np.zeros(size * size)]), jac=True, method="BFGS").x
     expected = x[1:].reshape(size, size) / x[0]
-    *stronger, after = fit_matrices(data, targets, [1.0, 0.1, 0.01])
-    for matrix in (after, *fit_matrices(data, targets, [0.01])):
+    *stronger, after = data.fit(targets, [1.0, 0.1, 0.01])
+    for matrix in (after, *data.fit(targets, [0.01])):
         assert matrix == pytest.approx(expected, abs=0.02 * np.abs(expected).max())
     norms = [np.linalg.norm(matrix) for matrix in (*stronger, after)]
     assert norms == sorted(norms) and norms[0] < 0.1
@@ -93,7 +93,7 @@ def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
 def test_a_hidden_matrix_is_found():
     hidden = 2 * np.random.default_rng(6).normal(size=(5, 5))
     data = labelled(7, queries=600, passages=80, labels=8, score=lambda q, p: 3 * p @ (q + hidden @ q))
-    (matrix,) = fit_matrices(data, label_targets(data.labels, sharpness=1.0), [1e-5])
+    (matrix,) = data.fit(label_targets(data.labels, sharpness=1.0), [1e-5])
     assert np.corrcoef(matrix.ravel(), hidden.ravel())[0, 1] > 0.95
 
 
@@ -120,10 +120,10 @@ def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
         background_vectors=of_passages * data.background_vectors,
     )
     folds, targets = np.arange(60) % 3, label_targets(data.labels)
-    choice, same = (adapter.choose(each, folds, Searched(each.passages)) for each in (data, longer))
+    choice, same = (each.choose(folds, Searched(each.passages)) for each in (data, longer))
     assert (same.ridge, same.rank) == (choice.ridge, choice.rank)
     assert (same.before, same.gain) == pytest.approx((choice.before, choice.gain), abs=5e-3)  # ranks may be tied
-    for matrix, other in zip(*(fit_matrices(each, targets, [1e-2, 1e-4]) for each in (data, longer)), strict=True):
+    for matrix, other in zip(*(each.fit(targets, [1e-2, 1e-4]) for each in (data, longer)), strict=True):
         directions = corrected(data.queries, *low_rank(matrix, 3))
         assert corrected(longer.queries, *low_rank(other, 3)) / of_queries == pytest.approx(directions, abs=1e-4)
 
@@ -138,9 +138,9 @@ def test_low_rank_is_the_best_of_its_rank():
 def test_order_and_reciprocal_ranks_by_hand():
     data, targets = small([0.0, 2.0]), np.array([[0.25, 0.75]])
     quality = (0.25 + 0.75 / np.log2(3)) / (0.75 + 0.25 / np.log2(3))  # similarities 1 and 0
-    assert adapter.order_quality(data, targets, data.queries) == pytest.approx([quality])
-    assert adapter.order_quality(data, targets, np.array([[0.0, 1.0]])) == pytest.approx([1.0])
+    assert data.order_quality(targets, data.queries) == pytest.approx([quality])
+    assert data.order_quality(targets, np.array([[0.0, 1.0]])) == pytest.approx([1.0])
     corpus = Searched(np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0]]))
-    assert adapter.reciprocal_ranks(data, data.queries, corpus) == pytest.approx([1 / 3])
+    assert data.reciprocal_ranks(data.queries, corpus) == pytest.approx([1 / 3])
     corpus.passages = corpus.passages[:1]
-    assert adapter.reciprocal_ranks(data, data.queries, corpus) == pytest.approx([0.0])
+    assert data.reciprocal_ranks(data.queries, corpus) == pytest.approx([0.0])

@@ -32,14 +32,17 @@ def test_a_hidden_correction_is_learnt_without_computing_labels(place, tmp_path)
     reranker, output = HiddenReranker(place / "encoder"), tmp_path / "a.adapter"
     buy_labels(place, reranker, tmp_path / "labelled.trec")
     before = reranker.asked
-    done = learn(LearnRequest(**learnable_fields(place, reranker), output=str(output)))
+    topics = tmp_path / "topics.tsv"  # a topic without a text has no labels, and stops nothing
+    topics.write_text((place / "train.tsv").read_text() + "blank\t \n")
+    fields = learnable_fields(place, reranker) | {"topics": str(topics)}
+    done = learn(LearnRequest(**fields, output=str(output)))
     assert reranker.asked == before
     assert (done.queries, done.labels) == (200, 2000)
     assert done.choice.gain > 0.02 and done.choice.p < 0.05
     about = read_adapter(output).about
     assert about["reranker"] == "hidden" and about["topics"]["labels"] == 2000
     assert about["index"]["passages"] == 200 and about["chosen"]["gain"] == done.choice.gain
-    again = learn(LearnRequest(**learnable_fields(place, reranker), output=str(tmp_path / "b.adapter")))
+    again = learn(LearnRequest(**fields, output=str(tmp_path / "b.adapter")))
     assert again.choice == done.choice and (tmp_path / "b.adapter").read_bytes() == output.read_bytes()
 
     def mean_label(adapter):

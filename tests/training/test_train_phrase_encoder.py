@@ -5,16 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer
 
 from tour_pyserini import index, train
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.phrase_encoder import EncoderSettings, load_phrase_encoder
+from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import open_phrase_index
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.training.encoder_tasks import PhraseTask, filter_loss, side_loss, training_passages
-from tour_pyserini.training.examples import read_examples
+from tour_pyserini.training.encoder_tasks import PhraseTask, filter_loss, side_loss
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -117,14 +115,14 @@ def test_wrong_flags_are_refused(folder, tmp_path, more, message):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("max_length", "questions"), [(64, 7), (24, 5)])  # two answers are cut by the edges of windows
+@pytest.mark.parametrize(("max_length", "questions"), [(64, 7), (24, 4)])  # edges of windows cut three
 def test_training_passages_know_the_tokens_of_their_answers(folder, max_length, questions):
-    tokenizer = AutoTokenizer.from_pretrained(folder / "base")
-    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
-    passages = training_passages(examples, tokenizer, EncoderSettings(max_length=max_length, stride=4))
-    assert sum(len(passage.questions) for passage in passages) == questions
-    for passage in passages:
-        words = tokenizer.convert_ids_to_tokens(passage.inputs["input_ids"])
+    data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
+    where = {"base": "b", "output": "o", "data": data, "validation": data}
+    task = PhraseTask(train.PhraseEncoderRequest(**where, max_length=max_length), folder / "base")
+    assert sum(len(passage.questions) for passage in task.passages) == questions
+    for passage in task.passages:
+        words = task.encoder.tokenizer.convert_ids_to_tokens(passage.inputs["input_ids"])
         for _, answers in passage.questions:
             starts, ends = passage.gold(answers)
             first = {answer.lower()[0] for answer in answers}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_phrases import save_encoder
+from transformers import AutoModelForSequenceClassification
 
 from tour_pyserini import index, train
 from tour_pyserini.data.texts import open_texts
@@ -16,23 +17,14 @@ from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import PhraseSpan, open_phrase_index
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.phrases.spans import sentences_around
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training import examples as examples_module
-from tour_pyserini.training import reranker_tasks as phrase_reranker
+from tour_pyserini.training import reranker_tasks
 from tour_pyserini.training.examples import Example
-from tour_pyserini.training.request import TrainRequest
-from tour_pyserini.training.reranker_tasks import (
-    Candidates,
-    ReadingTask,
-    RerankerTask,
-    find_candidates,
-    marked_classifier,
-)
+from tour_pyserini.training.reranker_tasks import ReadingTask, RerankerTask, find_candidates
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-REQUEST = TrainRequest(base="b", output="o", data=[])
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +63,14 @@ def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, tmp_pa
             for docid, begin, end in spans:
                 text = searcher.texts[docid].parts[1]
                 if positive == "context":
-                    shown = text[slice(*sentences_around(text, begin, end, sides=0))].lower()
+                    shown = text[slice(*PhraseInput(context=context).context_span(text, begin, end))].lower()
                     assert any(answer.lower() in shown for answer in answers[one.question]) is wanted
                 else:
                     assert (normalise(text[begin:end]) in map(normalise, answers[one.question])) is wanted
 
 
 def test_saved_candidates_are_not_searched_again(folder, searcher, tmp_path, monkeypatch):
-    monkeypatch.setattr(phrase_reranker, "AT_ONCE", 3)
+    monkeypatch.setattr(reranker_tasks, "AT_ONCE", 3)
     questions = read_questions(folder / "questions.jsonl")
     how = {"depth": 60, "positive": "context", "file": tmp_path / "kept.jsonl"}
     whole = find_candidates(questions, searcher, PhraseInput(), **how)
@@ -103,9 +95,9 @@ def test_a_phrase_reranker_learns_and_can_be_loaded(folder, searcher, tmp_path, 
     shown = read_phrase_input(tmp_path / "model")
     assert shown == PhraseInput(context="3", title=True, separator=" [SEP] ")
     pair = ("when was the king crowned", shown("Kings", "The king of the river was crowned in 1066.", 37, 41))
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
     with torch.no_grad():
-        task = RerankerTask(tmp_path / "model", [], [], {}, shown, REQUEST, loss=loss)
-        logits = task.model.eval()(**read_tokenizer(tmp_path / "model")(*pair, return_tensors="pt")).logits[0]
+        logits = model(**read_tokenizer(tmp_path / "model")(*pair, return_tensors="pt")).logits[0]
     score = logits[1] - logits[0] if loss == "pointwise" else logits[0]
     assert load_reranker(tmp_path / "model", max_length=100).predict([pair])[0] == pytest.approx(float(score), abs=1e-4)
 
@@ -131,19 +123,21 @@ def test_data_may_be_a_name_of_pyserini_topics(folder, searcher, tmp_path, monke
 
 
 @pytest.mark.parametrize("max_length", [24, 4096])  # fewer than a question has; more than the model's 128 positions
-def test_pairs_are_truncated_as_in_search(folder, searcher, max_length):
+def test_pairs_are_truncated_as_in_search(folder, searcher, tmp_path, max_length):
+    data = [[folder / "questions.jsonl"]]
+    where = {"base": "b", "output": "o", "index": folder / "phrases", "corpus": folder / "corpus.jsonl"}
+    request = train.PhraseRerankerRequest(**where, data=data, validation=data, max_length=max_length)
+    task, seen = RerankerTask(request, folder / "base", tmp_path), []
+    task.model.register_forward_pre_hook(lambda _, args, given: seen.append(given), with_kwargs=True)
     spans = (PhraseSpan("b", 2, 7), PhraseSpan("d", 4, 8))
     ways = {"who " * 140: "longest_first", "which river": "only_second"}
-    found = [Candidates(question, spans[:1], spans[1:]) for question in ways]
-    data = (found, found, searcher.texts, PhraseInput(), REQUEST)
-    task, seen = RerankerTask(folder / "base", *data, max_length=max_length), []
-    task.model.register_forward_pre_hook(lambda _, args, given: seen.append(given), with_kwargs=True)
     task.loss([(question, *spans) for question in ways])
     length = min(max_length, 128)
-    _, tokenizer = marked_classifier(folder / "base", logits=1)
+    task.save(tmp_path)
+    tokenizer, shown = read_tokenizer(tmp_path), read_phrase_input(tmp_path)
     expected = [
-        tokenizer(question, shown, truncation=way, max_length=length)["input_ids"]
-        for shown in (PhraseInput()(*searcher.texts[span.docid].parts, span.begin, span.end) for span in spans)
+        tokenizer(question, passage, truncation=way, max_length=length)["input_ids"]
+        for passage in (shown(*searcher.passage(span), span.begin, span.end) for span in spans)
         for question, way in ways.items()
     ]
     rows = [ids[mask == 1].tolist() for ids, mask in zip(seen[0]["input_ids"], seen[0]["attention_mask"], strict=True)]
@@ -152,8 +146,10 @@ def test_pairs_are_truncated_as_in_search(folder, searcher, max_length):
 
 @pytest.mark.parametrize("max_length", [24, 4096])
 def test_a_reader_reads_questions_of_any_length(folder, max_length):
+    data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
+    where = {"base": "b", "output": "o", "data": data, "validation": data}
+    task = ReadingTask(train.ReadingComprehensionRequest(**where, max_length=max_length), folder / "base")
     examples = [Example(question, ["A river"], "b", "", "A river runs.") for question in ("who " * 140, "which")]
-    task = ReadingTask(folder / "base", examples, examples, REQUEST, max_length=max_length)
     task.model.eval()
     with torch.no_grad():
         together, *each = [float(task.loss(batch)) for batch in (examples, examples[:1], examples[1:])]
@@ -166,7 +162,7 @@ def test_a_reader_can_be_the_base_of_a_reranker(folder, searcher, tmp_path):
     run_reader(folder, folder / "reader")
     history = json.loads((folder / "reader" / "training.json").read_text())["history"]
     assert max(entry["EM"] for entry in history) >= 0.7 > history[0]["EM"]
-    with pytest.raises(TourError, match="no model"):
+    with pytest.raises(TourError, match="not a local folder"):
         run(folder, tmp_path / "model", base="nowhere")
     run(folder, tmp_path / "model", "--max-steps", 2, base="reader")
     assert load_reranker(tmp_path / "model").predict([("who", "[S] me [E]")]).shape == (1,)

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.training.request import TrainRequest
-from tour_pyserini.training.trainer import learning_rate, run_training, shuffle_batches
+from tour_pyserini.train import TrainRequest
+from tour_pyserini.training.trainer import Task, run_training
 
 
-class Toy:
+class Toy(Task):
     """Learns a number by gradient descent, with noise that depends on the seed of the step."""
 
     def __init__(self, measures=(), stop_at=None):
@@ -123,10 +123,12 @@ def test_other_settings_damaged_states_and_a_second_process_are_refused(tmp_path
         run(tmp_path / "model", Toy())
 
 
-def test_the_learning_rate_rises_and_falls():
-    rates = [learning_rate(request(learning_rate=1.0, warmup=0.2), step, 10) for step in range(10)]
-    assert rates == pytest.approx([0.5, 1.0, *[(10 - s) / 8 for s in range(2, 10)]])
-    assert learning_rate(request(learning_rate=1.0, warmup=0.0), 0, 1) == 1.0
+@pytest.mark.parametrize(("warmup", "rates"), [(0.2, [0.5, 1, *[(10 - s) / 8 for s in range(2, 10)]]), (0.0, [1.0])])
+def test_the_learning_rate_rises_and_falls(tmp_path, monkeypatch, warmup, rates):
+    seen, step = [], torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: seen.append(self.param_groups[0]["lr"]) or step(self))
+    run(tmp_path / "model", Toy(), warmup=warmup, max_steps=len(rates), learning_rate=1.0)
+    assert seen == pytest.approx(rates)
 
 
 @pytest.mark.parametrize(
@@ -139,13 +141,13 @@ def test_settings_out_of_range_are_refused(name, value):
 
 
 def test_batches_of_similar_lengths_have_every_item_once():
-    lengths = [(number * 37) % 101 for number in range(50)]
-    batches = shuffle_batches(range(50), 8, [1], lengths=lengths)
+    lengths, task = [(number * 37) % 101 for number in range(50)], Toy()
+    task.request = request(batch_size=8)
+    batches = task.shuffled(range(50), 1, lengths=lengths)
     assert sorted(number for batch in batches for number in batch) == list(range(50))
     padded, at_random = (
         sum(max(lengths[number] for number in batch) * len(batch) for batch in each)
-        for each in (batches, shuffle_batches(range(50), 8, [1]))
+        for each in (batches, task.shuffled(range(50), 1))
     )
     assert padded < 0.8 * at_random
-    assert batches == shuffle_batches(range(50), 8, [1], lengths=lengths)
-    assert batches != shuffle_batches(range(50), 8, [2], lengths=lengths)
+    assert batches == task.shuffled(range(50), 1, lengths=lengths) != task.shuffled(range(50), 2, lengths=lengths)

@@ -7,15 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.spans import word_offsets
-from tour_pyserini.training.examples import (
-    answer_spans,
-    read_examples,
-    source_checksums,
-    split_by_passage,
-    training_examples,
-)
-from tour_pyserini.training.request import TrainRequest
+from tour_pyserini.phrases.phrase_index import word_offsets
+from tour_pyserini.train import TrainRequest
+from tour_pyserini.training.examples import answer_spans, read_examples, training_examples
 
 
 @pytest.mark.parametrize(
@@ -48,6 +42,7 @@ def test_examples_from_gold_ids_contexts_and_qrels(folder, tmp_path):
     assert examples[0].title == "Nobel Prize" and examples[0].docid.endswith("corpus.jsonl:a")
     lines = [
         {"_id": "x", "text": "which river", "answers": ["Rhine"]},
+        {"_id": "unjudged", "text": ""},
         {"_id": "y", "question": "what", "answer": "blue", "context": "It is blue.", "title": "Colours"},
     ]
     (tmp_path / "other.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -64,11 +59,8 @@ def test_validation_holds_out_whole_passages_or_has_sources_of_its_own(folder):
     assert training_examples(TrainRequest(**request, validation_share=0.3)) == (kept, held)
     kept, held = training_examples(TrainRequest(**request, validation=[source], validation_questions=3))
     assert (len(kept), len(held)) == (14, 3)
-    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4's example
-    (folder / "abc").write_bytes(b"abc")
-    assert source_checksums([["dpr-nq-dev", folder / "abc"]]) == [{"dpr-nq-dev": None, str(folder / "abc"): digest}]
     with pytest.raises(TourError, match="only one passage"):
-        split_by_passage(kept[:1], share=0.3, most=1, seed=1)
+        training_examples(TrainRequest(**request, validation_share=0.99))
     with pytest.raises(TourError, match="4 files"):
         training_examples(TrainRequest(base="b", output="o", data=[["a", "b", "c", "d"]]))
 

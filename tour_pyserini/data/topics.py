@@ -95,8 +95,8 @@ def read_topics(
             Pyserini reads everything else: its other formats and its names for topics.
         topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); Pyserini reads all but the
             default.
-        only: ids of the topics that will be used, all by default; the other topics of a file on this machine may have
-            an empty text, as some of CACM's do.
+        only: ids of the topics that will be used, all by default; the other topics may have an empty text, as some of
+            CACM's do.
 
     Returns:
         An iterator over (id, text); `topics[id]["answers"]` is a list of strings where the file has answers.
@@ -106,7 +106,7 @@ def read_topics(
             ...
     """
     topics = _local_topics(Path(spec), only) if topics_format == "default" else None
-    return _from_pyserini(str(spec), topics_format) if topics is None else TopicIterator(topics)
+    return _from_pyserini(str(spec), topics_format, only) if topics is None else TopicIterator(topics)
 
 
 def judged_only(
@@ -186,7 +186,7 @@ def _parse_answers(location: Location, written: str) -> list[str]:
 # --- What Pyserini reads ---
 
 
-def _from_pyserini(name: str, topics_format: str) -> Any:
+def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> Any:
     if topics_format == "default" and not Path(name).exists() and not may_be_topics(name):
         raise TourError(f"topics not found: {name!r} is neither a file nor one of Pyserini's names for topics.")
     ensure_java()
@@ -201,7 +201,8 @@ def _from_pyserini(name: str, topics_format: str) -> Any:
         raise TourError(f"Pyserini cannot read the topics {name!r} ({topics_format}): {reason}.") from error
     for qid, topic in iterator.topics.items():
         entry = Entry(name, f"query {qid!r}")
-        if topics_format == "default" and not str(topic.get("title") or "").strip():
+        used = topics_format == "default" and (only is None or str(qid) in only)
+        if used and not str(topic.get("title") or "").strip():
             entry.refuse("has no text")
         if isinstance(topic, dict) and topic.get("answers") is not None:
             iterator.topics[qid] = topic | {"answers": _pyserini_answers(entry, topic["answers"])}

@@ -202,9 +202,9 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
     """The settings that the request's index must have."""
     # torch and Pyserini take seconds to start.
     if request.phrases:
-        from tour_pyserini.phrases.phrase_index_building import phrase_index_encoder, phrase_settings
+        from tour_pyserini.phrases.phrase_index_building import phrase_settings
 
-        settings = phrase_settings(request, request.open_corpus(), phrase_index_encoder(request))
+        settings = phrase_settings(request, request.open_corpus())
         # The path of the encoder and the number of passages per chunk do not change the index.
         wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
     else:

@@ -1,4 +1,4 @@
-"""The phrase encoder: vectors [start; end] of questions, and vectors of the tokens of passages.
+"""The phrase encoder: vectors [start; end] of questions, and vectors of the tokens of passages (Lee et al., 2021).
 
 A passage is read as title and text; a long text in overlapping windows.
 """
@@ -8,32 +8,34 @@ import hashlib
 import json
 import math
 import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Document
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.phrases.phrase_model import read_phrase_model
-from tour_pyserini.phrases.spans import Rows, filter_rows, token_rows
+from tour_pyserini.phrases.phrase_index import Rows, filter_rows, token_rows
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import (
-    OLD_WEIGHTS,
-    SAFE_WEIGHTS,
-    SMALL_FILES,
     Row,
+    download_checkpoint,
     is_checkpoint,
     length_sorted_batches,
     padded,
+    read_config,
     read_tokenizer,
     usable_length,
 )
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 FILE = "tour-phrase-encoder.json"
 POOLING = ("cls", "mean")
@@ -41,8 +43,116 @@ TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
 BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
 TOKENIZER = "SpanBERT/spanbert-base-cased"
 """The tokenizer of DensePhrases, for its published folders that contain none."""
-HUB_NAME = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
-"""`roberta-large` or `owner/name`; not a path with several slashes, or one that begins with a dot or a tilde."""
+Inputs = dict[str, Tensor]
+SAFE, OLD = "model.safetensors", "pytorch_model.bin"
+PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
+# Names of the parts in earlier checkpoints of DensePhrases.
+RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
+
+
+class PhraseModel(nn.Module):
+    """One transformer computes a vector for each token of a passage; two compute the vector [start; end] of a question.
+
+    A linear filter computes two logits for each token of a passage: whether an answer begins with it, and whether one
+    ends with it. A checkpoint that has only query encoders has no phrase encoder and no filter.
+    """
+
+    def __init__(self, config: "PretrainedConfig", *, phrases: bool = True, filter_: bool = True) -> None:
+        """Build the model of a configuration, with random weights; `phrases` and `filter_` leave out these parts."""
+        from transformers import AutoModel
+
+        super().__init__()
+        self.config = config
+        self.phrase_encoder = AutoModel.from_config(config) if phrases else None
+        self.query_start_encoder = AutoModel.from_config(config)
+        self.query_end_encoder = AutoModel.from_config(config)
+        self.filter_linear = nn.Linear(config.hidden_size, 2) if filter_ else None
+
+    @classmethod
+    def from_base(cls, folder: Path) -> Self:
+        """A model to train: three copies of the transformer in a folder, and a filter with random weights."""
+        from transformers import AutoModel
+
+        config = read_config(folder)
+        model = cls(config)
+        base = AutoModel.from_pretrained(str(folder), config=config, weights_only=True, trust_remote_code=False)
+        for part in PARTS[:3]:
+            getattr(model, part).load_state_dict(base.state_dict())
+        return model.float()
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the model in a folder.
+
+        Raises:
+            TourError: if weights are missing (they would be random).
+        """
+        parts = _read_parts(folder)
+        model = cls(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
+        model = model.float()  # the configuration may ask for half precision
+        for part, weights in parts.items():
+            module = getattr(model, part)
+            try:
+                missing, _ = module.load_state_dict(weights, strict=False)
+            except RuntimeError as error:
+                raise TourError(
+                    f"the {part} in {folder} does not fit config.json; download the folder again."
+                ) from error
+            # Poolers are not used, and some checkpoints lack them. Random ones would change the fingerprint each time.
+            for name in missing:
+                if not name.startswith("pooler."):
+                    raise TourError(f"the {part} in {folder} lacks weights, such as {name}; download the folder again.")
+                module.get_parameter(name).data.zero_()
+        return model.eval()
+
+    def tokens(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2]; None without a filter."""
+        assert self.phrase_encoder is not None
+        hidden = self.phrase_encoder(**inputs).last_hidden_state
+        return hidden, self.filter_linear(hidden) if self.filter_linear is not None else None
+
+    def questions(self, inputs: Inputs, pooling: str) -> tuple[Tensor, Tensor]:
+        """The start vectors [b, d] and end vectors [b, d] of questions."""
+        mask = inputs["attention_mask"].unsqueeze(-1)
+        encoders = (self.query_start_encoder, self.query_end_encoder)
+        outputs = [encoder(**inputs).last_hidden_state for encoder in encoders]
+        if pooling == "cls":
+            return outputs[0][:, 0], outputs[1][:, 0]
+        start, end = ((hidden * mask).sum(dim=1) / mask.sum(dim=1) for hidden in outputs)
+        return start, end
+
+    def save(self, folder: Path) -> None:
+        """Write the configuration and the weights, with the names of DensePhrases."""
+        from safetensors.torch import save_file
+
+        self.config.save_pretrained(folder)
+        state = {name: value.detach().cpu().contiguous().clone() for name, value in self.state_dict().items()}
+        save_file(state, folder / SAFE, metadata={"format": "pt"})
+
+
+def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
+    """The weights of each part that the checkpoint has, by part and name; others, such as a teacher's, are ignored."""
+    from safetensors.torch import load_file
+
+    try:
+        safe = (folder / SAFE).is_file()
+        read = load_file(folder / SAFE) if safe else torch.load(folder / OLD, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise TourError(
+            f"the weights in {folder} cannot be read ({first_line(error)}); download them again."
+        ) from error
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in read.items():
+        head, _, rest = name.removeprefix("module.").partition(".")
+        part = RENAMED.get(head, head)
+        if part in PARTS:
+            parts.setdefault(part, {})[rest] = value
+    if "query_start_encoder" not in parts or "query_end_encoder" not in parts:
+        raise TourError(
+            f"{folder} is not a phrase encoder: its checkpoint has no query_start_encoder and query_end_encoder; "
+            "train one with python -m tour_pyserini.train phrase-encoder."
+        )
+    return parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +165,7 @@ class EncoderSettings:
         lower_case: whether questions are converted to lower case (for passages this is left to the tokenizer).
         max_query_length: tokens of a question that are read.
         max_length: tokens of a window: title, text and special tokens.
-        stride: tokens of the text that two neighbouring windows of a long passage share.
+        stride: tokens of the text that two neighbouring windows of a long passage share; at most half of the window.
         filter_threshold: the filter keeps a token if its logit is above this number.
     """
 
@@ -70,11 +180,8 @@ class EncoderSettings:
     def __post_init__(self) -> None:
         if self.pooling not in POOLING:
             raise TourError(f"a phrase encoder's pooling is {' or '.join(POOLING)}, not {self.pooling!r}.")
-        if self.max_length < 16 or self.max_query_length < 4 or not 0 <= self.stride <= self.max_length // 2:
-            raise TourError(
-                f"max_length {self.max_length}, stride {self.stride}, max_query_length {self.max_query_length} are not "
-                "allowed: max_length must be at least 16, stride at most half of it, max_query_length at least 4."
-            )
+        if self.max_length < 16 or self.max_query_length < 4:
+            raise TourError("a phrase encoder's max_length must be at least 16, and its max_query_length at least 4.")
 
     def question(self, text: str) -> str:
         """Prepare the text of a question for the query encoders.
@@ -126,50 +233,6 @@ class Window(NamedTuple):
     offsets: np.ndarray
 
 
-def windows_of(passages: Sequence[tuple[str, str]], tokenizer: Any, settings: EncoderSettings) -> list[Window]:
-    """Split passages, given as (title, text), into windows; each token of a text is taken from exactly one window.
-
-    Of the tokens that two neighbouring windows share, each window gives the half that is nearer to its middle.
-    """
-    titles = [_truncated(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
-    coded = tokenizer(
-        titles,
-        [text for _, text in passages],
-        truncation="only_second",
-        max_length=settings.max_length,
-        stride=settings.stride,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )
-    names = [name for name in tokenizer.model_input_names if name in coded]
-    owners = coded["overflow_to_sample_mapping"]
-    windows = []
-    for i, owner in enumerate(owners):
-        tokens = np.flatnonzero([sequence == 1 for sequence in coded.sequence_ids(i)])
-        skipped_first = settings.stride // 2 if i and owners[i - 1] == owner else 0
-        has_next = i + 1 < len(owners) and owners[i + 1] == owner
-        skipped_last = settings.stride - settings.stride // 2 if has_next else 0
-        tokens = tokens[skipped_first : len(tokens) - skipped_last]
-        offsets = np.array(coded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)[tokens]
-        windows.append(Window(owner, {name: coded[name][i] for name in names}, tokens, offsets))
-    return windows
-
-
-def _truncated(title: str, tokenizer: Any, limit: int) -> str:
-    """The beginning of a title that has at most `limit` tokens."""
-    if len(title.encode()) < limit:  # a tokenizer makes at most one token per byte, and may put one in front
-        return title
-    offsets = tokenizer(title, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-    return title[: offsets[limit - 1][1]] if len(offsets) > limit else title
-
-
-class Tokens(NamedTuple):
-    """The tokens of a passage that an index stores: their rows [r] and vectors [r, d]."""
-
-    rows: Rows
-    vectors: Floats
-
-
 class PhraseEncoder:
     """A phrase model with its tokenizer.
 
@@ -191,12 +254,8 @@ class PhraseEncoder:
 
     def encode(self, question: str, **_: Any) -> Floats:
         """The vector [start; end] of a question, float32 [2 d]."""
-        import torch
-
-        inputs = self.tensors(self.question_rows([question]))
         with torch.inference_mode():
-            start, end = self.model.questions(inputs, self.settings.pooling)
-        return torch.cat([start, end], dim=1)[0].float().cpu().numpy()
+            return torch.cat(self.question_sides([question]), dim=1)[0].float().cpu().numpy()
 
     def encode_batch(self, questions: Sequence[str]) -> Floats:
         """The vectors [start; end] of questions, float32 [n, 2 d]."""
@@ -204,17 +263,18 @@ class PhraseEncoder:
         vectors = [self.encode(question) for question in questions]
         return np.stack(vectors) if vectors else np.empty((0, 2 * self.dimension), dtype=np.float32)
 
-    def question_rows(self, questions: Sequence[str]) -> list[Row]:
-        """The model's inputs for questions, not padded."""
+    def question_sides(self, questions: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """The start vectors [b, d] and end vectors [b, d] of questions that are read together."""
         texts = [self.settings.question(question) for question in questions]
         coded = self.tokenizer(texts, truncation=True, max_length=self.settings.max_query_length)
         names = [name for name in self.tokenizer.model_input_names if name in coded]
-        return [dict(zip(names, row, strict=True)) for row in zip(*(coded[name] for name in names), strict=True)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(coded[name] for name in names), strict=True)]
+        return self.model.questions(self.tensors(rows), self.settings.pooling)
 
     def passages(
         self, documents: Sequence[Document], *, first: int = 0, threshold: float | None = None, dtype: Any = np.float32
-    ) -> list[Tokens]:
-        """The rows and vectors of the tokens of documents, after the filter.
+    ) -> tuple[Rows, Floats]:
+        """The rows [r] and vectors [r, d] of the tokens of documents, after the filter.
 
         Args:
             documents: documents with their original texts.
@@ -223,15 +283,21 @@ class PhraseEncoder:
             dtype: type of the vectors.
         """
         threshold = self.settings.filter_threshold if threshold is None else threshold
-        self._check_parts(threshold)
-        windows = windows_of([(document.title, document.text) for document in documents], self.tokenizer, self.settings)
-        outputs: list[list[tuple[np.ndarray, ...]]] = [[] for _ in documents]
-        for window, hidden, logits in self._run(windows):
-            outputs[window.passage].append((window.offsets, hidden[window.tokens], logits[window.tokens]))
+        if self.model.phrase_encoder is None:
+            raise TourError(
+                "this checkpoint has only query encoders; encode passages with the encoder that it was trained from."
+            )
+        if self.model.filter_linear is None and threshold > -np.inf:
+            raise TourError("this checkpoint has no filter; give --filter-threshold=-inf to keep all tokens.")
+        windows = self.windows([(document.title, document.text) for document in documents])
+        outputs = self._run(windows)
+        parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in documents]
+        for window, (hidden, logits) in zip(windows, outputs, strict=True):
+            parts[window.passage].append((window.offsets, hidden[window.tokens], logits[window.tokens]))
         result = []
-        for position, (document, parts) in enumerate(zip(documents, outputs, strict=True), start=first):
-            offsets, hidden, logits = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            rows, tokens = token_rows(document.text, offsets, passage=position)
+        for position, document in enumerate(documents):
+            offsets, hidden, logits = (np.concatenate(arrays) for arrays in zip(*parts[position], strict=True))
+            rows, tokens = token_rows(document.text, offsets, passage=first + position)
             rows, kept = filter_rows(rows, logits[tokens], threshold)
             vectors = hidden[tokens[kept]].astype(dtype)
             if not np.isfinite(vectors).all():
@@ -239,8 +305,59 @@ class PhraseEncoder:
                     f"a {np.dtype(dtype)} vector of document {document.docid!r} contains NaN or infinity; "
                     "use float32, or check the encoder."
                 )
-            result.append(Tokens(rows, vectors))
-        return result
+            result.append((rows, vectors))
+        all_rows, all_vectors = (np.concatenate(arrays) for arrays in zip(*result, strict=True))
+        return all_rows, all_vectors
+
+    def windows(self, passages: Sequence[tuple[str, str]]) -> list[Window]:
+        """Split passages, given as (title, text), into windows; each token of a text is taken from exactly one window.
+
+        Of the tokens that two neighbouring windows share, each window gives the half that is nearer to its middle.
+        """
+        tokenizer, settings = self.tokenizer, self.settings
+        titles = [_truncated(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
+        coded = tokenizer(
+            titles,
+            [text for _, text in passages],
+            truncation="only_second",
+            max_length=settings.max_length,
+            stride=settings.stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        names = [name for name in tokenizer.model_input_names if name in coded]
+        owners = coded["overflow_to_sample_mapping"]
+        windows = []
+        for i, owner in enumerate(owners):
+            tokens = np.flatnonzero([sequence == 1 for sequence in coded.sequence_ids(i)])
+            skipped_first = settings.stride // 2 if i and owners[i - 1] == owner else 0
+            has_next = i + 1 < len(owners) and owners[i + 1] == owner
+            skipped_last = settings.stride - settings.stride // 2 if has_next else 0
+            tokens = tokens[skipped_first : len(tokens) - skipped_last]
+            offsets = np.array(coded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)[tokens]
+            windows.append(Window(owner, {name: coded[name][i] for name in names}, tokens, offsets))
+        return windows
+
+    def _run(self, windows: list[Window]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The vectors [t, d] and filter logits [t, 2] (zeros without a filter) of each window."""
+        outputs: list[Any] = [None] * len(windows)
+        lengths = [len(window.inputs["input_ids"]) for window in windows]
+        with torch.inference_mode():
+            for batch in length_sorted_batches(lengths, budget=BATCH_TOKENS):
+                hidden, logits = self.model.tokens(self.tensors([windows[i].inputs for i in batch]))
+                logits = torch.zeros(*hidden.shape[:2], 2) if logits is None else logits
+                for i, vectors, filter_ in zip(batch, hidden.float().cpu(), logits.float().cpu(), strict=True):
+                    outputs[i] = vectors.numpy(), filter_.numpy()
+        return outputs
+
+    def has_built(self, settings: Mapping[str, Any]) -> bool:
+        """Whether it built the index with these settings; a checkpoint with only query encoders fits every index."""
+        return self.fingerprint() in (None, settings["encoder_fingerprint"])
+
+    def tensors(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """The model's inputs [b, t], padded, on its device."""
+        fill = {"input_ids": self.tokenizer.pad_token_id or 0, "token_type_ids": self.tokenizer.pad_token_type_id}
+        return {name: torch.from_numpy(ids).to(self._device) for name, ids in padded(rows, fill).items()}
 
     def save(self, folder: Path) -> None:
         """Write weights, tokenizer and settings to a folder that `load_phrase_encoder` can load."""
@@ -262,38 +379,17 @@ class PhraseEncoder:
                 digest.update(value.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
-    def tensors(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """The model's inputs [b, t], padded, on its device."""
-        import torch
 
-        fill = {"input_ids": self.tokenizer.pad_token_id or 0, "token_type_ids": self.tokenizer.pad_token_type_id}
-        return {name: torch.from_numpy(ids).to(self._device) for name, ids in padded(rows, fill).items()}
-
-    def _run(self, windows: list[Window]) -> Iterator[tuple[Window, np.ndarray, np.ndarray]]:
-        """Each window with its vectors [t, d] and filter logits [t, 2] (zeros without a filter), in the given order."""
-        import torch
-
-        outputs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        with torch.inference_mode():
-            lengths = [len(window.inputs["input_ids"]) for window in windows]
-            for batch in length_sorted_batches(lengths, budget=BATCH_TOKENS):
-                hidden, logits = self.model.tokens(self.tensors([windows[i].inputs for i in batch]))
-                logits = torch.zeros(*hidden.shape[:2], 2) if logits is None else logits
-                for i, vectors, filter_ in zip(batch, hidden.float().cpu(), logits.float().cpu(), strict=True):
-                    outputs[int(i)] = vectors.numpy(), filter_.numpy()
-        return ((window, *outputs[i]) for i, window in enumerate(windows))
-
-    def _check_parts(self, threshold: float) -> None:
-        if self.model.phrase_encoder is None:
-            raise TourError(
-                "this checkpoint has only query encoders; encode passages with the encoder that it was trained from."
-            )
-        if self.model.filter_linear is None and threshold > -np.inf:
-            raise TourError("this checkpoint has no filter; give --filter-threshold=-inf to keep all tokens.")
+def _truncated(title: str, tokenizer: Any, limit: int) -> str:
+    """The beginning of a title that has at most `limit` tokens."""
+    if len(title.encode()) < limit:  # a tokenizer makes at most one token per byte, and may put one in front
+        return title
+    offsets = tokenizer(title, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return title[: offsets[limit - 1][1]] if len(offsets) > limit else title
 
 
 def load_phrase_encoder(
-    spec: str | os.PathLike[str], *, device: str = "cpu", tokenizer: str | None = None
+    spec: str | os.PathLike[str], *, device: str = "cpu", tokenizer: str | None = None, **changes: Any
 ) -> PhraseEncoder:
     """Load a phrase encoder.
 
@@ -302,6 +398,7 @@ def load_phrase_encoder(
             folder, or its name on the model hub (`princeton-nlp/densephrases-multi-query-multi`).
         device: `cpu`, `cuda:0`, ...
         tokenizer: folder or name of the tokenizer, if the model's folder has none.
+        changes: fields of `EncoderSettings` that replace those of the folder.
 
     Example:
         load_phrase_encoder("models/phrases").encode("who wrote hamlet")  # float32 [768]
@@ -311,27 +408,11 @@ def load_phrase_encoder(
         raise TourError(f"{folder} is not a phrase encoder: config.json or the weights are missing.")
     own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
     tokens = read_tokenizer(find_model(tokenizer or (folder if own else TOKENIZER)))
-    return PhraseEncoder(read_phrase_model(folder), tokens, EncoderSettings.read(folder), device=device)
+    settings = dataclasses.replace(EncoderSettings.read(folder), **changes)
+    return PhraseEncoder(PhraseModel.read(folder), tokens, settings, device=device)
 
 
 def find_model(spec: str | os.PathLike[str]) -> Path:
-    """The folder of a model; a model with this name on the model hub is downloaded if there is no such folder.
-
-    Raises:
-        TourError: if there is no such folder, and the model cannot be downloaded or `spec` is not a name.
-    """
+    """The folder of a model; if there is no such folder, the model with this name on the model hub is downloaded."""
     folder = Path(spec).expanduser()
-    if folder.is_dir():
-        return folder
-    if isinstance(spec, os.PathLike) or folder.exists() or not HUB_NAME.fullmatch(spec) or spec == "default":
-        raise TourError(f"there is no model {spec}; give the folder of a model, or its name on the model hub.")
-    from huggingface_hub import snapshot_download
-
-    try:
-        patterns = [*SMALL_FILES, *SAFE_WEIGHTS, *OLD_WEIGHTS]
-        return Path(snapshot_download(str(spec), allow_patterns=patterns, ignore_patterns=["*/*"]))
-    except Exception as error:
-        raise TourError(
-            f"{str(spec)!r} is not a folder, and no model of this name can be downloaded ({first_line(error)}); "
-            "check the name and the connection."
-        ) from error
+    return folder if folder.is_dir() else download_checkpoint(str(spec))

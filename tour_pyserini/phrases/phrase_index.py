@@ -1,23 +1,61 @@
-"""A phrase index: its parts, and how it is opened from its folder."""
+"""A phrase index: the tokens that phrases begin and end with, and how it is opened from its folder."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.input_files import plain_file, read_json_object
 from tour_pyserini.data.records import PHRASE_INDEX
-from tour_pyserini.data.texts import Passage, UnknownDocument, corpus_file
+from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.phrases.spans import ROW, Rows
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import check_checksums, read_docids, read_faiss
 from tour_pyserini.support.files import content_hash
 
 _NEEDED = ("rows", "largest_norm", "dimension", "documents", "dtype", "corpus_sha256", "encoder", "encoder_fingerprint")
+# A run of letters and digits with their combining marks; otherwise one character as a reader sees it (a flag or a
+# family emoji consists of several code points).
+_WORD = r"(?:[\p{L}\p{N}][\p{M}\p{Cf}]*)+|(?![\s\x1c-\x1f])\X"
+_DISTANCE_BITS = 16
+LONGEST_PHRASE = (1 << (_DISTANCE_BITS - 1)) - 1
+"""The largest possible limit of words of a phrase: a word has at most two rows, and the distance has 16 bits."""
+STARTS, ENDS = 1, 2
+"""Roles of a token, as bits: a phrase may begin with it; a phrase may end with it."""
+
+ROW = np.dtype(
+    [
+        ("passage", "<u4"),  # position of the passage in the corpus
+        ("first", "<u4"),  # positions of the words in which the token begins and ends
+        ("last", "<u4"),
+        ("begin", "<u4"),  # offsets in the passage's text: begin of the first word, end of the last word
+        ("end", "<u4"),
+        ("roles", "u1"),
+    ]
+)
+Rows = NDArray[np.void]
+
+
+class PhraseSpan(NamedTuple):
+    """A phrase by its position in the corpus: `text[begin:end]` of the passage `docid`."""
+
+    docid: str
+    begin: int
+    end: int
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Read the name of a phrase, such as `nq-0:77-98`; the inverse of `str(span)`."""
+        docid, _, offsets = name.rpartition(":")
+        begin, _, end = offsets.partition("-")
+        return cls(docid, int(begin), int(end))
+
+    def __str__(self) -> str:
+        return f"{self.docid}:{self.begin}-{self.end}"
 
 
 class PhraseIndex(NamedTuple):
@@ -38,6 +76,30 @@ class PhraseIndex(NamedTuple):
     docids: Sequence[str]
     exact: bool
     largest_norm: float
+
+    @staticmethod
+    def phrase_id(start: Ids, end: Ids) -> Ids:
+        """The ids of the phrases whose first and last tokens are at these rows."""
+        return (start << _DISTANCE_BITS) | (end - start)
+
+    @staticmethod
+    def start_and_end(ids: Ids) -> tuple[Ids, Ids]:
+        """The rows of the first and last tokens of phrases; the inverse of `phrase_id`."""
+        start = ids >> _DISTANCE_BITS
+        return start, start + (ids & ((1 << _DISTANCE_BITS) - 1))
+
+    def phrase_vectors(self, ids: Ids) -> Floats:
+        """The vectors [start; end] [m, 2 d] of phrases [m], float32."""
+        start, end = self.start_and_end(np.asarray(ids, dtype=np.int64))
+        return np.concatenate([self.vectors[start], self.vectors[end]], axis=1).astype(np.float32)
+
+    def span(self, id_: int) -> PhraseSpan:
+        """The docid and offsets of a phrase."""
+        start, end = self.start_and_end(np.int64(id_))  # type: ignore[arg-type]
+        first, last = self.rows[start], self.rows[end]
+        if first["passage"] >= len(self.docids):
+            raise TourError(f"the phrase index is damaged: its row {int(start)} is in no passage; build it again.")
+        return PhraseSpan(self.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -64,126 +126,112 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
 
 
-def open_phrase_index(folder: str | os.PathLike[str], *, nprobe: int | None = None) -> PhraseIndex:
+def open_phrase_index(
+    folder: str | os.PathLike[str], *, corpus: str | os.PathLike[str] | None = None, nprobe: int | None = None
+) -> PhraseIndex:
     """Open a phrase index; its files are memory-mapped and read only when they are needed.
 
     Args:
         folder: the folder that `python -m tour_pyserini.index --phrases` wrote.
+        corpus: its corpus; a file that is not the one that the index was built from is refused, because phrases would
+            be the wrong words.
         nprobe: lists of an inverted file that a query searches; None: as the index was built.
 
     Raises:
         TourError: if the folder is not a phrase index or damaged, or `nprobe` is given for a flat index.
     """
     settings, folder = read_settings(folder), Path(folder)
-    count, dimension = settings["rows"], settings["dimension"]
-    check_checksums(folder, PHRASE_INDEX, ("index", "docid", "rows", "vectors"))
-    try:
-        for name, row in (("rows", ROW.itemsize), ("vectors", dimension * settings["itemsize"])):
-            if (size := (folder / name).stat().st_size) != count * row:
-                raise ValueError(f"{name} has {size} bytes instead of {count * row}")
-        rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
-        vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
-    except (OSError, ValueError) as error:
-        raise TourError(f"the phrase index {folder} is damaged ({first_line(error)}); build it again.") from error
-    docids = read_docids(folder / "docid")
-    index = read_faiss(folder / "index", mapped=True)
-    if index.ntotal != count or index.d != dimension or len(docids) != settings["documents"]:
-        raise TourError(f"the phrase index {folder} is damaged: its files do not fit together; build it again.")
-    set_search_effort(index, str(folder), nprobe=nprobe)
-    exact = settings["index"]["kind"] == "flat"
-    return PhraseIndex(rows, vectors, index, docids, exact, settings["largest_norm"])
-
-
-def check_corpus(folder: str | os.PathLike[str], corpus: str | os.PathLike[str]) -> None:
-    """Check that a corpus file is the one that the index was built from; otherwise phrases would be the wrong words.
-
-    A corpus that is not a file, such as a Lucene index, is not checked.
-
-    Raises:
-        TourError: if the file has another checksum.
-    """
-    file = corpus_file(Path(corpus))
-    if file is not None and content_hash(plain_file(file)) != read_settings(folder)["corpus_sha256"]:
+    file = corpus_file(Path(corpus)) if corpus is not None else None
+    if file is not None and content_hash(plain_file(file)) != settings["corpus_sha256"]:
         raise TourError(
             f"the index {folder} was made from another corpus than {corpus}; "
             "give the corpus of the index, or build the index again."
         )
-
-
-def is_built_with(folder: str | os.PathLike[str], encoder: Any) -> bool:
-    """Whether a phrase encoder built the index; a checkpoint with only query encoders fits every index."""
-    return encoder.fingerprint() in (None, read_settings(folder)["encoder_fingerprint"])
-
-
-_DISTANCE_BITS = 16
-LONGEST_PHRASE = (1 << (_DISTANCE_BITS - 1)) - 1
-"""The largest possible limit of words of a phrase: a word has at most two rows, and the distance has 16 bits."""
-
-
-def phrase_id(start: Ids, end: Ids) -> Ids:
-    """The ids of the phrases whose first and last tokens are at these rows."""
-    return (start << _DISTANCE_BITS) | (end - start)
-
-
-def start_and_end(ids: Ids) -> tuple[Ids, Ids]:
-    """The rows of the first and last tokens of phrases; the inverse of `phrase_id`."""
-    start = ids >> _DISTANCE_BITS
-    return start, start + (ids & ((1 << _DISTANCE_BITS) - 1))
-
-
-class PhraseSpan(NamedTuple):
-    """A phrase by its position in the corpus: `text[begin:end]` of the passage `docid`."""
-
-    docid: str
-    begin: int
-    end: int
-
-    @classmethod
-    def parse(cls, name: str) -> Self:
-        """Read the name of a phrase, such as `nq-0:77-98`; the inverse of `str(span)`."""
-        docid, _, offsets = name.rpartition(":")
-        begin, _, end = offsets.partition("-")
-        return cls(docid, int(begin), int(end))
-
-    def __str__(self) -> str:
-        return f"{self.docid}:{self.begin}-{self.end}"
-
-
-class PhraseNames:
-    """The names of the phrases of an index, by phrase id; a searcher uses it like a sequence of docids."""
-
-    def __init__(self, index: PhraseIndex) -> None:
-        self._index = index
-
-    def __getitem__(self, id_: int) -> str:
-        """The name of a phrase, such as `nq-0:77-98`; no two phrases have the same name."""
-        return str(self.span(id_))
-
-    def span(self, id_: int) -> PhraseSpan:
-        """The docid and offsets of a phrase."""
-        start, end = start_and_end(np.int64(id_))  # type: ignore[arg-type]
-        first, last = self._index.rows[start], self._index.rows[end]
-        if first["passage"] >= len(self._index.docids):
-            raise TourError(f"the phrase index is damaged: its row {int(start)} is in no passage; build it again.")
-        return PhraseSpan(self._index.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
-
-
-def title_and_text(texts: Mapping[str, str], span: PhraseSpan) -> tuple[str, str]:
-    """The title and the text of the passage that contains a phrase.
-
-    Raises:
-        TourError: if the document is unknown, or too short to contain the phrase.
-    """
+    count, dimension = settings["rows"], settings["dimension"]
+    check_checksums(folder, PHRASE_INDEX, ("index", "docid", "rows", "vectors"))
     try:
-        passage = texts[span.docid]
-    except UnknownDocument:
-        raise
-    except KeyError:
-        raise UnknownDocument(span.docid, "the given texts") from None
-    title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
-    if span.end > len(text):
-        raise TourError(
-            f"the index has a phrase at {span.begin}-{span.end} of document {span.docid!r}, which has {len(text)} "
-            "characters; give the corpus that the index was built from."
-        )
-    return title, text
+        for name, size in (("rows", ROW.itemsize), ("vectors", dimension * settings["itemsize"])):
+            if (found := (folder / name).stat().st_size) != count * size:
+                raise ValueError(f"{name} has {found} bytes instead of {count * size}")
+        rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
+        vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
+        docids, index = read_docids(folder / "docid"), read_faiss(folder / "index", mapped=True)
+        if (index.ntotal, index.d, len(docids)) != (count, dimension, settings["documents"]):
+            raise ValueError("its files do not fit together")
+    except (OSError, ValueError) as error:
+        raise TourError(f"the phrase index {folder} is damaged ({first_line(error)}); build it again.") from error
+    set_search_effort(index, str(folder), nprobe=nprobe)
+    return PhraseIndex(rows, vectors, index, docids, settings["index"]["kind"] == "flat", settings["largest_norm"])
+
+
+def word_offsets(text: str) -> NDArray[np.int64]:
+    """Find where the words of a text begin and end: [w, 2], in characters of the unchanged text, in order.
+
+    A run of letters and digits is a word, every other character that is not white space is a word of its own. The
+    text is not normalised: `text[begin:end]` is the word.
+
+    Example:
+        >>> word_offsets("It's 1901.").tolist()
+        [[0, 2], [2, 3], [3, 4], [5, 9], [9, 10]]
+    """
+    import regex
+
+    return np.array([match.span() for match in regex.finditer(_WORD, text)], dtype=np.int64).reshape(-1, 2)
+
+
+def token_rows(text: str, offsets: Any, *, passage: int = 0) -> tuple[Rows, NDArray[np.int64]]:
+    """Make the rows of a text: one for each token that begins or ends a word.
+
+    A phrase begins where a word begins and ends where a word ends, so it never contains half a word, half an emoji
+    or a letter without its accent. If a word has several tokens, the first may begin a phrase and the last may end one.
+
+    Args:
+        text: the unchanged text of the passage.
+        offsets: [t, 2] begin and end of each token in the text, in order; empty tokens are skipped.
+        passage: position of the passage in the corpus.
+
+    Returns:
+        rows [r] and the tokens' positions [r] in `offsets`.
+    """
+    words = word_offsets(text)
+    spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    tokens = np.flatnonzero(spans[:, 1] > spans[:, 0])
+    # The first and last word that each token touches; last < first if it touches none.
+    first = np.searchsorted(words[:, 1], spans[tokens, 0], side="right")
+    last = np.searchsorted(words[:, 0], spans[tokens, 1]) - 1
+    in_words = (last >= first) & (first < len(words))
+    tokens, first, last = tokens[in_words], first[in_words], last[in_words]
+    roles = np.zeros(len(tokens), dtype=np.uint8)
+    roles[first > np.concatenate([[-1], last[:-1]])[: len(first)]] |= STARTS
+    roles[last < np.concatenate([first[1:], [len(words)]])[: len(last)]] |= ENDS
+    has_role = roles > 0
+    rows = np.zeros(int(has_role.sum()), dtype=ROW)
+    rows["passage"] = passage
+    rows["first"], rows["last"], rows["roles"] = first[has_role], last[has_role], roles[has_role]
+    rows["begin"], rows["end"] = words[first[has_role], 0], words[last[has_role], 1]
+    return rows, tokens[has_role]
+
+
+def filter_rows(rows: Rows, logits: NDArray[np.floating], threshold: float) -> tuple[Rows, NDArray[np.int64]]:
+    """Remove the roles of a passage's rows that the filter rejects, and the rows that have no role left.
+
+    A token keeps a role if its logit for that role is above the threshold. The best start and the best end are always
+    kept, so that a passage still has a phrase if its best end is not before its best start.
+
+    Args:
+        rows: [r] rows of one passage.
+        logits: [r, 2] how likely an answer begins (column 0) and ends (column 1) with each row's token.
+        threshold: lower limit of the logits; minus infinity keeps everything.
+
+    Returns:
+        the remaining rows [k] and their positions [k] in the given rows.
+    """
+    rows = rows.copy()
+    for column, role in enumerate((STARTS, ENDS)):
+        with_role = np.flatnonzero(rows["roles"] & role)
+        if len(with_role):
+            rejected = with_role[~(logits[with_role, column] > threshold)]
+            best = with_role[logits[with_role, column].argmax()]
+            rows["roles"][np.setdiff1d(rejected, best)] &= ~np.uint8(role)
+    kept = np.flatnonzero(rows["roles"])
+    return rows[kept], kept

@@ -1,11 +1,10 @@
 """Building a phrase index: encode the tokens of a corpus, build FAISS over their vectors, write the folder."""
 
-import dataclasses
 import json
 import math
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,10 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import PHRASE_INDEX
-from tour_pyserini.data.texts import BeirTexts, Document
-from tour_pyserini.errors import TourError
+from tour_pyserini.data.texts import BeirTexts
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.phrases.phrase_encoder import PhraseEncoder, load_phrase_encoder
-from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
-from tour_pyserini.phrases.spans import ROW, Rows
+from tour_pyserini.phrases.phrase_index import ROW, Rows, open_phrase_index, read_settings
 from tour_pyserini.stores.faiss_building import write_faiss_index
 from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import atomic_folder, check_folder, content_hash, sha256
@@ -46,10 +44,9 @@ def build_phrase_index(request: "IndexRequest", corpus: BeirTexts, *, progress: 
     Returns:
         The number of vectors in the index, and the number of documents that an interrupted run had encoded.
     """
-    folder, kind = Path(request.index), request.faiss_kind()
-    encoder = phrase_index_encoder(request)
+    folder, kind, encoder = Path(request.index), request.faiss_kind(), _open_encoder(request)
     settings = phrase_settings(request, corpus, encoder)
-    check_fit(None, encoder.dimension, **kind)
+    _empty_index(encoder.dimension, np.dtype(settings["dtype"]), **kind)  # refuses what does not fit
     with PartialTokens(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Another process that worked here may have finished the index since the first check.
         check_folder(folder, overwrite=request.overwrite)
@@ -61,36 +58,25 @@ def build_phrase_index(request: "IndexRequest", corpus: BeirTexts, *, progress: 
         if not partial.count:
             raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
         with atomic_folder(folder, overwrite=request.overwrite) as new:
-            write_phrase_index(new, partial, settings, kind, threads=request.threads)
+            _write(new, partial, settings, kind, threads=request.threads)
         count = partial.count
         partial.discard()
     return count, before
 
 
-def phrase_index_encoder(request: "IndexRequest") -> PhraseEncoder:
-    """The encoder, with the request's length and filter threshold."""
-    encoder = load_phrase_encoder(request.encoder, device=request.device)
-    if request.max_length is not None:
-        stride = min(encoder.settings.stride, request.max_length // 2)
-        read = dataclasses.replace(encoder.settings, max_length=request.max_length, stride=stride)
-        encoder = PhraseEncoder(encoder.model, encoder.tokenizer, read, device=request.device)
-    if request.filter_threshold is not None:
-        encoder.settings = dataclasses.replace(encoder.settings, filter_threshold=request.filter_threshold)
-    return encoder
-
-
-def phrase_settings(request: "IndexRequest", corpus: BeirTexts, encoder: PhraseEncoder) -> dict[str, Any]:
-    """Everything that the vectors depend on."""
-    threshold = encoder.settings.filter_threshold
+def phrase_settings(request: "IndexRequest", corpus: BeirTexts, encoder: PhraseEncoder | None = None) -> dict[str, Any]:
+    """Everything that the vectors of a request depend on; its encoder is loaded if it is not given."""
+    encoder = encoder or _open_encoder(request)
+    read = encoder.settings
     return {
         "corpus_sha256": content_hash(corpus.plain),
         "documents": len(corpus),
         "encoder": request.encoder_location(),
         "encoder_fingerprint": encoder.fingerprint(),
         "titles": "title" in request.fields,
-        "max_length": encoder.settings.max_length,
-        "stride": encoder.settings.stride,
-        "filter_threshold": None if math.isinf(threshold) else threshold,
+        "max_length": read.max_length,
+        "stride": read.stride,
+        "filter_threshold": None if math.isinf(read.filter_threshold) else read.filter_threshold,
         "dimension": encoder.dimension,
         "dtype": request.dtype,
         "itemsize": np.dtype(request.dtype).itemsize,
@@ -98,21 +84,23 @@ def phrase_settings(request: "IndexRequest", corpus: BeirTexts, encoder: PhraseE
     }
 
 
+def _open_encoder(request: "IndexRequest") -> PhraseEncoder:
+    asked = {"max_length": request.max_length, "filter_threshold": request.filter_threshold}
+    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    return load_phrase_encoder(request.encoder, device=request.device, **changes)
+
+
 def _encode(
     request: "IndexRequest", corpus: BeirTexts, encoder: PhraseEncoder, partial: "PartialTokens", *, progress: bool
 ) -> None:
     from tqdm import tqdm
 
-    assert request.dtype is not None
-    documents: Iterable[Document] = islice(corpus.records(), partial.done, None)
-    if "title" not in request.fields:
-        documents = (document._replace(title="") for document in documents)
+    documents = islice(corpus.records(), partial.done, None)
     hidden = None if progress else True  # None: a bar on a terminal only
     with tqdm(total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=hidden) as bar:
-        waiting = iter(documents)
-        while chunk := list(islice(waiting, CHUNK)):
-            tokens = encoder.passages(chunk, first=partial.done, dtype=request.dtype)
-            rows, vectors = (np.concatenate(arrays) for arrays in zip(*tokens, strict=True))
+        while chunk := list(islice(documents, CHUNK)):
+            read = chunk if "title" in request.fields else [document._replace(title="") for document in chunk]
+            rows, vectors = encoder.passages(read, first=partial.done, dtype=request.dtype)
             partial.append([document.docid for document in chunk], rows, vectors)
             bar.update(len(chunk))
 
@@ -174,39 +162,26 @@ class PartialTokens(PartialFolder):
 
     def _keep_whole_chunks(self, *, dimension: int, itemsize: int) -> int:  # type: ignore[override]
         lines, docids = whole_lines(self._files["chunks"]), whole_lines(self._docids)
-        sizes = {name: os.fstat(self._files[name].fileno()).st_size for name in ("vectors", "rows")}
-        done = 0
+        widths = {"vectors": dimension * itemsize, "rows": ROW.itemsize}
+        rows = min(os.fstat(self._files[name].fileno()).st_size // width for name, width in widths.items())
+        done = self.count = 0
         while lines:
             done, self.count = json.loads(lines[-1])
-            needed = {"vectors": self.count * dimension * itemsize, "rows": self.count * ROW.itemsize}
-            if len(docids) >= done and all(sizes[name] >= needed[name] for name in needed):
+            if done <= len(docids) and self.count <= rows:
                 break
             lines.pop()
             done = self.count = 0
         self._docids.truncate(sum(map(len, docids[:done])))
         self._files["chunks"].truncate(sum(map(len, lines)))
-        self._files["vectors"].truncate(self.count * dimension * itemsize)
-        self._files["rows"].truncate(self.count * ROW.itemsize)
+        for name, width in widths.items():
+            self._files[name].truncate(self.count * width)
         return done
 
 
-def write_phrase_index(
-    folder: Path,
-    partial: PartialTokens,
-    settings: Mapping[str, Any],
-    kind: Mapping[str, Any],
-    *,
-    threads: int | None = None,
+def _write(
+    folder: Path, partial: PartialTokens, settings: Mapping[str, Any], kind: Mapping[str, Any], *, threads: int | None
 ) -> None:
-    """Write a phrase index: token vectors, rows and docids, a FAISS index of the vectors, and the record.
-
-    Args:
-        folder: an existing folder.
-        partial: the tokens of all passages.
-        settings: everything that the vectors depend on, for the record.
-        kind: the keyword arguments of `build_token_index`.
-        threads: FAISS uses at most this many; None: its default.
-    """
+    """Write token vectors, rows and docids, a FAISS index of the vectors, and the record to an existing folder."""
     vectors = partial.vectors()
     with faiss_threads(threads):
         write_faiss_index(build_token_index(vectors, **kind), folder / "index")
@@ -215,87 +190,66 @@ def write_phrase_index(
             os.link(partial.folder / name, folder / name)  # needs no time and no space
         except OSError:  # a file system without hard links
             shutil.copyfile(partial.folder / name, folder / name)
+    starts = range(0, len(vectors), ROWS_PER_ADD)
+    blocks = (vectors[start : start + ROWS_PER_ADD].astype(np.float32) for start in starts)
+    largest_norm = max(float(np.linalg.norm(block, axis=1).max()) for block in blocks)
     record = {
         "settings": settings,
         "index": kind,
-        "built": {"rows": partial.count, "largest_norm": _largest_norm(vectors)},
+        "built": {"rows": partial.count, "largest_norm": largest_norm},
         "versions": {name: version_of(name) for name in LIBRARIES},
         "sha256": {name: sha256(folder / name) for name in ("index", "vectors", "rows", "docid")},
     }
     (folder / PHRASE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def build_token_index(
-    vectors: Floats, *, kind: str = "flat", nlist: int = 256, nprobe: int = 16, pq_m: int = 48, pq_nbits: int = 8
-) -> Any:
+def build_token_index(vectors: Floats, *, nlist: int = 256, pq_nbits: int = 8, **kind: Any) -> Any:
     """Build a FAISS index of token vectors for inner products; `flat` and `ivf` keep the precision of the vectors.
 
     Args:
         vectors: float16 or float32 [n, d], in memory or memory-mapped.
-        kind: `flat` (exact), `ivf` (inverted file: a query searches some of the lists), `ivfpq` (an inverted file that
-            stores compressed vectors).
         nlist: number of lists of an inverted file.
-        nprobe: number of lists that a query searches.
-        pq_m: number of parts that a vector is cut into; it must divide d.
         pq_nbits: bits of the code of a part.
+        kind: `kind`: `flat` (exact), `ivf` (inverted file: a query searches `nprobe` of the lists), `ivfpq` (one that
+            stores vectors as codes of `pq_m` parts).
 
     Raises:
         TourError: if the settings do not fit the vectors.
     """
-    import faiss
-
-    count, dimension = vectors.shape
-    check_fit(count, dimension, kind=kind, nlist=nlist, nprobe=nprobe, pq_m=pq_m, pq_nbits=pq_nbits)
-    plain = "Flat" if vectors.dtype == np.float32 else "SQfp16"
-    name = {"flat": plain, "ivf": f"IVF{nlist},{plain}", "ivfpq": f"IVF{nlist},PQ{pq_m}x{pq_nbits}"}[kind]
-    index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
+    index = _empty_index(vectors.shape[1], vectors.dtype, nlist=nlist, pq_nbits=pq_nbits, **kind)
     if not index.is_trained:
-        index.train(_sample(vectors, TRAINING_SHARE * max(nlist, 2**pq_nbits)))
-    for start in range(0, count, ROWS_PER_ADD):
+        size, sample = TRAINING_SHARE * max(nlist, 2**pq_nbits), vectors
+        if len(vectors) > size:
+            sample = vectors[np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))]
+        try:
+            index.train(np.ascontiguousarray(sample, dtype=np.float32))
+        except RuntimeError as error:
+            raise TourError(
+                f"{len(vectors)} token vectors are too few ({first_line(error):.200}); "
+                "lower --nlist or --pq-nbits, or build a flat index."
+            ) from error
+    for start in range(0, len(vectors), ROWS_PER_ADD):
         index.add(np.ascontiguousarray(vectors[start : start + ROWS_PER_ADD], dtype=np.float32))
-    if kind != "flat":
-        faiss.extract_index_ivf(index).nprobe = nprobe
     return index
 
 
-def check_fit(
-    count: int | None,
+def _empty_index(
     dimension: int,
+    dtype: Any,
     *,
     kind: str = "flat",
     nlist: int = 256,
     nprobe: int = 16,
     pq_m: int = 48,
     pq_nbits: int = 8,
-) -> None:
-    """Check the settings of `build_token_index` for `count` vectors (None: not known yet) of `dimension` dimensions.
+) -> Any:
+    import faiss
 
-    Raises:
-        TourError: if the settings do not fit the vectors.
-    """
-    if kind == "flat":
-        return
-    if nprobe > nlist:
-        raise TourError(f"a query cannot search {nprobe} lists of {nlist}; lower --nprobe or raise --nlist.")
     if kind == "ivfpq" and dimension % pq_m:
         raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
-    centroids = max(nlist, 2**pq_nbits if kind == "ivfpq" else 0)
-    if count is not None and count < centroids:
-        raise TourError(
-            f"the index has {count} token vectors, and {centroids} centroids need at least as many; "
-            "lower --nlist or --pq-nbits, or build a flat index."
-        )
-
-
-def _sample(vectors: Floats, size: int) -> Floats:
-    """A random sample of at most `size` vectors, float32; always the same sample for the same number of vectors."""
-    if len(vectors) <= size:
-        return np.ascontiguousarray(vectors, dtype=np.float32)
-    chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
-    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
-
-
-def _largest_norm(vectors: Floats) -> float:
-    starts = range(0, len(vectors), ROWS_PER_ADD)
-    blocks = (vectors[start : start + ROWS_PER_ADD].astype(np.float32) for start in starts)
-    return max(float(np.linalg.norm(block, axis=1).max()) for block in blocks)
+    plain = "Flat" if dtype == np.float32 else "SQfp16"
+    name = {"flat": plain, "ivf": f"IVF{nlist},{plain}", "ivfpq": f"IVF{nlist},PQ{pq_m}x{pq_nbits}"}[kind]
+    index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
+    if kind != "flat":
+        faiss.extract_index_ivf(index).nprobe = nprobe
+    return index

@@ -2,19 +2,28 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.phrases.spans import sentences_around
 
 BEGIN, END = "[S]", "[E]"
 CONTEXTS = ("1", "3", "paragraph", "passage")
 FILE_NAME = "tour-phrase-input.json"
+# Full stops or similar, closing quotes or brackets, then white space that is not followed by a small letter.
+_SENTENCE_END = re.compile(r"""[.!?…。！？]+["'”’»)\]]*(?:\s++(?![a-z])|$)|[。！？]["'”’»)\]]*""")
+# Full stops that do not end a sentence: initials, and abbreviations before a name or a number.
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\"'“.])(?:[A-Za-z]|Mr|Mrs|Ms|Dr|St|Mt|Jr|Sr|Lt|Col|Gen|Capt|Sgt|Prof|Rev|vs|No|ca|cf)\.$"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +61,7 @@ class PhraseInput:
         """Offsets of the context of the phrase `text[begin:end]`: its begin and end in the text."""
         if self.context in ("paragraph", "passage"):
             return 0, len(text)
-        return sentences_around(text, begin, end, sides=0 if self.context == "1" else 1)
+        return _sentences_around(text, begin, end, sides=0 if self.context == "1" else 1)
 
     def _marked(self, text: str, begin: int, end: int) -> str:
         first, last = self.context_span(text, begin, end)
@@ -81,3 +90,28 @@ def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
                 f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
             ) from error
     return PhraseInput(**{**settings, **{name: value for name, value in changes.items() if value is not None}})
+
+
+def _sentence_offsets(text: str) -> NDArray[np.int64]:
+    """Find where sentences begin and end: [s, 2], in characters; together they cover the text.
+
+    White space belongs to the sentence before it. A text without a boundary is one sentence, an empty text has none.
+    """
+    ends = [
+        match.end()
+        for match in _SENTENCE_END.finditer(text)
+        if match.group().strip() != "." or not _ABBREVIATION.search(text[max(0, match.start() - 6) : match.start() + 1])
+    ]
+    if text and (not ends or ends[-1] < len(text)):
+        ends.append(len(text))
+    return np.array([*zip([0, *ends], ends, strict=False)], dtype=np.int64).reshape(-1, 2)
+
+
+def _sentences_around(text: str, begin: int, end: int, *, sides: int) -> tuple[int, int]:
+    """The span of the sentences that contain `text[begin:end]`, with `sides` more sentences before and after."""
+    sentences = _sentence_offsets(text)
+    if not len(sentences):
+        return 0, 0
+    first = int(np.searchsorted(sentences[:, 0], begin, side="right")) - 1
+    last = int(np.searchsorted(sentences[:, 0], max(begin, end - 1), side="right")) - 1
+    return int(sentences[max(0, first - sides), 0]), int(sentences[min(len(sentences) - 1, last + sides), 1])

@@ -1,6 +1,6 @@
-"""Searching phrases, or passages by their phrases, with questions."""
+"""Searching phrases, or passages by their phrases, with questions: straight from the index, and with TouR."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,26 +8,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.method import Outcome
+from tour_pyserini.core.scheduler import Task
+from tour_pyserini.data.texts import Passage, UnknownDocument
+from tour_pyserini.encoders.encoder import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import (
+    ENDS,
     LONGEST_PHRASE,
+    STARTS,
     PhraseIndex,
-    PhraseNames,
-    phrase_id,
-    start_and_end,
-    title_and_text,
+    PhraseSpan,
+    Rows,
 )
-from tour_pyserini.phrases.spans import ENDS, STARTS, Rows
+from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.searchers.hits import HitList
+from tour_pyserini.searchers.searcher import Observer, TourSearcher
 from tour_pyserini.stores.faiss_index import FaissIndex
 
 FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
 COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
 GROWTH = 8  # factor of the number of tokens when more must be fetched
+UNITS = ("phrase", "passage")
+"""What is searched: phrases, or passages by their best phrases."""
 # Largest difference between an inner product of FAISS and one of NumPy, relative to the norms of the vectors.
 _ROUNDING = 1e-5
+Predict = Callable[[str, Sequence["PhraseHit"]], None]
 
 
-class Phrases(NamedTuple):
+@dataclass
+class PhraseHit:
+    """A phrase that was found: `text` is characters `begin` to `end` of the passage's text, `vector` [start; end]."""
+
+    docid: str
+    begin: int
+    end: int
+    text: str
+    score: float
+    vector: Floats | None = None
+
+
+class _Phrases(NamedTuple):
     """Phrases found for one query, best first: their ids [m], scores [m], and positions of their passages [m]."""
 
     ids: Ids
@@ -53,8 +75,6 @@ class PhraseFinder:
         """
         if not 1 <= max_words <= LONGEST_PHRASE:
             raise TourError(f"the largest number of words of a phrase must be 1 to {LONGEST_PHRASE}, not {max_words}.")
-        if fetch < 1:
-            raise TourError(f"the number of tokens to fetch must be at least 1, not {fetch}.")
         self.index, self.max_words = index, max_words
         self._faiss, self._fetch = FaissIndex(index.index), fetch
 
@@ -67,7 +87,7 @@ class PhraseFinder:
         Returns:
             ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
         """
-        results: list[Phrases] = [None] * len(queries)  # type: ignore[list-item]
+        results: list[_Phrases] = [None] * len(queries)  # type: ignore[list-item]
         unfinished, fetch = np.arange(len(queries)), min(self._fetch, len(self.index.rows))
         while len(unfinished):
             all_starts, all_ends = self._fetch_tokens(queries[unfinished], fetch, threads)
@@ -82,11 +102,6 @@ class PhraseFinder:
             fetch = min(fetch * GROWTH, len(self.index.rows))
         return _pad(results, phrases + passages)
 
-    def vectors(self, ids: Ids) -> Floats:
-        """The vectors [start; end] [m, 2 d] of phrases [m], float32."""
-        start, end = start_and_end(np.asarray(ids, dtype=np.int64))
-        return np.concatenate([self.index.vectors[start], self.index.vectors[end]], axis=1).astype(np.float32)
-
     def _fetch_tokens(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
         """The `count` best start tokens and end tokens of each query."""
         # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
@@ -94,46 +109,34 @@ class PhraseFinder:
         hits = self._faiss.search(halves, count, threads=threads)
         return Hits(hits.ids[::2], hits.similarities[::2]), Hits(hits.ids[1::2], hits.similarities[1::2])
 
-    def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[Phrases, bool]:
+    def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[_Phrases, bool]:
         """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
         fetched = len(starts.ids)
         count = min(COMPLETED, fetched)
+        # An upper bound of the rounding error of a phrase's score.
+        rounding = _ROUNDING * self.index.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
         while True:
-            tokens = (
-                _with_role(self.index, starts.ids[:count], STARTS),
-                _with_role(self.index, ends.ids[:count], ENDS),
-            )
-            completed = complete(self.index, query, *tokens, max_words=self.max_words)
+            completed = _complete(self.index, query, starts.ids[:count], ends.ids[:count], max_words=self.max_words)
             best, is_full = _select(completed, phrases, passages)
             # A phrase with none of these tokens has at most the score of the last start plus that of the last end.
-            limit = starts.similarities[count - 1] + ends.similarities[count - 1] + self._rounding(query)
-            if is_full and best.scores[-1] > limit:
+            limit = starts.similarities[count - 1] + ends.similarities[count - 1]
+            if is_full and best.scores[-1] > limit + rounding:
                 return best, True
             if count == fetched:
                 return best, is_full and not self.index.exact
             count = min(2 * count, fetched)
 
-    def _rounding(self, query: Floats) -> float:
-        """An upper bound of the rounding error of a phrase's score."""
-        return _ROUNDING * self.index.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
 
-
-def _with_role(index: PhraseIndex, ids: Ids, role: int) -> Ids:
-    """The tokens, without padding, that can have this role: start or end of a phrase."""
-    ids = ids[ids >= 0]
-    return ids[(index.rows["roles"][ids] & role) > 0]
-
-
-def _select(found: Phrases, phrases: int, passages: int) -> tuple[Phrases, bool]:
+def _select(found: _Phrases, phrases: int, passages: int) -> tuple[_Phrases, bool]:
     """The best phrases and the best phrase of each of the best passages; whether there are as many as asked for."""
     _, firsts = np.unique(found.passages, return_index=True)
     firsts = np.sort(firsts)[:passages]
     kept = np.union1d(np.arange(min(phrases, len(found.ids))), firsts).astype(np.int64)
     is_full = len(kept) > 0 and len(found.ids) >= phrases and len(firsts) >= passages
-    return Phrases(found.ids[kept], found.scores[kept], found.passages[kept]), is_full
+    return _Phrases(found.ids[kept], found.scores[kept], found.passages[kept]), is_full
 
 
-def _pad(lists: Sequence[Phrases], width: int) -> Hits:
+def _pad(lists: Sequence[_Phrases], width: int) -> Hits:
     ids = np.full((len(lists), width), -1, dtype=np.int64)
     similarities = np.full((len(lists), width), -np.inf, dtype=np.float32)
     for row, phrases in enumerate(lists):
@@ -141,7 +144,7 @@ def _pad(lists: Sequence[Phrases], width: int) -> Hits:
     return Hits(ids, similarities)
 
 
-def complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_words: int) -> Phrases:
+def _complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_words: int) -> _Phrases:
     """Find phrases that begin at one of the starts or end at one of the ends.
 
     A phrase is found if no other phrase with the same start has a higher score, or no other phrase with the same end.
@@ -152,10 +155,13 @@ def complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_w
     Args:
         index: the tokens.
         query: [2 d] the vector [start; end].
-        starts: [a] rows of first tokens.
-        ends: [b] rows of last tokens.
+        starts: [a] rows of tokens; those that no phrase can begin with, and padding, are left out.
+        ends: [b] rows of tokens; those that no phrase can end with are left out.
         max_words: largest number of words of a phrase.
     """
+    starts, ends = (
+        ids[(ids >= 0) & (index.rows["roles"][ids] & role > 0)] for ids, role in ((starts, STARTS), (ends, ENDS))
+    )
     reach = 2 * max_words - 1  # a word has at most two rows
     near = np.unique(np.union1d(starts, ends)[:, None] + np.arange(-reach, reach + 1))
     near = near[(near >= 0) & (near < len(index.rows))]
@@ -175,11 +181,11 @@ def complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_w
     by_end = every[(backward.max(axis=1) > -np.inf) & (is_end | is_start[best_start])]
     first = np.concatenate([by_start, by_end - to_start[by_end]])
     last = np.concatenate([by_start + to_end[by_start], by_end])
-    ids, unique = np.unique(phrase_id(near[first], near[last]), return_index=True)
+    ids, unique = np.unique(index.phrase_id(near[first], near[last]), return_index=True)
     first, last = first[unique], last[unique]
     scores = forward[first, last - first]
     order = np.lexsort((ids, -scores))
-    return Phrases(ids[order], scores[order], rows["passage"][first][order].astype(np.int64))
+    return _Phrases(ids[order], scores[order], rows["passage"][first][order].astype(np.int64))
 
 
 def _scores(near: Ids, rows: Rows, with_start: Floats, with_end: Floats, max_words: int) -> NDArray[np.float32]:
@@ -194,19 +200,14 @@ def _scores(near: Ids, rows: Rows, with_start: Floats, with_end: Floats, max_wor
     return scores
 
 
-UNITS = ("phrase", "passage")
+class _Names:
+    """The names of the phrases of an index, by phrase id, such as `nq-0:77-98`; a searcher's docids."""
 
+    def __init__(self, index: PhraseIndex) -> None:
+        self._index = index
 
-@dataclass
-class PhraseHit:
-    """A phrase that was found: `text` is characters `begin` to `end` of the passage's text, `vector` [start; end]."""
-
-    docid: str
-    begin: int
-    end: int
-    text: str
-    score: float
-    vector: Floats | None = None
+    def __getitem__(self, id_: int) -> str:
+        return str(self._index.span(id_))
 
 
 class PhraseSearcher:
@@ -241,8 +242,7 @@ class PhraseSearcher:
             fetch: starts and ends that are fetched first; see `PhraseFinder`.
         """
         self.finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
-        self.docids = PhraseNames(index)
-        self.query_encoder, self.texts = query_encoder, texts
+        self.docids, self.query_encoder, self.texts = _Names(index), query_encoder, texts
         self.index = index.index
         self.dimension = 2 * index.vectors.shape[1]
 
@@ -261,31 +261,142 @@ class PhraseSearcher:
         unit: str = "phrase",
     ) -> dict[str, list[PhraseHit]]:
         """The hits of many queries, given as texts or as vectors [n, 2 d], by query id."""
-        if unit not in UNITS:
-            raise TourError(f"there is no unit {unit!r}; choose one of {', '.join(UNITS)}.")
-        if k < 1:
-            raise TourError(f"the number of hits must be at least 1, not {k}.")
-        vectors = queries if isinstance(queries, np.ndarray) else self.query_encoder.encode_batch(list(queries))
-        if vectors.ndim != 2 or vectors.shape != (len(q_ids), self.dimension):
-            raise TourError(
-                f"{len(q_ids)} queries of {self.dimension} dimensions were expected and {list(vectors.shape)} came; "
-                "use the encoder that built the index."
-            )
-        wanted = {"phrases": k} if unit == "phrase" else {"passages": k}
-        hits = self.finder.find(vectors, threads=threads, **wanted)
+        _check_unit(unit)
+        vectors = encode_queries(self.query_encoder, queries, q_ids, self.dimension)
+        found = self.finder.find(vectors, threads=threads, **{f"{unit}s": k})
         return {
-            q_id: self.hits(ids[ids >= 0], similarities[ids >= 0])
-            for q_id, ids, similarities in zip(q_ids, hits.ids, hits.similarities, strict=True)
+            q_id: self.hits(ids[ids >= 0], similarities[ids >= 0], vectors=True)
+            for q_id, ids, similarities in zip(q_ids, found.ids, found.similarities, strict=True)
         }
+
+    def passage(self, span: PhraseSpan) -> tuple[str, str]:
+        """The title and the text of the passage that contains a phrase.
+
+        Raises:
+            TourError: if the document is unknown, or too short to contain the phrase.
+        """
+        try:
+            passage = self.texts[span.docid]
+        except UnknownDocument:
+            raise
+        except KeyError:
+            raise UnknownDocument(span.docid, "the given texts") from None
+        title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
+        if span.end > len(text):
+            raise TourError(
+                f"the index has a phrase at {span.begin}-{span.end} of document {span.docid!r}, which has {len(text)} "
+                "characters; give the corpus that the index was built from."
+            )
+        return title, text
 
     def text(self, id_: int) -> str:
         """The words of a phrase."""
-        span = self.docids.span(id_)
-        return title_and_text(self.texts, span)[1][span.begin : span.end]
+        span = self.finder.index.span(id_)
+        return self.passage(span)[1][span.begin : span.end]
 
-    def hits(self, ids: Ids, scores: Floats) -> list[PhraseHit]:
-        """Phrases [m] with their scores [m] as hits."""
-        found = []
-        for id_, score, vector in zip(ids.tolist(), scores.tolist(), self.finder.vectors(ids), strict=True):
-            found.append(PhraseHit(*self.docids.span(id_), text=self.text(id_), score=score, vector=vector))
-        return found
+    def hits(self, ids: Ids, scores: Floats, *, vectors: bool = False) -> list[PhraseHit]:
+        """Phrases [m] with their scores [m] as hits, with their vectors if asked to."""
+        index = self.finder.index
+        stacked = index.phrase_vectors(ids) if vectors else [None] * len(ids)
+        return [
+            PhraseHit(*index.span(id_), self.text(id_), score, vector)
+            for id_, score, vector in zip(ids.tolist(), scores.tolist(), stacked, strict=True)
+        ]
+
+
+class TourPhraseSearcher(TourSearcher):
+    """Searches a phrase index with queries [start; end] that are optimised at test time.
+
+    `phrases` and `batch_phrases` give phrases. `search`, `batch_search` and `batch_run` give passages: a passage has
+    the score of its best phrase. Nothing here needs Pyserini or Java.
+
+    Example:
+        searcher = TourPhraseSearcher(PhraseSearcher(index, encoder, texts), "models/reranker")
+        searcher.phrases("who got the first nobel prize in physics")[0].text
+    """
+
+    def __init__(
+        self,
+        searcher: PhraseSearcher,
+        reranker: Any = "default",
+        config: TourConfig | None = None,
+        *,
+        unit: str = "phrase",
+        phrase_input: PhraseInput | None = None,
+        observe: Observer | None = None,
+        predict: Predict | None = None,
+    ) -> None:
+        """Wrap a searcher.
+
+        Args:
+            searcher: where candidates come from.
+            reranker: where labels come from: anything `load_reranker` takes.
+            config: the method and its settings.
+            unit: what a candidate is: a `phrase`, or a `passage`, by its best phrase.
+            phrase_input: what the re-ranker reads of a phrase; left out, what its folder says, else the default.
+            observe: called with each query that has ended.
+            predict: called with each query's id and its phrases, best first.
+        """
+        _check_unit(unit)
+        self._unit, self._predict = unit, predict
+        self._phrase_input = phrase_input or read_phrase_input(reranker)
+        super().__init__(searcher, reranker, searcher.texts, config, observe=observe)
+
+    def phrases(self, query: str, k: int = 10, threads: int = 1) -> list[PhraseHit]:
+        """The k best phrases for a query, best first."""
+        return self.batch_phrases([query], ["query"], k, threads)[1]["query"]
+
+    def batch_phrases(
+        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1
+    ) -> tuple[Floats, dict[str, list[PhraseHit]]]:
+        """The optimised vectors [n, 2 d] and the k best phrases of each query by its id."""
+        tasks = self.run(queries, q_ids, k, threads)
+        found = {q_id: self._phrases(task.result, k)[:k] for q_id, task in zip(q_ids, tasks, strict=True)}
+        return self._vectors_of(tasks), found
+
+    def run(self, queries: Any, q_ids: Sequence[str], k: int, threads: int = 1, **options: Any) -> list[Task]:
+        """The ended tasks of queries, which advance together; `predict` is called with their k best phrases."""
+        tasks = super().run(queries, q_ids, k, threads, **options)
+        if self._predict:
+            for q_id, task in zip(q_ids, tasks, strict=True):
+                self._predict(q_id, self._phrases(task.result, k)[:k])
+        return tasks
+
+    def tasks(self, queries: Any, q_ids: Sequence[str], k: int, *, config: TourConfig | None = None) -> list[Task]:
+        """The queries at the beginning of their way, with room for more phrases."""
+        return super().tasks(queries, q_ids, self._room(k), config=config)
+
+    def hits(self, outcome: Outcome, k: int, *, vectors: bool = False) -> HitList:
+        """The first k passages, in the order of their best phrases and with their scores."""
+        if vectors:
+            raise TourError("passages found by their phrases have no vectors; ask for phrases.")
+        best: dict[str, float] = {}
+        for hit in self._phrases(outcome, k):
+            best.setdefault(hit.docid, hit.score)
+        return HitList(self.hit_class(docid, score, texts=self._texts) for docid, score in [*best.items()][:k])
+
+    def _room(self, k: int) -> int:
+        """Length of the lists: room for the k best phrases, and as many passages below them."""
+        return 2 * max(k, self.config.values().get("depth", 0))
+
+    def _phrases(self, outcome: Outcome, k: int) -> list[PhraseHit]:
+        return self.searcher.hits(*outcome.ranking.first(self._room(k)))
+
+    def _search(self, vectors: Floats, k: int, excluded: Ids, threads: int) -> Hits:
+        passages = k // 2
+        phrases = passages if self._unit == "phrase" else 0
+        vectors = np.asarray(vectors, dtype=np.float32)
+        return self.searcher.finder.find(vectors, phrases=phrases, passages=passages, threads=threads)
+
+    def _open_vectors(self) -> Callable[[Ids], Floats]:
+        return self.searcher.finder.index.phrase_vectors
+
+    def _passage(self, docid: str) -> str:
+        span = PhraseSpan.parse(docid)
+        title, text = self.searcher.passage(span)
+        return self._phrase_input(title, text, span.begin, span.end)
+
+
+def _check_unit(unit: str) -> None:
+    if unit not in UNITS:
+        raise TourError(f"there is no unit {unit!r}; choose one of {', '.join(UNITS)}.")

@@ -84,7 +84,7 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
         raise
     except Exception as error:
         raise TourError(
-            f"the re-ranker {name!r} is not a local folder, and its download failed ({_brief(error)}); "
+            f"the model {name!r} is not a local folder, and its download failed ({_brief(error)}); "
             'check the name and the connection, or use "default".'
         ) from error
     return folder

@@ -12,7 +12,7 @@ labels, so t would be far too small and M = W / t far too large.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -37,6 +37,44 @@ LEAST_STEP = 1e-6
 BLOCK = 512
 """Queries whose candidate vectors are in memory at a time."""
 _LEAST_SCALE = 1e-3
+
+
+class Choice(NamedTuple):
+    """Settings of a correction, and what it gains on held-out queries.
+
+    Attributes:
+        ridge: the strength of the ridge.
+        rank: the rank of the correction.
+        before: mean reciprocal rank, in a search of the whole index, of the passage with a query's best label.
+        gain: what the correction adds to it.
+        p: p value of the gain, by the paired t test.
+    """
+
+    ridge: float
+    rank: int
+    before: float
+    gain: float
+    p: float
+
+
+def label_targets(labels: Floats, *, sharpness: float = SHARPNESS) -> Floats:
+    """The distributions [n, m] that labels [n, m] stand for: softmax of the labels in units of their spread.
+
+    The spread is the standard deviation of labels around the mean of their query. It is one unit for all queries,
+    because a query whose labels hardly differ says little; in units of its own it would say as much as every other.
+    """
+    centred = labels - np.nanmean(labels, axis=1, keepdims=True)
+    spread = float(np.sqrt(np.nanmean(centred**2)))
+    logits = np.where(np.isnan(labels), -np.inf, labels) * (sharpness / spread)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def low_rank(matrix: Floats, rank: int) -> tuple[Floats, Floats]:
+    """The best U [d, r] and V [d, r] with U V^T near a matrix [d, d]: its largest singular values."""
+    left, values, right = np.linalg.svd(matrix)
+    roots = np.sqrt(values[:rank])
+    return left[:, :rank] * roots, right[:rank].T * roots
 
 
 @dataclass(frozen=True)
@@ -72,170 +110,124 @@ class LabelledQueries:
         labelled = np.where(candidates >= 0, self.positions[candidates], -1)
         return (labelled[:, :, None] == self.background).any(axis=1)
 
-    def only(self, rows: Ids) -> "LabelledQueries":
+    def only(self, rows: Ids) -> Self:
         """The queries in these rows."""
         return replace(self, queries=self.queries[rows], candidates=self.candidates[rows], labels=self.labels[rows])
 
+    def cross_entropy(self, targets: Floats, scale: float, matrix: Floats) -> tuple[float, float, Floats]:
+        """The mean cross-entropy of targets [n, m] and the softmax of the logits t p . q + p^T W q, and its gradient.
 
-def label_targets(labels: Floats, *, sharpness: float = SHARPNESS) -> Floats:
-    """The distributions [n, m] that labels [n, m] stand for: softmax of the labels in units of their spread.
+        Args:
+            targets: a distribution over each query's candidates.
+            scale: t.
+            matrix: W [d, d].
 
-    The spread is the standard deviation of labels around the mean of their query. It is one unit for all queries,
-    because a query whose labels hardly differ says little; in units of its own it would say as much as every other.
-    """
-    centred = labels - np.nanmean(labels, axis=1, keepdims=True)
-    spread = float(np.sqrt(np.nanmean(centred**2)))
-    logits = np.where(np.isnan(labels), -np.inf, labels) * (sharpness / spread)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+        Returns:
+            the loss, its derivative by t, and its gradient by W [d, d].
+        """
+        count, dimension = self.queries.shape
+        loss, by_scale = 0.0, 0.0
+        by_matrix = np.zeros((dimension, dimension))
+        for start in range(0, count, BLOCK):
+            rows = slice(start, start + BLOCK)
+            queries, mask = self.queries[rows], self.candidates[rows] >= 0
+            vectors = self.passages[self.candidates[rows]]  # [b, m, d]; row -1 is masked
+            moved = (scale * queries + queries @ matrix.T.astype(queries.dtype)).astype(queries.dtype)
+            logits = np.where(mask, np.matmul(vectors, moved[:, :, None])[:, :, 0], -np.inf).astype(np.float64)
+            others = np.where(self.is_labelled(rows), -np.inf, moved @ self.background_vectors.T)
+            highest = np.maximum(logits.max(axis=1), others.max(axis=1, initial=-np.inf))[:, None]
+            logits, others = logits - highest, np.exp(others - highest)
+            powers = np.exp(logits)
+            total = powers.sum(axis=1, keepdims=True) + others.sum(axis=1, keepdims=True)
+            loss += float((np.log(total[:, 0]) - (targets[rows] * np.where(mask, logits, 0.0)).sum(axis=1)).sum())
+            residuals = (powers / total - targets[rows]).astype(queries.dtype)
+            gradients = np.matmul(residuals[:, None, :], vectors)[:, 0, :]  # [b, d], by the moved query
+            gradients += (others / total).astype(queries.dtype) @ self.background_vectors
+            by_scale += float((gradients * queries).sum(dtype=np.float64))
+            by_matrix += gradients.T @ queries
+        return loss / count, by_scale / count, by_matrix / count
 
+    def fit(self, targets: Floats, ridges: Sequence[float]) -> list[Floats]:
+        """The matrices M [d, d] of the corrections q + M q, one for each ridge, which must become weaker.
 
-def cross_entropy(data: LabelledQueries, targets: Floats, scale: float, matrix: Floats) -> tuple[float, float, Floats]:
-    """The mean cross-entropy of targets [n, m] and the softmax of the logits t p . q + p^T W q, and its gradient.
+        Each search starts from the result of the stronger ridge before it. M does not depend on the lengths of vectors:
+        it stays the same if all queries, or all passages and the background, are multiplied by a number.
+        """
+        from scipy.optimize import minimize
 
-    Args:
-        data: the queries.
-        targets: a distribution over each query's candidates.
-        scale: t.
-        matrix: W [d, d].
+        # Both units go to the queries, which are fewer: t and W see no more than the products of queries and passages.
+        unit = _mean_length(self.queries) * _mean_length(self.passages, self.background_vectors)
+        data = replace(self, queries=self.queries / unit)
+        dimension = data.queries.shape[1]
+        # t is searched in units of START, so that one step of the search suits t as well as W.
+        values = np.concatenate([[1.0], np.zeros(dimension * dimension)])
+        matrices = []
+        for ridge in ridges:
 
-    Returns:
-        the loss, its derivative by t, and its gradient by W [d, d].
-    """
-    count, dimension = data.queries.shape
-    loss, by_scale = 0.0, 0.0
-    by_matrix = np.zeros((dimension, dimension))
-    for start in range(0, count, BLOCK):
-        rows = slice(start, start + BLOCK)
-        queries, mask = data.queries[rows], data.candidates[rows] >= 0
-        vectors = data.passages[data.candidates[rows]]  # [b, m, d]; row -1 is masked
-        moved = (scale * queries + queries @ matrix.T.astype(queries.dtype)).astype(queries.dtype)
-        logits = np.where(mask, np.matmul(vectors, moved[:, :, None])[:, :, 0], -np.inf).astype(np.float64)
-        others = np.where(data.is_labelled(rows), -np.inf, moved @ data.background_vectors.T)
-        highest = np.maximum(logits.max(axis=1), others.max(axis=1, initial=-np.inf))[:, None]
-        logits, others = logits - highest, np.exp(others - highest)
-        powers = np.exp(logits)
-        total = powers.sum(axis=1, keepdims=True) + others.sum(axis=1, keepdims=True)
-        loss += float((np.log(total[:, 0]) - (targets[rows] * np.where(mask, logits, 0.0)).sum(axis=1)).sum())
-        residuals = (powers / total - targets[rows]).astype(queries.dtype)
-        gradients = np.matmul(residuals[:, None, :], vectors)[:, 0, :]  # [b, d], by the moved query
-        gradients += (others / total).astype(queries.dtype) @ data.background_vectors
-        by_scale += float((gradients * queries).sum(dtype=np.float64))
-        by_matrix += gradients.T @ queries
-    return loss / count, by_scale / count, by_matrix / count
+            def objective(values: Floats, ridge: float = ridge) -> tuple[float, Floats]:
+                matrix = values[1:].reshape(dimension, dimension)
+                loss, by_scale, by_matrix = data.cross_entropy(targets, START * values[0], matrix)
+                gradient = np.concatenate([[START * by_scale], (by_matrix + ridge * matrix).ravel()])
+                return loss + ridge / 2 * float((matrix**2).sum()), gradient
 
+            bounds = [(_LEAST_SCALE, None)] + [(None, None)] * (dimension * dimension)
+            options = {"maxiter": MOST_STEPS, "ftol": LEAST_STEP}
+            values = minimize(objective, values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+            matrices.append(values[1:].reshape(dimension, dimension) / (START * values[0]))
+        return matrices
 
-def fit_matrices(data: LabelledQueries, targets: Floats, ridges: Sequence[float]) -> list[Floats]:
-    """The matrices M [d, d] of the corrections q + M q, one for each ridge, which must become weaker.
+    def choose(self, folds: Ids, store: Store) -> Choice:
+        """Choose ridge and rank by the order of held-out queries' labels, then test that choice by searches.
 
-    Each search starts from the result of the stronger ridge before it. M does not depend on the lengths of vectors: it
-    stays the same if all queries, or all passages and the background, are multiplied by a number.
-    """
-    from scipy.optimize import minimize
+        The choice compares all settings by nDCG over each held-out query's labelled passages, which needs no search.
+        The test is another one: it sees all passages, also those that a correction would bring up wrongly. It is
+        strict, since a passage without a label that is brought up counts as wrong even if it is right.
 
-    # Both units go to the queries, which are fewer: t and W see no more than the products of queries and passages.
-    unit = _mean_length(data.queries) * _mean_length(data.passages, data.background_vectors)
-    data = replace(data, queries=data.queries / unit)
-    dimension = data.queries.shape[1]
-    # t is searched in units of START, so that one step of the search suits t as well as W.
-    values = np.concatenate([[1.0], np.zeros(dimension * dimension)])
-    matrices = []
-    for ridge in ridges:
+        Args:
+            folds: the number of each query's fold [n]; a query is held out with its fold.
+            store: the index.
+        """
+        targets = label_targets(self.labels)
+        ranks = sorted({min(rank, self.queries.shape[1]) for rank in RANKS})
+        moved: dict[tuple[float, int], Floats] = {
+            (ridge, rank): np.empty_like(self.queries) for ridge in RIDGES for rank in ranks
+        }
+        for fold in np.unique(folds):
+            fitted, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            for ridge, matrix in zip(RIDGES, self.only(fitted).fit(targets[fitted], RIDGES), strict=True):
+                for rank in ranks:
+                    moved[ridge, rank][held_out] = corrected(self.queries[held_out], *low_rank(matrix, rank))
+        # Equal means: the stronger ridge and the lower rank, which come first.
+        ridge, rank = max(moved, key=lambda key: float(self.order_quality(targets, moved[key]).mean()))
+        before = self.reciprocal_ranks(self.queries, store)
+        gained = self.reciprocal_ranks(moved[ridge, rank], store) - before
+        return Choice(ridge, rank, float(before.mean()), float(gained.mean()), t_p(gained))
 
-        def objective(values: Floats, ridge: float = ridge) -> tuple[float, Floats]:
-            matrix = values[1:].reshape(dimension, dimension)
-            loss, by_scale, by_matrix = cross_entropy(data, targets, START * values[0], matrix)
-            gradient = np.concatenate([[START * by_scale], (by_matrix + ridge * matrix).ravel()])
-            return loss + ridge / 2 * float((matrix**2).sum()), gradient
+    def order_quality(self, targets: Floats, queries: Floats) -> Floats:
+        """NDCG [n] of each query's labelled passages in the order of their similarities; targets [n, m] are the gains.
 
-        bounds = [(_LEAST_SCALE, None)] + [(None, None)] * (dimension * dimension)
-        options = {"maxiter": MOST_STEPS, "ftol": LEAST_STEP}
-        values = minimize(objective, values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-        matrices.append(values[1:].reshape(dimension, dimension) / (START * values[0]))
-    return matrices
+        Args:
+            targets: their gains.
+            queries: the vectors [n, d] whose similarities order them.
+        """
+        discounts = 1 / np.log2(np.arange(2, self.candidates.shape[1] + 2))
+        ideal = -np.sort(-targets, axis=1) @ discounts
+        found = np.empty(len(queries))
+        for row, (query, candidates) in enumerate(zip(queries, self.candidates, strict=True)):
+            similarities = np.where(candidates >= 0, self.passages[candidates] @ query, -np.inf)
+            found[row] = targets[row][np.argsort(-similarities, kind="stable")] @ discounts
+        return found / ideal
+
+    def reciprocal_ranks(self, queries: Floats, store: Store) -> Floats:
+        """1 / rank [n] of the passage with each query's best label, when the index is searched with vectors [n, d]."""
+        best = np.nanargmax(self.labels, axis=1)[:, None]
+        wanted = self.positions[np.take_along_axis(self.candidates, best, axis=1)]  # [n, 1]
+        hits = np.concatenate([store.search(queries[i : i + 64], DEPTH).ids for i in range(0, len(queries), 64)])
+        is_wanted = hits == wanted
+        return np.where(is_wanted.any(axis=1), 1 / (1.0 + is_wanted.argmax(axis=1)), 0.0)
 
 
 def _mean_length(*vectors: Floats) -> float:
     """The root mean square length of vectors, in parts [n, d]; 1 where all are 0."""
     squares = sum(float(np.einsum("nd,nd->n", part, part).sum(dtype=np.float64)) for part in vectors)
     return float(np.sqrt(squares / max(sum(map(len, vectors)), 1))) or 1.0
-
-
-def low_rank(matrix: Floats, rank: int) -> tuple[Floats, Floats]:
-    """The best U [d, r] and V [d, r] with U V^T near a matrix [d, d]: its largest singular values."""
-    left, values, right = np.linalg.svd(matrix)
-    roots = np.sqrt(values[:rank])
-    return left[:, :rank] * roots, right[:rank].T * roots
-
-
-class Choice(NamedTuple):
-    """Settings of a correction, and what it gains on held-out queries.
-
-    Attributes:
-        ridge: the strength of the ridge.
-        rank: the rank of the correction.
-        before: mean reciprocal rank, in a search of the whole index, of the passage with a query's best label.
-        gain: what the correction adds to it.
-        p: p value of the gain, by the paired t test.
-    """
-
-    ridge: float
-    rank: int
-    before: float
-    gain: float
-    p: float
-
-
-def choose(data: LabelledQueries, folds: Ids, store: Store) -> Choice:
-    """Choose ridge and rank by the order of held-out queries' labels, then test that choice by searches of the index.
-
-    The choice compares all settings by nDCG over each held-out query's labelled passages, which needs no search. The
-    test is another one: it sees all passages, also those that a correction would bring up wrongly. It is strict, since
-    a passage without a label that is brought up counts as wrong even if it is right.
-
-    Args:
-        data: the queries.
-        folds: the number of each query's fold [n]; a query is held out with its fold.
-        store: the index.
-    """
-    targets = label_targets(data.labels)
-    ranks = sorted({min(rank, data.queries.shape[1]) for rank in RANKS})
-    moved: dict[tuple[float, int], Floats] = {
-        (ridge, rank): np.empty_like(data.queries) for ridge in RIDGES for rank in ranks
-    }
-    for fold in np.unique(folds):
-        fitted, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        for ridge, matrix in zip(RIDGES, fit_matrices(data.only(fitted), targets[fitted], RIDGES), strict=True):
-            for rank in ranks:
-                moved[ridge, rank][held_out] = corrected(data.queries[held_out], *low_rank(matrix, rank))
-    # Equal means: the stronger ridge and the lower rank, which come first.
-    ridge, rank = max(moved, key=lambda key: float(order_quality(data, targets, moved[key]).mean()))
-    before = reciprocal_ranks(data, data.queries, store)
-    gained = reciprocal_ranks(data, moved[ridge, rank], store) - before
-    return Choice(ridge, rank, float(before.mean()), float(gained.mean()), t_p(gained))
-
-
-def order_quality(data: LabelledQueries, targets: Floats, queries: Floats) -> Floats:
-    """NDCG [n] of each query's labelled passages in the order of their similarities; targets [n, m] are the gains.
-
-    Args:
-        data: the labelled passages.
-        targets: their gains.
-        queries: the vectors [n, d] whose similarities order them.
-    """
-    discounts = 1 / np.log2(np.arange(2, data.candidates.shape[1] + 2))
-    ideal = -np.sort(-targets, axis=1) @ discounts
-    found = np.empty(len(queries))
-    for row, (query, candidates) in enumerate(zip(queries, data.candidates, strict=True)):
-        similarities = np.where(candidates >= 0, data.passages[candidates] @ query, -np.inf)
-        found[row] = targets[row][np.argsort(-similarities, kind="stable")] @ discounts
-    return found / ideal
-
-
-def reciprocal_ranks(data: LabelledQueries, queries: Floats, store: Store) -> Floats:
-    """1 / rank [n] of the passage with each query's best label, when the index is searched with vectors [n, d]."""
-    best = np.nanargmax(data.labels, axis=1)[:, None]
-    wanted = data.positions[np.take_along_axis(data.candidates, best, axis=1)]  # [n, 1]
-    hits = np.concatenate([store.search(queries[i : i + 64], DEPTH).ids for i in range(0, len(queries), 64)])
-    is_wanted = hits == wanted
-    return np.where(is_wanted.any(axis=1), 1 / (1.0 + is_wanted.argmax(axis=1)), 0.0)

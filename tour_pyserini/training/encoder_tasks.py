@@ -1,28 +1,54 @@
-"""The task that trains a phrase encoder: its passages, batches, losses and validation."""
+"""The tasks that train a phrase encoder: passages, batches, losses and validation."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tour_pyserini.data.texts import Document, Passage
+from tour_pyserini.data.texts import Document, Passage, open_texts
+from tour_pyserini.encoders.model_folder import read_model_folder
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import answer_means, exact_match
-from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder, Window, windows_of
-from tour_pyserini.phrases.phrase_index import PhraseIndex
+from tour_pyserini.phrases.phrase_encoder import (
+    EncoderSettings,
+    PhraseEncoder,
+    PhraseModel,
+    Window,
+    load_phrase_encoder,
+)
+from tour_pyserini.phrases.phrase_index import (
+    ENDS,
+    STARTS,
+    PhraseIndex,
+    Rows,
+    open_phrase_index,
+    read_settings,
+    token_rows,
+)
 from tour_pyserini.phrases.phrase_index_building import build_token_index
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.phrases.spans import ENDS, STARTS, Rows, token_rows
-from tour_pyserini.training.examples import Example, answer_spans
-from tour_pyserini.training.request import TrainRequest
-from tour_pyserini.training.trainer import computing_in, shuffle_batches
+from tour_pyserini.support.model_files import read_tokenizer
+from tour_pyserini.training.examples import Example, answer_spans, training_examples
+from tour_pyserini.training.trainer import Task
+
+if TYPE_CHECKING:
+    from tour_pyserini.train import PhraseEncoderRequest
 
 
-class TrainingPassage(NamedTuple):
+def open_searcher(index: str, corpus: str, encoder: str | Path, *, device: str) -> PhraseSearcher:
+    """An index, searched with the encoder that built it."""
+    opened, loaded = open_phrase_index(index, corpus=corpus), load_phrase_encoder(encoder, device=device)
+    if not loaded.has_built(read_settings(index)):
+        raise TourError(f"{index} was not built with {encoder}; give the encoder that built it.")
+    return PhraseSearcher(opened, loaded, open_texts(corpus))
+
+
+class _TrainingPassage(NamedTuple):
     """A window of a passage that contains answers.
 
     Attributes:
@@ -45,7 +71,7 @@ class TrainingPassage(NamedTuple):
         return sorted({self.begins[b] for b, _ in spans}), sorted({self.ends[e] for _, e in spans})
 
 
-def training_passages(examples: Sequence[Example], tokenizer: Any, settings: EncoderSettings) -> list[TrainingPassage]:
+def _training_passages(examples: Sequence[Example], encoder: PhraseEncoder) -> list[_TrainingPassage]:
     """The examples grouped by passage, so that a passage is encoded once for all questions about it.
 
     A passage that is too long is read in several windows, and each is a training passage of its own. A window without
@@ -56,7 +82,7 @@ def training_passages(examples: Sequence[Example], tokenizer: Any, settings: Enc
     for example in examples:
         by_passage.setdefault(example.docid, []).append(example)
     groups = list(by_passage.values())
-    windows = windows_of([(group[0].title, group[0].text) for group in groups], tokenizer, settings)
+    windows = encoder.windows([(group[0].title, group[0].text) for group in groups])
     passages, assigned = [], set()
     for window in windows:
         group = groups[window.passage]
@@ -70,14 +96,14 @@ def training_passages(examples: Sequence[Example], tokenizer: Any, settings: Enc
     return passages
 
 
-def _training_passage(window: Window, text: str) -> TrainingPassage:
+def _training_passage(window: Window, text: str) -> _TrainingPassage:
     rows, tokens = token_rows(text, window.offsets)
     positions, (first, last) = window.tokens[tokens], window.offsets[tokens].T
     # At the edge of a window a word may be cut; then its rest is neither the beginning nor the end of a word.
     inner = np.arange(len(rows))
     starts = np.flatnonzero((rows["roles"] & STARTS > 0) & ((first <= rows["begin"]) | (inner > 0)))
     ends = np.flatnonzero((rows["roles"] & ENDS > 0) & ((last >= rows["end"]) | (inner < len(rows) - 1)))
-    return TrainingPassage(
+    return _TrainingPassage(
         window.inputs,
         dict(zip(rows["begin"][starts].tolist(), positions[starts].tolist(), strict=True)),
         dict(zip(rows["end"][ends].tolist(), positions[ends].tolist(), strict=True)),
@@ -86,93 +112,105 @@ def _training_passage(window: Window, text: str) -> TrainingPassage:
     )
 
 
-class Batch(NamedTuple):
+class _Batch(NamedTuple):
     """Passages, and questions about them: text, answers, and the position of the passage."""
 
-    passages: Sequence[TrainingPassage]
+    passages: Sequence[_TrainingPassage]
     questions: Sequence[tuple[str, Sequence[str], int]]
 
 
-class PhraseTask:
+class PhraseTask(Task):
     """Trains a phrase encoder to find where the answers to questions begin and end.
 
-    The in-passage loss has weight 1.
+    The loss is the sum of the in-passage loss, of that with in-batch negatives (`batch_weight`) and of the filter's
+    (`filter_weight`). Validation sets the threshold of the filter: the highest one that keeps the share
+    `filter_recall` of the starts and ends of answers.
     """
 
-    def __init__(
-        self,
-        encoder: PhraseEncoder,
-        examples: Sequence[Example],
-        validation: "PhraseValidation",
-        request: TrainRequest,
-        *,
-        batch_weight: float = 1.0,
-        filter_weight: float = 1.0,
-        questions_per_passage: int = 4,
-        freeze_embeddings: bool = True,
-    ) -> None:
-        """Prepare the data.
-
-        Args:
-            encoder: the encoder; it is trained in place.
-            examples: to train on.
-            validation: decides which model is the best.
-            request: `batch_size` is the number of passages.
-            batch_weight: weight of the loss with in-batch negatives.
-            filter_weight: weight of the filter's loss.
-            questions_per_passage: most questions of a passage in an epoch; drawn again in every epoch.
-            freeze_embeddings: whether the vectors of the vocabulary stay as they are, as in DensePhrases.
-        """
-        self.encoder, self.model = encoder, encoder.model
-        self._validation, self._request = validation, request
-        self._batch_weight, self._filter_weight = batch_weight, filter_weight
-        self._questions_per_passage = questions_per_passage
-        self.passages = training_passages(examples, encoder.tokenizer, encoder.settings)
+    def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
+        """Read the data, and the model in a folder to start from; a batch is `batch_size` passages."""
+        examples, self._held_out = training_examples(request)
+        assert request.max_length is not None
+        torch.manual_seed(request.seed)  # for the filter's first weights
+        weights, pooling = read_model_folder(base)
+        settings = EncoderSettings(
+            pooling=request.pooling or pooling,
+            lower_case=bool(request.lower_case),
+            max_length=request.max_length,
+            stride=request.max_length // 4,
+        )
+        tokenizer, model = read_tokenizer(weights), PhraseModel.from_base(weights)
+        self.encoder, self.request = PhraseEncoder(model, tokenizer, settings, device=request.device), request
+        self.model = self.encoder.model
+        self.passages = _training_passages(examples, self.encoder)
         for name, parameter in self.model.named_parameters():
-            if freeze_embeddings and "word_embeddings" in name:
+            if not request.train_embeddings and "word_embeddings" in name:
                 parameter.requires_grad_(False)
 
-    def batches(self, epoch: int) -> Sequence[Batch]:
+    def batches(self, epoch: int) -> Sequence[_Batch]:
         """Passages of similar lengths, with some of their questions."""
-        seed = self._request.seed
-        random = np.random.default_rng([seed, epoch, 1])
+        random = np.random.default_rng([self.request.seed, epoch, 1])
         lengths = [len(passage.inputs["input_ids"]) for passage in self.passages]
         batches = []
-        for passages in shuffle_batches(self.passages, self._request.batch_size, [seed, epoch, 0], lengths=lengths):
+        for passages in self.shuffled(self.passages, epoch, 0, lengths=lengths):
             questions = [
                 (*passage.questions[chosen], number)
                 for number, passage in enumerate(passages)
-                for chosen in random.permutation(len(passage.questions))[: self._questions_per_passage]
+                for chosen in random.permutation(len(passage.questions))[: self.request.questions_per_passage]
             ]
-            batches.append(Batch(passages, questions))
+            batches.append(_Batch(passages, questions))
         return batches
 
-    def loss(self, batch: Batch) -> Any:
+    def loss(self, batch: _Batch) -> Any:
         """The weighted sum of the in-passage, in-batch and filter losses, as a mean over starts and ends."""
-        rows = self.encoder.question_rows([text for text, _, _ in batch.questions])
-        with computing_in(self._request.precision, self.model):
+        with self.computing():
             tokens, logits = self.model.tokens(self.encoder.tensors([passage.inputs for passage in batch.passages]))
-            vectors = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
-        tokens, logits, *vectors = (tensor.float() for tensor in (tokens, logits, *vectors))
+            sides = self.encoder.question_sides([text for text, _, _ in batch.questions])
+        tokens, logits, *vectors = (tensor.float() for tensor in (tokens, logits, *sides))
         own = torch.tensor([passage for _, _, passage in batch.questions])
         total = tokens.new_zeros(())
         for side, masks in enumerate(_masks(batch, tokens.shape[1])):
             able, answers, known, gold = (mask.to(tokens.device) for mask in masks)
             inside, across = side_loss(vectors[side], tokens, own=own, gold=gold, able=able, known=known)
             keep = filter_loss(logits[..., side], answers, able)
-            total = total + (inside + self._batch_weight * across + self._filter_weight * keep) / 2
+            total = total + (inside + self.request.batch_weight * across + self.request.filter_weight * keep) / 2
         return total
 
     def validate(self) -> Mapping[str, float]:
-        """Exact match and F1 of the best phrase among all validation passages."""
-        return self._validation(self.encoder)
+        """Exact match and F1 of the best phrase among all validation passages; sets the filter's threshold."""
+        documents = {one.docid: Document(one.docid, one.title, one.text) for one in self._held_out}
+        rows, vectors = self.encoder.passages(list(documents.values()), threshold=-np.inf)
+        norm = float(np.linalg.norm(vectors, axis=1).max())
+        index = PhraseIndex(rows, vectors, build_token_index(vectors), list(documents), True, norm)
+        texts = {docid: Passage(document.title, document.text) for docid, document in documents.items()}
+        questions = [(example.question, example.answers) for example in self._held_out]
+        measures = _measure_first_phrases(PhraseSearcher(index, self.encoder, texts), questions)
+        self._set_threshold(rows, vectors, list(documents))
+        return measures
+
+    def _set_threshold(self, rows: Rows, vectors: np.ndarray, docids: list[str]) -> None:
+        weight, bias = (value.detach().cpu().numpy() for value in self.model.filter_linear.parameters())
+        logits = vectors @ weight.T + bias
+        gold = []
+        for side, (edge, role) in enumerate((("begin", STARTS), ("end", ENDS))):
+            row_at = {(row["passage"], row[edge]): number for number, row in enumerate(rows) if row["roles"] & role}
+            places = [
+                (docids.index(example.docid), span[side])
+                for example in self._held_out
+                for span in answer_spans(example.text, example.answers)
+            ]
+            gold.append(logits[[row_at[place] for place in places if place in row_at], side])
+        lowest = float(np.quantile(np.concatenate(gold), 1 - self.request.filter_recall, method="lower"))
+        # Only logits above the threshold are kept, and the lowest one must be kept.
+        threshold = float(np.nextafter(np.float32(lowest), np.float32(-np.inf)))
+        self.encoder.settings = dataclasses.replace(self.encoder.settings, filter_threshold=threshold)
 
     def save(self, folder: Path) -> None:
         """Write the encoder, with the threshold of the filter that the last validation set."""
         self.encoder.save(folder)
 
 
-def _masks(batch: Batch, length: int) -> list[tuple[Tensor, ...]]:
+def _masks(batch: _Batch, length: int) -> list[tuple[Tensor, ...]]:
     """For starts and for ends: able [p, t], answers [p, t], known [q, p, t] and gold [q, p, t]; see `side_loss`.
 
     `answers` is true where an answer to any question about the passage begins (or ends), also to questions that are
@@ -245,111 +283,47 @@ def filter_loss(logits: Tensor, gold: Tensor, able: Tensor) -> Tensor:
     return ((losses * able).sum(1) / able.sum(1).clamp(min=1)).mean()
 
 
-class PhraseValidation:
-    """Measures the best phrase among all validation passages, and sets the threshold of the encoder's filter.
-
-    The threshold is the highest one that keeps the share `recall` of the starts and ends of answers; it is put into
-    the encoder's settings.
-    """
-
-    def __init__(self, examples: Sequence[Example], *, recall: float = 0.98) -> None:
-        self._examples, self._recall = examples, recall
-        self._documents = {example.docid: Document(example.docid, example.title, example.text) for example in examples}
-
-    def __call__(self, encoder: PhraseEncoder) -> dict[str, float]:
-        """Exact match and F1 of the first phrase for each question."""
-        tokens = encoder.passages(list(self._documents.values()), threshold=-np.inf)
-        rows, vectors = (np.concatenate(arrays) for arrays in zip(*tokens, strict=True))
-        norm = float(np.linalg.norm(vectors, axis=1).max())
-        index = PhraseIndex(rows, vectors, build_token_index(vectors), list(self._documents), True, norm)
-        texts = {docid: Passage(document.title, document.text) for docid, document in self._documents.items()}
-        questions = [(example.question, example.answers) for example in self._examples]
-        measures = measure_first_phrases(PhraseSearcher(index, encoder, texts), questions)
-        self._set_threshold(encoder, rows, vectors)
-        return measures
-
-    def _set_threshold(self, encoder: PhraseEncoder, rows: Rows, vectors: np.ndarray) -> None:
-        linear = encoder.model.filter_linear
-        weight, bias = (value.detach().cpu().numpy() for value in (linear.weight, linear.bias))
-        logits = vectors @ weight.T + bias
-        gold = [logits[numbers, side] for side, numbers in enumerate(self._gold(rows))]
-        lowest = float(np.quantile(np.concatenate(gold), 1 - self._recall, method="lower"))
-        # Only logits above the threshold are kept, and the lowest one must be kept.
-        threshold = float(np.nextafter(np.float32(lowest), np.float32(-np.inf)))
-        encoder.settings = dataclasses.replace(encoder.settings, filter_threshold=threshold)
-
-    def _gold(self, rows: Rows) -> tuple[list[int], list[int]]:
-        """The numbers of the rows at which answers begin, and of those at which they end."""
-        passage_numbers = {docid: number for number, docid in enumerate(self._documents)}
-        row_at = [
-            {(int(row["passage"]), int(row[edge])): number for number, row in enumerate(rows) if row["roles"] & role}
-            for edge, role in (("begin", STARTS), ("end", ENDS))
-        ]
-        gold: tuple[list[int], list[int]] = ([], [])
-        for example in self._examples:
-            for span in answer_spans(example.text, example.answers):
-                for side, offset in enumerate(span):
-                    key = (passage_numbers[example.docid], offset)
-                    if key in row_at[side]:
-                        gold[side].append(row_at[side][key])
-        return gold
+QuestionAndAnswers = tuple[str, Sequence[str]]
+"""A question and its answers."""
 
 
-def measure_first_phrases(searcher: PhraseSearcher, questions: Sequence[tuple[str, Sequence[str]]]) -> dict[str, float]:
-    """Exact match and F1 of the first phrase for each question, given with its answers."""
+def _measure_first_phrases(searcher: PhraseSearcher, questions: Sequence[QuestionAndAnswers]) -> dict[str, float]:
+    """Exact match and F1 of the first phrase for each question."""
     ids = [str(number) for number in range(len(questions))]
     hits = searcher.batch_search([question for question, _ in questions], ids, k=1)
     best = [hits[id_][0].text if hits[id_] else "" for id_ in ids]
     return answer_means(best, [answers for _, answers in questions])
 
 
-QuestionAndAnswers = tuple[str, Sequence[str]]
-"""A question and its answers."""
-
-
-class QueryTask:
+class QueryTask(Task):
     """Trains the query encoders of a phrase encoder on the k best phrases of a whole index.
 
     The loss is - log sum of P_k(c | q) over those of the k best phrases c whose text is an answer. Questions without
     such a phrase are left out of the step. The phrase encoder does not change, so that the index stays valid.
     """
 
-    def __init__(
-        self,
-        searcher: PhraseSearcher,
-        questions: Sequence[QuestionAndAnswers],
-        validation: Sequence[QuestionAndAnswers],
-        request: TrainRequest,
-        *,
-        depth: int = 100,
-    ) -> None:
-        """Prepare the data.
-
-        Args:
-            searcher: searches an index with the phrase encoder that built it, whose query encoders are trained in
-                place.
-            questions: to train on.
-            validation: decides which model is the best.
-            request: `batch_size` is the number of questions.
-            depth: phrases retrieved for each question (k).
-        """
-        self.encoder, self.model = searcher.query_encoder, searcher.query_encoder.model
-        self._searcher, self._questions, self._validation = searcher, questions, validation
-        self._request, self._depth = request, depth
+    def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
+        """Read the data, and open the index with the phrase encoder in a folder; a batch is `batch_size` questions."""
+        assert request.query_side and request.corpus
+        self._questions, self._validation = (
+            [(one.question, one.answers) for one in part] for part in training_examples(request)
+        )
+        self._searcher = open_searcher(request.query_side, request.corpus, base, device=request.device)
+        self.encoder, self.request = self._searcher.query_encoder, request
+        self.model = self.encoder.model
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name.startswith("query_") and "word_embeddings" not in name)
 
     def batches(self, epoch: int) -> Sequence[Sequence[QuestionAndAnswers]]:
         """Questions in random order."""
-        return shuffle_batches(self._questions, self._request.batch_size, [self._request.seed, epoch])
+        return self.shuffled(self._questions, epoch)
 
     def loss(self, batch: Sequence[QuestionAndAnswers]) -> Any:
         """Eq. 3 as a mean over the questions with an answer among their phrases; None if there is no such question."""
-        rows = self.encoder.question_rows([question for question, _ in batch])
-        with computing_in(self._request.precision, self.model):
-            sides = self.model.questions(self.encoder.tensors(rows), self.encoder.settings.pooling)
+        with self.computing():
+            sides = self.encoder.question_sides([question for question, _ in batch])
         queries = torch.cat(sides, dim=1).float()
-        hits = self._searcher.finder.find(queries.detach().cpu().numpy(), phrases=self._depth)
+        hits = self._searcher.finder.find(queries.detach().cpu().numpy(), phrases=self.request.depth)
         is_hit = hits.ids >= 0  # a list may be shorter than the others
         right = np.array(
             [
@@ -361,15 +335,14 @@ class QueryTask:
         if not useful.any():
             return None
         ids = np.where(is_hit, hits.ids, 0)[useful]
-        vectors = self._searcher.finder.vectors(ids.reshape(-1)).reshape(*ids.shape, -1)
-        chosen = torch.from_numpy(useful)
-        logits = torch.einsum("qd,qkd->qk", queries[chosen], torch.from_numpy(vectors).to(queries))
+        vectors = self._searcher.finder.index.phrase_vectors(ids.reshape(-1)).reshape(*ids.shape, -1)
+        logits = torch.einsum("qd,qkd->qk", queries[torch.from_numpy(useful)], torch.from_numpy(vectors).to(queries))
         masks = (torch.from_numpy(mask[useful]).to(logits.device) for mask in (right, is_hit))
         return marginal_loss(logits, *masks).mean()
 
     def validate(self) -> Mapping[str, float]:
         """Exact match and F1 of the first phrase from the whole index."""
-        return measure_first_phrases(self._searcher, self._validation)
+        return _measure_first_phrases(self._searcher, self._validation)
 
     def save(self, folder: Path) -> None:
         """Write the encoder."""

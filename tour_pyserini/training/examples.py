@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, Question, check_answers, read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.spans import word_offsets
-from tour_pyserini.support.files import content_hash
-from tour_pyserini.training.request import Source, TrainRequest
+from tour_pyserini.phrases.phrase_index import word_offsets
+
+if TYPE_CHECKING:
+    from tour_pyserini.train import Source, TrainRequest
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def read_examples(
     Args:
         questions: JSON lines with a `question` (or `text`) and `answers`. The passage of a question is its `context`,
             with an optional `title`; or the document of the corpus whose id is `gold`; or the documents that are
-            judged relevant in the qrels.
+            judged relevant in the qrels. A question without passages is left out, whatever else its line has.
         corpus: a BEIR corpus.jsonl.
         qrels: judgements, TREC's or BEIR's.
 
@@ -59,8 +60,11 @@ def read_examples(
     examples, left_out = [], 0
     for line in read_lines(questions):
         record = json_object(line)
-        question, answers = _question(line, record)
         for docid, title, text in _passages(line, record, texts, relevant):
+            question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
+            if not isinstance(question, str) or not question.strip():
+                line.refuse("has no question")
+            answers = check_answers(line, [answers] if isinstance(answers, str) else answers)
             if answer_spans(text, answers):
                 examples.append(Example(question, answers, docid, title, text))
             else:
@@ -71,13 +75,6 @@ def read_examples(
         total = left_out + len(examples)
         log.info("%s: %d of %d questions have no answer in their passage", questions, left_out, total)
     return examples
-
-
-def _question(line: Line, record: dict[str, Any]) -> tuple[str, list[str]]:
-    question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
-    if not isinstance(question, str) or not question.strip():
-        line.refuse("has no question")
-    return question, check_answers(line, [answers] if isinstance(answers, str) else answers)
 
 
 def _passages(
@@ -97,25 +94,39 @@ def _passages(
         yield f"{texts.path}:{docid}", title, text
 
 
-def training_examples(request: TrainRequest) -> tuple[list[Example], list[Example]]:
-    """The examples of a training's sources: those to train on, and those to validate on."""
+def training_examples(request: "TrainRequest") -> tuple[list[Example], list[Example]]:
+    """The examples of a training: those to train on, and those to validate on.
+
+    Without validation sources, a share of the passages is held out with all their questions. Where these are more than
+    enough, the others are not trained on either.
+    """
     examples, most = _read_sources(request.data), request.validation_questions
     if request.validation:
         return examples, _read_sources(request.validation)[:most]
-    return split_by_passage(examples, share=request.validation_share, most=most, seed=request.seed)
+    passages = list(dict.fromkeys(example.docid for example in examples))
+    held = max(1, round(request.validation_share * len(passages)))
+    if held == len(passages):
+        raise TourError("there is only one passage, so none can be held out; give more data, or validation data.")
+    held_out = {passages[position] for position in _order(request, len(passages))[:held]}
+    kept = [example for example in examples if example.docid not in held_out]
+    return kept, [example for example in examples if example.docid in held_out][:most]
 
 
-def training_questions(request: TrainRequest) -> tuple[list[Question], list[Question]]:
+def training_questions(request: "TrainRequest") -> tuple[list[Question], list[Question]]:
     """The questions of a training whose sources are topics with answers: to train on, and to validate on."""
     questions, most = _read_topics(request.data), request.validation_questions
     if request.validation:
         return questions, _read_topics(request.validation)[:most]
-    order = np.random.default_rng([request.seed, 17]).permutation(len(questions)).tolist()
+    order = _order(request, len(questions))
     count = min(most, max(1, round(request.validation_share * len(questions))))
     return [questions[position] for position in sorted(order[count:])], [questions[n] for n in order[:count]]
 
 
-def _read_sources(sources: Sequence[Source]) -> list[Example]:
+def _order(request: "TrainRequest", count: int) -> list[int]:
+    return np.random.default_rng([request.seed, 17]).permutation(count).tolist()
+
+
+def _read_sources(sources: Sequence["Source"]) -> list[Example]:
     """The examples of several sources: each has the arguments of `read_examples`."""
     for source in sources:
         if not 1 <= len(source) <= 3:
@@ -123,38 +134,10 @@ def _read_sources(sources: Sequence[Source]) -> list[Example]:
     return [example for source in sources for example in read_examples(*source)]
 
 
-def _read_topics(sources: Sequence[Source]) -> list[Question]:
+def _read_topics(sources: Sequence["Source"]) -> list[Question]:
     """The questions of several topics, with new ids: different topics may have the same ids."""
     questions = [question for source in sources for topics in source for question in read_questions(topics)]
     return [question._replace(qid=str(number)) for number, question in enumerate(questions)]
-
-
-def split_by_passage(
-    examples: Sequence[Example], *, share: float, most: int, seed: int
-) -> tuple[list[Example], list[Example]]:
-    """Split into training and validation examples: a share of the passages, with all their questions, is held out.
-
-    Args:
-        examples: to be split.
-        share: of the passages.
-        most: most validation questions; the others about held-out passages are not trained on either.
-        seed: of the random choice.
-    """
-    passages = list(dict.fromkeys(example.docid for example in examples))
-    held = max(1, round(share * len(passages)))
-    if held == len(passages):
-        raise TourError("there is only one passage, so none can be held out; give more data, or validation data.")
-    order = np.random.default_rng([seed, 17]).permutation(len(passages))
-    held_out = {passages[position] for position in order[:held]}
-    return (
-        [example for example in examples if example.docid not in held_out],
-        [example for example in examples if example.docid in held_out][:most],
-    )
-
-
-def source_checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """The checksum (SHA-256) of each file, by path; None for a name that is not a file, such as Pyserini's topics."""
-    return [{str(path): content_hash(path) if Path(path).is_file() else None for path in source} for source in sources]
 
 
 def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,18 +19,19 @@ from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_matching import matcher_for
 from tour_pyserini.evaluation.answer_measures import answer_means, exact_match
-from tour_pyserini.phrases.phrase_index import PhraseSpan, title_and_text
+from tour_pyserini.phrases.phrase_index import ENDS, STARTS, PhraseSpan, read_settings, token_rows
 from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.phrases.spans import ENDS, STARTS, token_rows
-from tour_pyserini.rerankers.local_reranker import pair_tokens, truncation_strategy
+from tour_pyserini.rerankers.local_reranker import pair_tokens
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
 from tour_pyserini.support.resumable import whole_lines, write_through
-from tour_pyserini.training.encoder_tasks import marginal_loss
-from tour_pyserini.training.examples import Example, answer_spans
-from tour_pyserini.training.request import TrainRequest
-from tour_pyserini.training.trainer import computing_in, shuffle_batches
+from tour_pyserini.training.encoder_tasks import marginal_loss, open_searcher
+from tour_pyserini.training.examples import Example, answer_spans, training_examples, training_questions
+from tour_pyserini.training.trainer import Task
+
+if TYPE_CHECKING:
+    from tour_pyserini.train import PhraseRerankerRequest, ReadingComprehensionRequest
 
 LOGITS = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""
@@ -41,7 +42,7 @@ Pair = tuple[str, PhraseSpan, PhraseSpan]
 """A question, a right and a wrong phrase."""
 
 
-class Candidates(NamedTuple):
+class _Candidates(NamedTuple):
     """A question, with the right and the wrong phrases that were retrieved for it."""
 
     question: str
@@ -57,7 +58,7 @@ def find_candidates(
     depth: int,
     positive: str,
     file: Path,
-) -> list[Candidates]:
+) -> list[_Candidates]:
     """Retrieve phrases for each question, and separate the right ones from the wrong ones.
 
     Questions that do not have both right and wrong phrases are left out.
@@ -73,7 +74,7 @@ def find_candidates(
     from tqdm import tqdm
 
     def is_right(span: PhraseSpan, answers: Sequence[str]) -> bool:
-        _, text = title_and_text(searcher.texts, span)
+        _, text = searcher.passage(span)
         if positive == "phrase":
             return exact_match(text[span.begin : span.end], answers) > 0
         first, last = phrase_input.context_span(text, span.begin, span.end)
@@ -98,13 +99,13 @@ def find_candidates(
         for *span, right in json.loads(line):
             found[not right].append(PhraseSpan(*span))
         if all(found):
-            useful.append(Candidates(question.text, *found))
+            useful.append(_Candidates(question.text, *found))
     if not useful:
         raise TourError("no question has both right and wrong phrases among its candidates; check index and answers.")
     return useful
 
 
-def marked_classifier(folder: Path, *, logits: int) -> tuple[Any, Any]:
+def _marked_classifier(folder: Path, *, logits: int) -> tuple[Any, Any]:
     """The model and tokenizer in a folder, with one or two logits and with [S] and [E] as tokens.
 
     If the checkpoint has no head with this number of logits, the head starts with random weights. A mark that is not
@@ -134,52 +135,46 @@ def marked_classifier(folder: Path, *, logits: int) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-class RerankerTask:
+class RerankerTask(Task):
     """Trains a cross-encoder to score right phrases above wrong ones.
 
     The pairwise loss is the paper's: the binary cross-entropy of P+ = exp(h+) / (exp(h+) + exp(h-)). The pointwise loss
     is that of the paper's published code: each phrase alone is classified as right or wrong.
     """
 
-    def __init__(
-        self,
-        base: Path,
-        candidates: Sequence[Candidates],
-        validation: Sequence[Candidates],
-        texts: Mapping[str, str],
-        phrase_input: PhraseInput,
-        request: TrainRequest,
-        *,
-        loss: str = "pairwise",
-        max_length: int = 256,
-    ) -> None:
-        """Read the model and its tokenizer.
+    def __init__(self, request: "PhraseRerankerRequest", base: Path, folder: Path) -> None:
+        """Retrieve the candidates, and read the model to start from.
 
         Args:
-            base: the folder of the model to start from.
-            candidates: to train on.
-            validation: decides which model is the best; one pair per question is drawn once.
-            texts: docid to passage.
-            phrase_input: what the re-ranker reads of a phrase.
-            request: `batch_size` is the number of questions.
-            loss: `pairwise` or `pointwise`.
-            max_length: tokens of a question and the input of a phrase.
+            request: `batch_size` is the number of questions; for validation, one pair per question is drawn once.
+            base: the folder of the model.
+            folder: candidates are kept there as they are found.
         """
+        # As in the paper's code: title, the tokenizer's separator, context.
+        mark = read_tokenizer(base).sep_token
+        separator = f" {mark} " if mark else " "
+        self.phrase_input = PhraseInput(context=request.context, title=not request.no_title, separator=separator)
+        parts = training_questions(request)
+        encoder = request.encoder or read_settings(request.index)["encoder"]
+        self._searcher = open_searcher(request.index, request.corpus, encoder, device=request.device)
+        how: dict[str, Any] = {"depth": request.depth, "positive": request.positive}
+        self._candidates, validation = (
+            find_candidates(part, self._searcher, self.phrase_input, **how, file=folder / file)
+            for part, file in zip(parts, ("candidates.jsonl", "validation.jsonl"), strict=True)
+        )
+        self.request, self._pairwise = request, request.loss == "pairwise"
         torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
-        model, tokenizer = marked_classifier(base, logits=LOGITS[loss])
-        self.model, self._tokenizer, self._device = on_device(model, request.device), tokenizer, request.device
-        length = usable_length(base, model.config, tokenizer, max_length)
-        self._candidates, self._texts, self._phrase_input = candidates, texts, phrase_input
-        self._request, self._pairwise, self._max_length = request, loss == "pairwise", length
+        model, tokenizer = _marked_classifier(base, logits=LOGITS[request.loss])
+        self.model, self._tokenizer = on_device(model, request.device), tokenizer
+        self._max_length = usable_length(base, model.config, tokenizer, request.max_length)
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
-        self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=length)
+        self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=self._max_length)
         self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
         self._validation = _draw_pairs(validation, [request.seed])
 
     def batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
         """Pairs that are drawn for this epoch."""
-        pairs = _draw_pairs(self._candidates, [self._request.seed, epoch, 1])
-        return shuffle_batches(pairs, self._request.batch_size, [self._request.seed, epoch, 0])
+        return self.shuffled(_draw_pairs(self._candidates, [self.request.seed, epoch, 1]), epoch, 0)
 
     def loss(self, batch: Sequence[Pair]) -> Any:
         """The mean loss of pairs."""
@@ -202,20 +197,19 @@ class RerankerTask:
         self._tokenizer.model_max_length = self._max_length  # search reads as much as training did
         self.model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        self._phrase_input.save(folder)
+        self.phrase_input.save(folder)
 
     def _logits(self, batch: Sequence[Pair]) -> torch.Tensor:
         """[2 b, labels]: the right phrases', then the wrong ones'."""
         pairs = [(question, self._passage(right)) for question, right, _ in batch]
         pairs += [(question, self._passage(wrong)) for question, _, wrong in batch]
         rows = padded(self._pairs.rows(pairs), self._fill, left=self._tokenizer.padding_side == "left")
-        coded = {name: torch.from_numpy(ids).to(self._device) for name, ids in rows.items()}
-        with computing_in(self._request.precision, self.model):
+        coded = {name: torch.from_numpy(ids).to(self.request.device) for name, ids in rows.items()}
+        with self.computing():
             return self.model(**coded).logits.float()
 
     def _passage(self, span: PhraseSpan) -> str:
-        title, text = title_and_text(self._texts, span)
-        return self._phrase_input(title, text, span.begin, span.end)
+        return self.phrase_input(*self._searcher.passage(span), span.begin, span.end)
 
     def _loss(self, logits: torch.Tensor) -> torch.Tensor:
         if self._pairwise:
@@ -230,10 +224,10 @@ class RerankerTask:
         return logits.argmax(1) == self._classes(len(logits) // 2)
 
     def _classes(self, count: int) -> torch.Tensor:
-        return torch.tensor([1] * count + [0] * count, device=self._device)
+        return torch.tensor([1] * count + [0] * count, device=self.request.device)
 
 
-def _draw_pairs(candidates: Sequence[Candidates], seed: Sequence[int]) -> list[Pair]:
+def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[Pair]:
     """Draw one right and one wrong phrase for each question."""
     random = np.random.default_rng(list(seed))
 
@@ -247,43 +241,27 @@ LONGEST_ANSWER = 30  # tokens of a predicted answer
 READ_AT_ONCE = 16  # examples
 
 
-class ReadingTask:
+class ReadingTask(Task):
     """Trains an extractive reader: from a question and a passage it predicts the first and last token of the answer."""
 
-    def __init__(
-        self,
-        base: Path,
-        examples: Sequence[Example],
-        validation: Sequence[Example],
-        request: TrainRequest,
-        *,
-        max_length: int = 384,
-    ) -> None:
-        """Read the model and its tokenizer; the head starts with random weights.
-
-        Args:
-            base: folder of a Hugging Face model with a fast tokenizer.
-            examples: to train on.
-            validation: decides which model is the best.
-            request: `batch_size` is the number of questions.
-            max_length: tokens of a question and a passage; answers beyond it are not learnt.
-        """
+    def __init__(self, request: "ReadingComprehensionRequest", base: Path) -> None:
+        """Read the data, and the model in a folder with a fast tokenizer; its head starts with random weights."""
         from transformers import AutoModelForQuestionAnswering
 
+        self._examples, self._validation = training_examples(request)
         torch.manual_seed(request.seed)
         try:
             model = AutoModelForQuestionAnswering.from_pretrained(str(base), weights_only=True, trust_remote_code=False)
         except Exception as error:
             raise TourError(f"{base} cannot be trained as a reader ({first_line(error)}).") from error
-        self.model, self._saved = on_device(model.float(), request.device), read_tokenizer(base)
+        self.model, self._saved, self.request = on_device(model.float(), request.device), read_tokenizer(base), request
         # Tokenising changes a tokenizer's truncation; the one that is saved must not depend on the last batch.
         self._tokenizer = copy.deepcopy(self._saved)
-        self._max_length = usable_length(base, model.config, self._saved, max_length)
-        self._examples, self._validation, self._request = examples, validation, request
+        self._max_length = usable_length(base, model.config, self._saved, request.max_length)
 
     def batches(self, epoch: int) -> Sequence[Sequence[Example]]:
         """Examples in random order."""
-        return shuffle_batches(self._examples, self._request.batch_size, [self._request.seed, epoch])
+        return self.shuffled(self._examples, epoch)
 
     def loss(self, batch: Sequence[Example]) -> Any:
         """- log of the probability of the answers' first and last tokens; None if the batch has no answer."""
@@ -323,10 +301,17 @@ class ReadingTask:
             that do (`gold`); and the tokens' offsets [b, t, 2].
         """
         texts = [Passage(example.title, example.text) for example in batch]
-        rows = [self._row(example.question, text) for example, text in zip(batch, texts, strict=True)]
-        fill = {"input_ids": self._saved.pad_token_id or 0, "token_type_ids": self._saved.pad_token_type_id}
-        coded = padded(rows, fill)
-        offsets = np.stack([coded.pop("begin"), coded.pop("end")], axis=2)
+        coded = self._tokenizer(
+            [example.question for example in batch],
+            texts,
+            truncation=True,
+            max_length=self._max_length,
+            padding=True,
+            return_offsets_mapping=True,
+            return_tensors="pt",
+        )
+        in_passage = [[sequence == 1 for sequence in coded.sequence_ids(row)] for row in range(len(batch))]
+        offsets = coded.pop("offset_mapping").numpy() * np.array(in_passage)[:, :, None]
         masks = {name: np.zeros((2, *offsets.shape[:2]), dtype=bool) for name in ("able", "gold")}
         for row, (example, text) in enumerate(zip(batch, texts, strict=True)):
             words, tokens = token_rows(text, offsets[row])
@@ -336,20 +321,9 @@ class ReadingTask:
                 masks["able"][side, row, able] = True
                 right = np.isin(words[edge][words["roles"] & role > 0], [span[side] for span in spans])
                 masks["gold"][side, row, able[right]] = True
-        with computing_in(self._request.precision, self.model):
-            inputs = {name: torch.from_numpy(ids).to(self._request.device) for name, ids in coded.items()}
-            output = self.model(**inputs)
+        with self.computing():
+            output = self.model(**coded.to(self.request.device))
         return torch.stack([output.start_logits, output.end_logits]).float().cpu(), masks, offsets
-
-    def _row(self, question: str, text: str) -> dict[str, Any]:
-        """The inputs of a pair, cut as for re-rankers, and each token's offsets in the passage; 0 outside of it."""
-        tokenizer, length = self._tokenizer, self._max_length
-        words = len(tokenizer(question, add_special_tokens=False, verbose=False)["input_ids"])
-        way = truncation_strategy(words, length - tokenizer.num_special_tokens_to_add(pair=True))
-        coded = tokenizer(question, text, truncation=way, max_length=length, return_offsets_mapping=True)
-        in_passage = np.array([sequence == 1 for sequence in coded.sequence_ids(0)])
-        begin, end = np.where(in_passage[:, None], coded.pop("offset_mapping"), 0).T
-        return {**coded, "begin": begin, "end": end}
 
 
 def _best_span(logits: np.ndarray, able: np.ndarray) -> tuple[int, int]:

@@ -4,10 +4,11 @@ import json
 import logging
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +18,9 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_folder, atomic_write, remove_folder, writing_to
 from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.resumable import lock_folder, refuse_other_settings
-from tour_pyserini.training.request import TrainRequest
+
+if TYPE_CHECKING:
+    from tour_pyserini.train import TrainRequest
 
 log = logging.getLogger(__name__)
 
@@ -29,33 +32,67 @@ Report = Callable[[str], object]
 Item = TypeVar("Item")
 
 
-class Task(Protocol):
-    """A model and what it learns: batches, loss and validation."""
+class Task(ABC):
+    """A model and what it learns: batches, loss and validation.
+
+    Attributes:
+        model: a torch module; parameters that do not require gradients stay as they are.
+        request: the settings.
+    """
 
     model: Any
-    """A torch module; parameters that do not require gradients stay as they are."""
+    request: Any
 
+    @abstractmethod
     def batches(self, epoch: int) -> Sequence[Any]:
         """The batches of an epoch; the same ones in every call."""
 
+    @abstractmethod
     def loss(self, batch: Any) -> Any:
         """A scalar to be made smaller, or None if nothing can be learnt from the batch."""
 
+    @abstractmethod
     def validate(self) -> Mapping[str, float]:
         """Measures on validation data; the first decides, the others break ties, higher is better."""
 
+    @abstractmethod
     def save(self, folder: Path) -> None:
         """Write the model as it is now."""
 
+    def computing(self) -> Any:
+        """Compute matrix products in `bfloat16` if this is the precision and the model is being trained.
 
-def check_new(output: Path) -> None:
-    """Refuse an output folder that already has something in it."""
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise TourError(f"{output} already exists; choose another output folder.")
+        This is about twice as fast where the processor supports it. Weights stay float32, and validation uses float32,
+        as search does.
+        """
+        enabled = self.model.training and self.request.precision == "bfloat16"
+        return torch.autocast(next(self.model.parameters()).device.type, dtype=torch.bfloat16, enabled=enabled)
+
+    def shuffled(self, items: Sequence[Item], *seed: int, lengths: Sequence[int] | None = None) -> list[list[Item]]:
+        """Items in random order, in batches; the last one may be smaller.
+
+        Args:
+            items: what is shuffled.
+            seed: numbers that decide the order, beside the seed of the request.
+            lengths: the length of each item; if given, batches have similar lengths, for less padding.
+        """
+        size, random = self.request.batch_size, np.random.default_rng([self.request.seed, *seed])
+        order = random.permutation(len(items))
+        starts: Sequence[int] = range(0, len(items), size)
+        if lengths is not None:
+            together = size * SORTED_TOGETHER
+            parts = [order[start : start + together] for start in range(0, len(items), together)]
+            order = np.concatenate([part[np.argsort(np.asarray(lengths)[part], kind="stable")] for part in parts])
+            starts = [starts[number] for number in random.permutation(len(starts))]
+        return [[items[position] for position in order[start : start + size].tolist()] for start in starts]
 
 
 def run_training(
-    make_task: Callable[[Path], Task], request: TrainRequest, recorded: Mapping[str, Any], *, report: Report = log.info
+    make_task: Callable[[Path], Task],
+    request: "TrainRequest",
+    recorded: Mapping[str, Any],
+    *,
+    report: Report = log.info,
 ) -> dict[str, Any]:
     """Train, or continue an interrupted training, until the output folder holds the best model.
 
@@ -71,20 +108,27 @@ def run_training(
         and the mean loss since the one before, and the best step.
     """
     output = Path(request.output)
-    check_new(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise TourError(f"{output} already exists; choose another output folder.")
     with Checkpoints(output.with_name(f"{output.name}.partial"), recorded) as checkpoints:
-        record = _train(make_task(checkpoints.folder), request, checkpoints, report)
-        record = {"settings": dict(recorded), **record, "versions": {name: version_of(name) for name in LIBRARIES}}
+        state = _train(make_task(checkpoints.folder), request, checkpoints, report)
+        record = {
+            "settings": dict(recorded),
+            "steps": state["step"],
+            "best_step": state["best_step"],
+            "history": state["history"],
+            "versions": {name: version_of(name) for name in LIBRARIES},
+        }
         with atomic_folder(output, overwrite=False) as folder:
-            shutil.copytree(checkpoints.folder / f"best-{record['best_step']}", folder, dirs_exist_ok=True)
+            shutil.copytree(checkpoints.folder / state["best"], folder, dirs_exist_ok=True)
             text = json.dumps(record, indent=1, ensure_ascii=False)
             (folder / "training.json").write_text(f"{text}\n", encoding="utf-8")
         checkpoints.discard()
     return record
 
 
-def _train(task: Task, request: TrainRequest, checkpoints: "Checkpoints", report: Report) -> dict[str, Any]:
-    """Train, and keep the best model by validation among the checkpoints."""
+def _train(task: Task, request: "TrainRequest", checkpoints: "Checkpoints", report: Report) -> dict[str, Any]:
+    """Train, and keep the best model by validation among the checkpoints; returns the last state."""
     from tqdm import tqdm
 
     for module in task.model.modules():
@@ -108,11 +152,14 @@ def _train(task: Task, request: TrainRequest, checkpoints: "Checkpoints", report
             torch.manual_seed(request.seed * 1_000_003 + step)
             first = (step % per_epoch) * request.accumulate
             group = batches(step // per_epoch)[first : first + request.accumulate]  # the last of an epoch may be short
+            # The rate rises linearly in the share `warmup` of the steps, then falls linearly to 0.
+            rising = int(request.warmup * steps)
+            share = (step + 1) / rising if step < rising else (steps - step) / max(1, steps - rising)
             for parameters in optimiser.param_groups:
-                parameters["lr"] = learning_rate(request, step, steps)
-            loss = _step(task, optimiser, group, step, clip=request.clip)
-            if loss is not None:
-                state["losses"] = [state["losses"][0] + loss, state["losses"][1] + 1]
+                parameters["lr"] = request.learning_rate * share
+            losses = _step(task, optimiser, group, step, clip=request.clip)
+            if losses:
+                state["losses"] = [state["losses"][0] + sum(losses) / len(losses), state["losses"][1] + 1]
             state["step"] = step + 1
             bar.update()
             due = (step + 1) % (request.validate_every or per_epoch) == 0 or step + 1 == steps
@@ -121,11 +168,20 @@ def _train(task: Task, request: TrainRequest, checkpoints: "Checkpoints", report
             if due or (step + 1) % request.save_every == 0:
                 trained = {name: p.detach() for name, p in task.model.named_parameters() if p.requires_grad}
                 checkpoints.save({**state, "model": trained, "optimiser": optimiser.state_dict()})
-    return {"steps": state["step"], "best_step": state["best_step"], "history": state["history"]}
+    return state
 
 
-def _step(task: Task, optimiser: Any, group: Sequence[Any], step: int, *, clip: float) -> float | None:
-    """One update; the mean loss of its batches, or None if nothing could be learnt from them."""
+def _optimiser(model: Any, request: "TrainRequest") -> Any:
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": request.weight_decay},
+        {"params": [parameter for parameter in trained if parameter.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=request.learning_rate)
+
+
+def _step(task: Task, optimiser: Any, group: Sequence[Any], step: int, *, clip: float) -> list[float]:
+    """One update; the losses of its batches, without those from which nothing could be learnt."""
     losses = []
     task.model.train()
     for batch in group:
@@ -139,7 +195,7 @@ def _step(task: Task, optimiser: Any, group: Sequence[Any], step: int, *, clip: 
     torch.nn.utils.clip_grad_norm_(task.model.parameters(), clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return sum(losses) / len(losses) if losses else None
+    return losses
 
 
 def _validate(task: Task, checkpoints: "Checkpoints", state: dict[str, Any]) -> str:
@@ -158,55 +214,6 @@ def _validate(task: Task, checkpoints: "Checkpoints", state: dict[str, Any]) -> 
     state["history"].append(now)
     values = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step" and value is not None)
     return f"step {state['step']}: {values}{' (best)' if state['best_step'] == state['step'] else ''}"
-
-
-def _optimiser(model: Any, request: TrainRequest) -> Any:
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": request.weight_decay},
-        {"params": [parameter for parameter in trained if parameter.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=request.learning_rate)
-
-
-def learning_rate(request: TrainRequest, step: int, steps: int) -> float:
-    """The learning rate of a step, counted from 0, in a training of `steps` steps: it rises, then falls linearly."""
-    rising = int(request.warmup * steps)
-    if step < rising:
-        return request.learning_rate * (step + 1) / rising
-    return request.learning_rate * (steps - step) / max(1, steps - rising)
-
-
-def computing_in(precision: str, model: torch.nn.Module) -> Any:
-    """Compute matrix products in `bfloat16` if this is the precision and the model is being trained.
-
-    This is about twice as fast where the processor supports it. Weights stay float32, and validation uses float32, as
-    search does.
-    """
-    device = next(model.parameters()).device.type
-    return torch.autocast(device, dtype=torch.bfloat16, enabled=model.training and precision == "bfloat16")
-
-
-def shuffle_batches(
-    items: Sequence[Item], size: int, seed: Sequence[int], *, lengths: Sequence[int] | None = None
-) -> list[list[Item]]:
-    """Items in random order, in batches.
-
-    Args:
-        items: what is shuffled.
-        size: items of a batch; the last one may be smaller.
-        seed: of the order.
-        lengths: the length of each item; if given, batches have similar lengths, for less padding.
-    """
-    random = np.random.default_rng(list(seed))
-    order = random.permutation(len(items))
-    starts: Sequence[int] = range(0, len(items), size)
-    if lengths is not None:
-        together = size * SORTED_TOGETHER
-        parts = [order[start : start + together] for start in range(0, len(items), together)]
-        order = np.concatenate([part[np.argsort(np.asarray(lengths)[part], kind="stable")] for part in parts])
-        starts = [starts[number] for number in random.permutation(len(starts))]
-    return [[items[position] for position in order[start : start + size].tolist()] for start in starts]
 
 
 class Checkpoints:
