@@ -12,7 +12,6 @@ re-ranker, how it is run, and what it gives for two passages; or why it cannot b
 """
 
 import argparse
-import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -41,6 +40,7 @@ from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.devices import cores, cpu_flags
 from tour_pyserini.support.files import cache_home
+from tour_pyserini.support.pyserini import ensure_java, find_java
 
 
 class Finding(NamedTuple):
@@ -48,54 +48,54 @@ class Finding(NamedTuple):
 
     Attributes:
         name: the name of the check.
-        ok: whether it passed.
+        status: `ok`, `missing`, `problem`, or `optional` for what is not installed and not needed.
         found: a version, a path, or the problem.
         remedy: a command or an advice that solves the problem; empty if there is none.
-        absent: whether the thing is not installed at all, and not just broken.
     """
 
     name: str
-    ok: bool
+    status: str
     found: str
     remedy: str = ""
-    absent: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether the check passed."""
+        return self.status == "ok"
 
 
 class Check(NamedTuple):
-    """One check.
-
-    Attributes:
-        name: the name in the report.
-        run: called with the name.
-        extra: the extra of this package that brings it, if it is optional.
-        quick: the check without loading anything heavy; None if `run` is quick itself.
-    """
+    """One check: its name, what looks (called with whether to load what it finds), and the extra that brings it."""
 
     name: str
-    run: Callable[[str], Finding]
+    look: Callable[[bool], str]
     extra: str | None = None
-    quick: Callable[[str], Finding] | None = None
+
+
+class Problem(Exception):
+    """What a check says instead of what it found: the problem, what solves it, and whether nothing is installed."""
+
+    def __init__(self, found: str, remedy: str = "", *, absent: bool = False) -> None:
+        super().__init__(found)
+        self.found, self.remedy, self.absent = found, remedy, absent
 
 
 class InstallationReport(NamedTuple):
-    """The findings of all checks.
+    """The findings of all checks, one for each."""
 
-    Attributes:
-        ok: whether everything that is needed was found, and nothing that is installed is broken.
-        findings: one for each check.
-        statuses: `ok`, `missing`, `problem`, or `optional` for what is not installed and not needed.
-    """
-
-    ok: bool
     findings: Sequence[Finding]
-    statuses: Sequence[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that is needed was found, and nothing that is installed is broken."""
+        return all(finding.status in ("ok", "optional") for finding in self.findings)
 
     def as_text(self) -> str:
         """One line for each finding, and its remedy below it."""
-        width, indent = max(len(finding.name) for finding in self.findings), max(map(len, self.statuses))
+        width, indent = (max(len(finding[at]) for finding in self.findings) for at in (0, 1))
         lines = []
-        for status, finding in zip(self.statuses, self.findings, strict=True):
-            lines.append(f"{status:{indent}}  {finding.name:{width}}  {finding.found}")
+        for finding in self.findings:
+            lines.append(f"{finding.status:{indent}}  {finding.name:{width}}  {finding.found}")
             if finding.remedy:
                 lines.append(f"{'':{indent}}  {'':{width}}  -> {finding.remedy}")
         problem = "Something that is needed is missing or does not work: see above."
@@ -104,11 +104,7 @@ class InstallationReport(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The same as values."""
-        findings = [
-            {"name": finding.name, "status": status, "ok": finding.ok, "found": finding.found, "remedy": finding.remedy}
-            for status, finding in zip(self.statuses, self.findings, strict=True)
-        ]
-        return {"ok": self.ok, "findings": findings}
+        return {"ok": self.ok, "findings": [{**finding._asdict(), "ok": finding.ok} for finding in self.findings]}
 
 
 def check_installation(checks: Sequence[Check] | None = None, *, load: bool = False) -> InstallationReport:
@@ -123,154 +119,107 @@ def check_installation(checks: Sequence[Check] | None = None, *, load: bool = Fa
         >>> [finding.name for finding in report.findings if not finding.ok]  # doctest: +SKIP
         []
     """
-    checks = CHECKS if checks is None else checks
-    findings = [run_check(check, load=load) for check in checks]
-    statuses = [status_of(check, finding) for check, finding in zip(checks, findings, strict=True)]
-    return InstallationReport(not {"missing", "problem"} & set(statuses), findings, statuses)
+    return InstallationReport([_run(check, load) for check in (CHECKS if checks is None else checks)])
 
 
-def run_check(check: Check, *, load: bool = True) -> Finding:
-    """Run one check; an exception becomes a finding."""
-    look = check.run if load or check.quick is None else check.quick
+def _run(check: Check, load: bool) -> Finding:
     try:
-        return look(check.name)
+        return Finding(check.name, "ok", check.look(load))
+    except Problem as problem:
+        absent = "optional" if check.extra else "missing"
+        return Finding(check.name, absent if problem.absent else "problem", problem.found, problem.remedy)
     except TourError as error:
         # The message names the problem and, after the last semicolon, what to do.
-        problem, _, remedy = str(error).rstrip(".").rpartition("; ")
-        remedy = remedy.removeprefix("run: ").removeprefix("run ") if problem else remedy
-        return Finding(check.name, False, problem or remedy, remedy if problem else "")
+        found, _, remedy = str(error).rstrip(".").rpartition("; ")
+        remedy = remedy.removeprefix("run: ").removeprefix("run ") if found else remedy
+        return Finding(check.name, "problem", found or remedy, remedy if found else "")
     except Exception as error:  # the other checks must still be reported
-        return Finding(check.name, False, f"the check itself failed: {_one_line(error)}")
+        return Finding(check.name, "problem", f"the check itself failed: {_one_line(error)}")
 
 
-def status_of(check: Check, finding: Finding) -> str:
-    """`ok`, `missing`, `problem`, or `optional` for what is not installed and not needed."""
-    if finding.ok:
-        return "ok"
-    if not finding.absent:
-        return "problem"
-    return "optional" if check.extra else "missing"
+def _package(module: str, install: str, extra: str | None = None) -> Callable[[bool], str]:
+    """A check that a Python package is installed, or can be imported: its version."""
+
+    def look(load: bool) -> str:
+        _check_present(module, install, extra)
+        if load:
+            try:
+                importlib.import_module(module)
+            except Exception as error:
+                # Installed and broken: a missing system library or dependency, or versions that do not fit together.
+                dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
+                again = f"pip install --force-reinstall {dependencies}{install}"
+                raise Problem(f"does not start: {_one_line(error)}", again) from error
+        try:
+            return importlib.metadata.version(install)
+        except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
+            return str(getattr(sys.modules.get(module), "__version__", "version unknown"))
+
+    return look
 
 
-def check_python(name: str) -> Finding:
-    """The version of Python."""
-    ok = sys.version_info >= (3, 11)
-    remedy = "" if ok else "make a new environment with Python 3.11 or newer"
-    return Finding(name, ok, f"{platform.python_version()} ({sys.executable})", remedy)
+def _check_present(module: str, install: str, extra: str | None) -> None:
+    if importlib.util.find_spec(module) is None:
+        command = f'pip install "tour_pyserini[{extra}]"' if extra else f"pip install {install}"
+        raise Problem(f"not installed: no module {module}", command, absent=True)
 
 
-def check_this_package(name: str) -> Finding:
-    """The version of tour_pyserini, which also works from its source folder without installation."""
+def _this_package(_: bool) -> str:
     try:
         version = importlib.metadata.version("tour_pyserini")
     except importlib.metadata.PackageNotFoundError:
         version = "not installed, used from its source"
-    return Finding(name, True, f"{version} ({Path(__file__).parents[1]})")
+    return f"{version} ({Path(__file__).parents[1]})"
 
 
-def check_java(name: str) -> Finding:
-    """Java 21 or newer; the check starts it if Pyserini needs that."""
-    from tour_pyserini.support.pyserini import ensure_java
-
-    found = ensure_java()
-    return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
+def _java(load: bool) -> str:
+    found = ensure_java() if load else find_java()
+    return f"{found.version} from {found.source} ({found.home})"
 
 
-def find_installed_java(name: str) -> Finding:
-    """Java 21 or newer, without starting it."""
-    from tour_pyserini.support.pyserini import find_java
-
-    found = find_java()
-    return Finding(name, True, f"{found.version} from {found.source} ({found.home})")
-
-
-def check_pyserini(name: str) -> Finding:
+def _pyserini(load: bool) -> str:
     """Pyserini, and that its dense search can be imported."""
-    from tour_pyserini.support.pyserini import ensure_java
-
-    finding = check_package(name, module="pyserini", install="pyserini")
-    if not finding.ok:
-        return finding
-    ensure_java()
-    try:
-        importlib.import_module("pyserini.search.faiss")
-    except Exception as error:  # Pyserini may raise anything, and a search would raise it too
-        remedy = "pip install --force-reinstall --no-deps pyserini"
-        if "credentials" in str(error):
-            remedy = 'pip install "openai<2.34"'
-        elif isinstance(error, OSError):
-            remedy = 'connect to the network, or: pip install "pyserini<2.4"'
-        return Finding(name, False, f"{finding.found} does not start: {_one_line(error)}", remedy)
-    return finding
+    found = _package("pyserini", "pyserini")(load)
+    if load:
+        ensure_java()
+        try:
+            importlib.import_module("pyserini.search.faiss")
+        except Exception as error:  # Pyserini may raise anything, and a search would raise it too
+            remedy = "pip install --force-reinstall --no-deps pyserini"
+            if "credentials" in str(error):
+                remedy = 'pip install "openai<2.34"'
+            elif isinstance(error, OSError):
+                remedy = 'connect to the network, or: pip install "pyserini<2.4"'
+            raise Problem(f"{found} does not start: {_one_line(error)}", remedy) from error
+    return found
 
 
-def check_package(name: str, *, module: str, install: str, extra: str | None = None) -> Finding:
-    """A Python package: that it can be imported, and its version; `extra` of this package brings it, if given."""
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == module:
-            return _not_installed(name, module, f'"tour_pyserini[{extra}]"' if extra else install)
-        # Installed and broken: a missing system library or dependency, or versions that do not fit together.
-        dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
-        again = f"pip install --force-reinstall {dependencies}{install}"
-        return Finding(name, False, f"does not start: {_one_line(error)}", again)
-    try:
-        return Finding(name, True, importlib.metadata.version(install))
-    except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
-        return Finding(name, True, str(getattr(sys.modules[module], "__version__", "version unknown")))
+def _default_encoder(_: bool) -> str:
+    _check_present(model_folder.PACKAGE, "", "models")
+    return _verified(model_folder.verify_default_encoder(read_again=True), model_folder.FILES["model.safetensors"])
 
 
-def find_installed_package(name: str, *, module: str, install: str, extra: str | None = None) -> Finding:
-    """A Python package: that it is installed, and its version. It is not imported."""
-    if importlib.util.find_spec(module) is None:
-        return _not_installed(name, module, f'"tour_pyserini[{extra}]"' if extra else install)
-    try:
-        return Finding(name, True, importlib.metadata.version(install))
-    except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
-        return Finding(name, True, "version unknown")
+def _default_reranker(_: bool) -> str:
+    _check_present(loading.DEFAULT_PACKAGE, "", "models")
+    return _verified(loading.verify_default_reranker(read_again=True), loading.DEFAULT_SHA256["model.onnx"])
 
 
-def check_default_encoder(name: str) -> Finding:
-    """The files of the default bi-encoder and their checksums."""
-    if importlib.util.find_spec(model_folder.PACKAGE) is None:
-        return _not_installed(name, model_folder.PACKAGE, '"tour_pyserini[models]"')
-    folder = model_folder.verify_default_encoder(read_again=True)
-    return _verified(name, folder, model_folder.FILES["model.safetensors"])
+def _verified(folder: Path, weights: str) -> str:
+    return f"every file as expected, weights SHA-256 {weights[:12]} ({folder})"
 
 
-def check_default_reranker(name: str) -> Finding:
-    """The files of the default cross-encoder and their checksums."""
-    if importlib.util.find_spec(loading.DEFAULT_PACKAGE) is None:
-        return _not_installed(name, loading.DEFAULT_PACKAGE, '"tour_pyserini[models]"')
-    folder = loading.verify_default_reranker(read_again=True)
-    return _verified(name, folder, loading.DEFAULT_SHA256["model.onnx"])
-
-
-def check_processor(name: str) -> Finding:
+def _processor(_: bool) -> str:
     """The number of cores, and the instruction sets that decide which back end of a re-ranker is fastest."""
     flags = cpu_flags()
-    sets = "instruction sets unknown" if flags is None else ", ".join(flags) or "no AVX2"
-    return Finding(name, True, f"{cores()} cores; {sets}")
+    return f"{cores()} cores; {'instruction sets unknown' if flags is None else ', '.join(flags) or 'no AVX2'}"
 
 
-def check_cache_folder(name: str) -> Finding:
-    """The folder of the score cache, and that it can be written to."""
+def _cache_folder(_: bool) -> str:
     folder = cache_home().absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    if existing.is_dir() and os.access(existing, os.W_OK):
-        return Finding(name, True, f"{folder}{'' if existing == folder else ' (made when first needed)'}")
-    return Finding(
-        name, False, f"{folder} cannot be written", "set TOUR_PYSERINI_CACHE to a folder that can be written"
-    )
-
-
-def _not_installed(name: str, module: str, install: str) -> Finding:
-    return Finding(name, False, f"not installed: no module {module}", f"pip install {install}", absent=True)
-
-
-def _verified(name: str, folder: Path, weights: str) -> Finding:
-    return Finding(name, True, f"every file as expected, weights SHA-256 {weights[:12]} ({folder})")
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        raise Problem(f"{folder} cannot be written", "set TOUR_PYSERINI_CACHE to a folder that can be written")
+    return f"{folder}{'' if existing == folder else ' (made when first needed)'}"
 
 
 def _one_line(error: Exception) -> str:
@@ -278,29 +227,24 @@ def _one_line(error: Exception) -> str:
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
 
-def _package_check(name: str, module: str, install: str, extra: str | None = None) -> Check:
-    load = partial(check_package, module=module, install=install, extra=extra)
-    return Check(name, load, extra, quick=partial(find_installed_package, module=module, install=install, extra=extra))
-
-
 CHECKS: Sequence[Check] = (
-    Check("Python", check_python),
-    Check("tour_pyserini", check_this_package),
-    Check("Java", check_java, quick=find_installed_java),
-    _package_check("Pyserini", "pyserini", "pyserini")._replace(run=check_pyserini),
-    _package_check("FAISS", "faiss", "faiss-cpu"),
-    _package_check("torch", "torch", "torch"),
-    _package_check("transformers", "transformers", "transformers"),
-    _package_check("sentence-transformers", "sentence_transformers", "sentence-transformers"),
-    _package_check("onnxruntime", "onnxruntime", "onnxruntime"),
-    _package_check("ir-measures", "ir_measures", "ir-measures"),
-    Check("default encoder", check_default_encoder, extra="models"),
-    Check("default re-ranker", check_default_reranker, extra="models"),
-    _package_check("onnx", "onnx", "onnx", extra="onnx"),
-    _package_check("model2vec", "model2vec", "model2vec", extra="static"),
-    _package_check("argcomplete", "argcomplete", "argcomplete", extra="completion"),
-    Check("processor", check_processor),
-    Check("cache folder", check_cache_folder),
+    Check("Python", lambda _: f"{platform.python_version()} ({sys.executable})"),
+    Check("tour_pyserini", _this_package),
+    Check("Java", _java),
+    Check("Pyserini", _pyserini),
+    Check("FAISS", _package("faiss", "faiss-cpu")),
+    Check("torch", _package("torch", "torch")),
+    Check("transformers", _package("transformers", "transformers")),
+    Check("sentence-transformers", _package("sentence_transformers", "sentence-transformers")),
+    Check("onnxruntime", _package("onnxruntime", "onnxruntime")),
+    Check("ir-measures", _package("ir_measures", "ir-measures")),
+    Check("default encoder", _default_encoder, "models"),
+    Check("default re-ranker", _default_reranker, "models"),
+    Check("onnx", _package("onnx", "onnx", "onnx"), "onnx"),
+    Check("model2vec", _package("model2vec", "model2vec", "static"), "static"),
+    Check("argcomplete", _package("argcomplete", "argcomplete", "completion"), "completion"),
+    Check("processor", _processor),
+    Check("cache folder", _cache_folder),
 )
 
 
@@ -308,7 +252,7 @@ QUERY = "who wrote hamlet"
 PASSAGES = ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven.")
 
 _GROUP = "the model that is checked"
-_same = functools.partial(same_option, SearchRequest, group=_GROUP)
+_same = partial(same_option, SearchRequest, group=_GROUP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,7 +338,7 @@ class ModelReport(NamedTuple):
             ]
             width = max((len(name) for name, _ in rows), default=0)
             lines += [f"    {name:{width}}  {text}" for name, text in rows]
-        flags = [flag for role, flag in (("encoder", "--encoder"), ("re-ranker", "--reranker")) if self._can_be(role)]
+        flags = [{"encoder": "--encoder", "re-ranker": "--reranker"}[use.role] for use in self.uses if use.ok]
         lines.append(f"It can be used as {' and '.join(flags)}." if flags else "It cannot be run: see above.")
         return "\n".join(lines)
 
@@ -405,9 +349,6 @@ class ModelReport(NamedTuple):
             for use in self.uses
         ]
         return {"ok": self.ok, "model": self.model, "uses": uses}
-
-    def _can_be(self, role: str) -> bool:
-        return any(use.ok for use in self.uses if use.role == role)
 
 
 def check_model(request: ModelRequest) -> ModelReport:
@@ -437,15 +378,9 @@ def _tried(role: str, check: Callable[[ModelRequest], ModelUse], request: ModelR
 
 
 def _check_reranker(request: ModelRequest) -> ModelUse:
-    reranker: Any = load_reranker(
-        request.model,
-        device=request.device,
-        backend=request.backend,
-        precision=request.precision,
-        dtype=request.dtype,
-        prompt=request.reranker_prompt,
-        trust_remote_code=request.trust_remote_code,
-    )
+    names = ("device", "backend", "precision", "dtype", "trust_remote_code")
+    options: dict[str, Any] = {name: getattr(request, name) for name in names}
+    reranker: Any = load_reranker(request.model, prompt=request.reranker_prompt, **options)
     scores = score_pairs(reranker, [(QUERY, passage) for passage in PASSAGES])
     description = getattr(reranker, "description", None)
     facts = {name.replace("_", " "): value for name, value in description._asdict().items()} if description else {}

