@@ -1,7 +1,6 @@
 # PYTHON_ARGCOMPLETE_OK
 """Encode a corpus into a FAISS index."""
 
-import argparse
 import dataclasses
 import json
 import math
@@ -11,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,10 @@ from tour_pyserini.support.packages import version_of
 
 FIELDS = ("title", "text")
 
-# Groups of flags in --help.
-_INPUT, _ENCODER = "input and output", "encoder"
-_KIND = "index: exact (flat inner product) without --hnsw, --pq or --factory"
-_PHRASE_FLAGS = "phrases: one vector per token; --encoder is then a phrase encoder's folder"
+# Fields by the groups of flags in --help.
+_input, _encoder = partial(option, group="input and output"), partial(option, group="encoder")
+_index = partial(option, group="index: exact (flat inner product) without --hnsw, --pq or --factory")
+_phrase = partial(option, group="phrases: one vector per token; --encoder is then a phrase encoder's folder")
 
 # Flags of one kind of index only, with their defaults.
 _PASSAGES: dict[str, Any] = {
@@ -67,120 +67,88 @@ class IndexRequest(Request):
         phrases: index phrases: one vector per token.
     """
 
-    corpus: str = option(
+    corpus: str = _input(
         dataclasses.MISSING,
         "a BEIR corpus.jsonl (_id, title, text), a folder of .jsonl files, or a .tsv of ids and texts",
-        group=_INPUT,
     )
-    index: str = option(
+    index: str = _input(
         dataclasses.MISSING,
         "the folder of the index, made when it is complete; or a collection: milvus:FILE.db?collection=C, "
         "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
-        group=_INPUT,
     )
-    vectors: str | None = option(
+    vectors: str | None = _input(
         None,
         "an exact index of the same corpus and encoder, whose vectors are used instead of encoding again",
-        group=_INPUT,
         metavar="DIR",
     )
-    overwrite: bool = option(False, "replace an existing index, once the new one is complete", group=_INPUT)
+    overwrite: bool = _input(False, "replace an existing index, once the new one is complete")
 
-    encoder: str = option("default", "default (all-MiniLM-L6-v2), a folder, or a name on the model hub", group=_ENCODER)
-    encoder_class: str | None = option(
-        None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...", group=_ENCODER
+    encoder: str = _encoder("default", "default (all-MiniLM-L6-v2), a folder, or a name on the model hub")
+    encoder_class: str | None = _encoder(None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...")
+    pooling: str | None = _encoder(
+        None, "how vectors of tokens become one (default: what the model's files say)", choices=tuple(POOLINGS)
     )
-    pooling: str | None = option(
-        None,
-        "how vectors of tokens become one (default: what the model's files say)",
-        group=_ENCODER,
-        choices=tuple(POOLINGS),
+    l2_norm: bool | None = _encoder(None, "vectors of unit norm (default: what the model's files say, or not)")
+    truncate_dim: int | None = _encoder(
+        None, "dimensions kept of each vector (default: what the model's files say, or all)", count=True
     )
-    l2_norm: bool | None = option(
-        None, "vectors of unit norm (default: what the model's files say, or not)", group=_ENCODER
+    prefix: str | None = _encoder(
+        None, 'put before every document, e.g. "passage:", instead of the model\'s own prompt'
     )
-    truncate_dim: int | None = option(
-        None, "dimensions kept of each vector (default: what the model's files say, or all)", group=_ENCODER, count=True
+    fields: tuple[str, ...] = _encoder(
+        ("title", "text"), "what is encoded of a document (default: title text)", choices=FIELDS
     )
-    prefix: str | None = option(
-        None, 'put before every document, e.g. "passage:", instead of the model\'s own prompt', group=_ENCODER
+    max_length: int | None = _encoder(
+        None, "tokens of a document that are read (default: what the model's files say, or 256)", count=True
     )
-    fields: tuple[str, ...] = option(
-        ("title", "text"), "what is encoded of a document (default: title text)", group=_ENCODER, choices=FIELDS
+    encoder_backend: str | None = _encoder(
+        None, "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=ENCODER_BACKENDS
     )
-    max_length: int | None = option(
-        None,
-        "tokens of a document that are read (default: what the model's files say, or 256)",
-        group=_ENCODER,
-        count=True,
+    precision: str | None = _encoder(
+        None, "int8 is faster and gives slightly other vectors (default: fp32)", choices=PRECISIONS
     )
-    encoder_backend: str | None = option(
-        None,
-        "what runs the encoder (default: auto: onnx where it is faster, else torch)",
-        group=_ENCODER,
-        choices=ENCODER_BACKENDS,
-    )
-    precision: str | None = option(
-        None, "int8 is faster and gives slightly other vectors (default: fp32)", group=_ENCODER, choices=PRECISIONS
-    )
-    batch_size: int | None = option(
+    batch_size: int | None = _encoder(
         None,
         "most documents that torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
-        group=_ENCODER,
         count=True,
     )
-    device: str = option("cpu", "cpu, cuda:0, ...", group=_ENCODER)
-    dtype: str | None = option(
+    device: str = _encoder("cpu", "cpu, cuda:0, ...")
+    dtype: str | None = _encoder(
         None,
         "numbers that the encoder computes with (default: auto: float32 on a CPU, what its files say on a GPU); "
         "with --phrases, of the vectors that are kept: float16 (the default) or float32",
-        group=_ENCODER,
         choices=DTYPES,
     )
-    trust_remote_code: bool = option(
-        False, "run Python code that the encoder's folder or name brings along", group=_ENCODER
-    )
-    threads: int | None = option(None, "most threads (default: all processors)", group=_ENCODER, count=True)
+    trust_remote_code: bool = _encoder(False, "run Python code that the encoder's folder or name brings along")
+    threads: int | None = _encoder(None, "most threads (default: all processors)", count=True)
 
-    hnsw: bool = option(False, "a graph: fast, approximate search", group=_KIND)
-    pq: bool = option(False, "product quantisation: small, with approximate vectors", group=_KIND)
-    factory: str | None = option(
+    hnsw: bool = _index(False, "a graph: fast, approximate search")
+    pq: bool = _index(False, "product quantisation: small, with approximate vectors")
+    factory: str | None = _index(
         None,
         "an index that FAISS makes from its factory string: IVF4096,PQ48, SQ8, IVF1024,SQfp16, ...",
-        group=_KIND,
         metavar="STRING",
     )
-    M: int | None = option(None, "HNSW: neighbours of a node (default: 256)", group=_KIND, count=True)
-    efC: int | None = option(None, "HNSW: candidates considered for them (default: 256)", group=_KIND, count=True)
-    pq_m: int = option(192, "PQ: parts of a vector", group=_KIND, count=True)
-    pq_nbits: int = option(8, "PQ: bits of a part", group=_KIND, count=True)
+    M: int | None = _index(None, "HNSW: neighbours of a node (default: 256)", count=True)
+    efC: int | None = _index(None, "HNSW: candidates considered for them (default: 256)", count=True)
+    pq_m: int = _index(192, "PQ: parts of a vector", count=True)
+    pq_nbits: int = _index(8, "PQ: bits of a part", count=True)
 
-    bm25: bool | None = option(
-        None, "a BM25 index of the same fields beside the vectors, for search --sparse", group=_KIND
-    )
-    language: str | None = option(
-        None,
-        "stemmer and stop words of --bm25: those of en, de, fr, ..., or none (default: en)",
-        group=_KIND,
-        metavar="CODE",
+    bm25: bool | None = _index(None, "a BM25 index of the same fields beside the vectors, for search --sparse")
+    language: str | None = _index(
+        None, "stemmer and stop words of --bm25: those of en, de, fr, ..., or none (default: en)", metavar="CODE"
     )
 
-    phrases: bool = option(False, "index phrases", group=_PHRASE_FLAGS)
-    kind: str | None = option(
+    phrases: bool = _phrase(False, "index phrases")
+    kind: str | None = _phrase(
         None,
         "flat is exact; ivf searches some lists only; ivfpq keeps codes (--pq-m, --pq-nbits) (default: flat)",
-        group=_PHRASE_FLAGS,
         choices=("flat", "ivf", "ivfpq"),
     )
-    nlist: int | None = option(None, "lists of an inverted file (default: 256)", group=_PHRASE_FLAGS, count=True)
-    nprobe: int | None = option(
-        None, "lists that are searched, also of --factory IVF... (default: 16)", group=_PHRASE_FLAGS, count=True
-    )
-    filter_threshold: float | None = option(
-        None,
-        "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)",
-        group=_PHRASE_FLAGS,
-        metavar="X",
+    nlist: int | None = _phrase(None, "lists of an inverted file (default: 256)", count=True)
+    nprobe: int | None = _phrase(None, "lists that are searched, also of --factory IVF... (default: 16)", count=True)
+    filter_threshold: float | None = _phrase(
+        None, "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)", metavar="X"
     )
 
     def __post_init__(self) -> None:
@@ -334,7 +302,7 @@ def demo_index() -> Path:
     return folder
 
 
-def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
+def _passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
     """Everything that the vectors depend on."""
     from tour_pyserini.encoders.encoder import encode_documents, fitting_length
     from tour_pyserini.encoders.loading import encoder_fingerprint
@@ -364,21 +332,10 @@ def passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> 
 def _document_encoder(request: IndexRequest) -> Any:
     from tour_pyserini.encoders.loading import load_document_encoder
 
-    return load_document_encoder(
-        request.encoder,
-        encoder_class=request.encoder_class,
-        pooling=request.pooling,
-        l2_norm=request.l2_norm,
-        truncate_dim=request.truncate_dim,
-        prefix=request.prefix,
-        device=request.device,
-        dtype=request.dtype or "auto",
-        backend=request.encoder_backend or "auto",
-        precision=request.precision or "fp32",
-        batch_size=request.batch_size,
-        threads=request.threads,
-        trust_remote_code=request.trust_remote_code,
-    )
+    names = ("encoder_class", "pooling", "l2_norm", "truncate_dim", "prefix", "device", "dtype", "precision")
+    others = ("batch_size", "threads", "trust_remote_code")
+    options: dict[str, Any] = {name: getattr(request, name) for name in (*names, *others)}
+    return load_document_encoder(request.encoder, backend=request.encoder_backend or "auto", **options)
 
 
 def _load_collection(
@@ -387,13 +344,10 @@ def _load_collection(
     """Load the encoded corpus into a collection of a vector database."""
     started = time.perf_counter()
     encoder = _document_encoder(request)
-    settings = passage_settings(request, corpus, encoder)
+    settings = _passage_settings(request, corpus, encoder)
     loading = CollectionLoading(address, settings, corpus, bm25=bool(request.bm25))
     before = loading.done
-    if request.vectors is None:
-        _encode(request, corpus, encoder, loading, max_length=settings["max_length"], progress=progress)
-    else:
-        _copy(Path(request.vectors), corpus, settings, loading)
+    _fill(loading, request, corpus, encoder, settings, progress=progress)
     loading.finish()
     return IndexSummary(str(address), len(corpus), len(corpus), before, time.perf_counter() - started)
 
@@ -404,16 +358,13 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
     encoder = _document_encoder(request)
     if request.bm25:
         Words(request.language or ENGLISH)  # packages that are missing are missed before a corpus is encoded
-    settings = passage_settings(request, corpus, encoder)
+    settings = _passage_settings(request, corpus, encoder)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Another process that worked here may have finished the index since the first check.
         check_folder(folder, overwrite=request.overwrite)
         before = partial.done
-        if request.vectors is None:
-            _encode(request, corpus, encoder, partial, max_length=settings["max_length"], progress=progress)
-        else:
-            _copy(Path(request.vectors), corpus, settings, partial)
+        _fill(partial, request, corpus, encoder, settings, progress=progress)
         with atomic_folder(folder, overwrite=request.overwrite) as new:
             _write(new, partial, settings, kind, threads=request.threads)
             if request.bm25:
@@ -422,31 +373,31 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
     return IndexSummary(folder, len(corpus), len(corpus), before, time.perf_counter() - started)
 
 
-def _encode(
+def _fill(
+    partial: PartialVectors | CollectionLoading,
     request: IndexRequest,
     corpus: BeirTexts,
     encoder: Any,
-    partial: PartialVectors | CollectionLoading,
+    settings: dict[str, Any],
     *,
-    max_length: int | None,
     progress: bool,
 ) -> None:
+    """Encode the documents that are not in it yet, or copy their vectors."""
+    if request.vectors is not None:
+        _copy(Path(request.vectors), corpus, settings, partial)
+        return
     from tqdm import tqdm
 
     from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents, only_fields
 
     documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
-    hidden = None if progress else True  # None: a bar on a terminal only
+    disable = None if progress else True  # None: a bar on a terminal only
     # An encoder of this package knows its threads itself, and need not import torch.
     threads = nullcontext() if isinstance(encoder, TextDocumentEncoder) else torch_threads(request.threads)
-    with (
-        threads,
-        tqdm(
-            total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=hidden, dynamic_ncols=True
-        ) as bar,
-    ):
-        for chunk in _chunks(documents):
-            vectors = encode_documents(encoder, chunk, batch_size=request.batch_size, max_length=max_length)
+    shown: dict[str, Any] = {"unit": "doc", "desc": "encoding", "disable": disable, "dynamic_ncols": True}
+    with threads, tqdm(total=len(corpus), initial=partial.done, **shown) as bar:
+        for chunk in iter(lambda: list(islice(documents, CHUNK)), []):
+            vectors = encode_documents(encoder, chunk, batch_size=request.batch_size, max_length=settings["max_length"])
             partial.append([document.docid for document in chunk], vectors)
             bar.update(len(chunk))
 
@@ -478,11 +429,6 @@ def _passages(corpus: BeirTexts, fields: Sequence[str]) -> Iterator[str]:
     return (Passage(document.title, document.text) for document in (only_fields(fields, d) for d in corpus.records()))
 
 
-def _chunks(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    while chunk := list(islice(documents, CHUNK)):
-        yield chunk
-
-
 def _write(
     folder: Path, partial: PartialVectors, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
 ) -> None:
@@ -507,15 +453,11 @@ Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
 """
 
 
-def index_parser() -> argparse.ArgumentParser:
-    """The parser of `python -m tour_pyserini.index`, with Pyserini's names and defaults of flags."""
-    description = "Encode a corpus into a FAISS index that this package and Pyserini search."
-    return request_parser("index", IndexRequest, description=description, epilog=EXAMPLE)
-
-
 def index_request(argv: Sequence[str] | None) -> IndexRequest:
     """The request that the command line describes; the command line of this process if `argv` is None."""
-    return IndexRequest.from_flags(vars(index_parser().parse_args(argv)))
+    description = "Encode a corpus into a FAISS index that this package and Pyserini search."
+    parser = request_parser("index", IndexRequest, description=description, epilog=EXAMPLE)
+    return IndexRequest.from_flags(vars(parser.parse_args(argv)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

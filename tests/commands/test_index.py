@@ -226,12 +226,6 @@ def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     assert np.abs(ours.reconstruct_n(0, ours.ntotal) - theirs).max() < 1e-5
 
 
-@pytest.mark.parametrize("given", [["--kind", "flat"], ["--nlist", 4], ["--nprobe", 1], ["--filter-threshold", 0]])
-def test_flags_of_phrases_are_refused_without_phrases(tmp_path, given):
-    with pytest.raises(TourError, match=f"{given[0]} is for phrases only: add --phrases"):
-        index.main([str(word) for word in ["--corpus", tmp_path, "--index", tmp_path / "index", *given]])
-
-
 def test_defaults_are_pyserinis():
     request = index_request(["--corpus", "c", "--index", "i", "--hnsw"])
     assert request.faiss_kind() == {"kind": "hnsw", "hnsw_m": 256, "ef_construction": 256}
