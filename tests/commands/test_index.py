@@ -19,6 +19,16 @@ from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
 
 
+@pytest.fixture
+def encoded(monkeypatch):
+    """How many documents were encoded at a time."""
+    encoded, encode = [], encoder_module.encode_documents
+    monkeypatch.setattr(
+        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
+    )
+    return encoded
+
+
 def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 40)
     index.main(flags(tiny, corpus, tmp_path / "index"))
@@ -100,13 +110,8 @@ def test_names_of_encoders_stay_as_they_are(tmp_path, monkeypatch, name):
         (["--max-length", 1], "needs at least 3 tokens, not 1"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, monkeypatch, more, message):
+def test_settings_that_do_not_fit_are_refused_before_encoding(tiny, tmp_path, encoded, more, message):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 30)
-    encoded = []
-    encode = encoder_module.encode_documents
-    monkeypatch.setattr(
-        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
-    )
     with pytest.raises(TourError, match=message):
         index.main(flags(tiny, corpus, tmp_path / "index", *more))
     assert sum(encoded) <= 1  # the probe
@@ -230,3 +235,26 @@ def test_defaults_are_pyserinis():
     request = index_request(["--corpus", "c", "--index", "i", "--hnsw"])
     assert request.faiss_kind() == {"kind": "hnsw", "hnsw_m": 256, "ef_construction": 256}
     assert (request.encoder_backend, request.precision, request.dtype) == ("auto", "fp32", "auto")
+
+
+PQ = ["--pq", "--pq-m", 4, "--pq-nbits", 4]
+
+
+def test_vectors_of_another_index_give_the_same_index_without_encoding(tiny, tmp_path, encoded):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 1100)  # more than one chunk
+    index.main(flags(tiny, corpus, tmp_path / "flat"))
+    index.main(flags(tiny, corpus, tmp_path / "encoded", *PQ))
+    encoded.clear()
+    index.main(flags(tiny, corpus, tmp_path / "copied", *PQ, "--vectors", tmp_path / "flat"))
+    assert encoded == [1]  # the probe
+    for path in (tmp_path / "encoded").iterdir():
+        assert (tmp_path / "copied" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_vectors_of_other_settings_or_of_no_index_are_refused(tiny, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
+    index.main(flags(tiny, corpus, tmp_path / "flat", "--fields", "text"))
+    for folder, message in ((tmp_path / "flat", "another fields"), (tmp_path, "not an index that this command made")):
+        with pytest.raises(TourError, match=message):
+            index.main(flags(tiny, corpus, tmp_path / "new", "--vectors", folder))
+    assert not (tmp_path / "new").exists()
