@@ -388,9 +388,9 @@ def _fill(
         return
     from tqdm import tqdm
 
-    from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents, only_fields
+    from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents
 
-    documents = (only_fields(request.fields, document) for document in islice(corpus.records(), partial.done, None))
+    documents = (document.only(request.fields) for document in islice(corpus.records(), partial.done, None))
     disable = None if progress else True  # None: a bar on a terminal only
     # An encoder of this package knows its threads itself, and need not import torch.
     threads = nullcontext() if isinstance(encoder, TextDocumentEncoder) else torch_threads(request.threads)
@@ -424,9 +424,9 @@ def _copy(
 
 def _passages(corpus: BeirTexts, fields: Sequence[str]) -> Iterator[str]:
     """The passages of the documents, of the fields that are indexed."""
-    from tour_pyserini.encoders.encoder import only_fields
-
-    return (Passage(document.title, document.text) for document in (only_fields(fields, d) for d in corpus.records()))
+    return (
+        Passage(document.title, document.text) for document in (document.only(fields) for document in corpus.records())
+    )
 
 
 def _write(

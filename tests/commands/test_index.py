@@ -13,7 +13,7 @@ from tour_pyserini.command import run
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import Document
 from tour_pyserini.encoders import encoder as encoder_module
-from tour_pyserini.encoders.encoder import fitting_length, only_fields
+from tour_pyserini.encoders.encoder import fitting_length
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
@@ -152,7 +152,7 @@ def test_the_number_of_tokens_that_are_read(model, wanted, length):
     [(["title", "text"], ("Title", "a text")), (["title"], ("Title", "")), (["text"], ("", "a text"))],
 )
 def test_only_the_chosen_fields_are_kept(fields, kept):
-    assert only_fields(fields, Document("d", " Title", "a text\n")) == Document("d", *kept)
+    assert Document("d", " Title", "a text\n").only(fields) == Document("d", *kept)
 
 
 @pytest.mark.parametrize(

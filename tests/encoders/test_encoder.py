@@ -12,7 +12,6 @@ from tour_pyserini.encoders.encoder import (
     encode_documents,
     encode_queries,
     fitting_length,
-    only_fields,
     text_of,
 )
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
@@ -114,7 +113,6 @@ def test_titles_are_a_separate_argument_if_title_and_text_exist():
     encoder.prefix = "p:"
     encode_documents(encoder, documents[:1])
     assert encoder.calls[-1] == (["T x"], None)
-    assert only_fields(["text"], Document("a", "Title", " text ")) == ("a", "", "text")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from tour_pyserini.stores.index_folder import (
     Docids,
     PartialVectors,
     check_vectors,
-    difference,
     positions_of,
     read_docids,
     read_index_files,
@@ -190,16 +189,6 @@ def test_positions_are_those_of_a_dictionary(names, others):
     assert bool(table) == bool(names)
     assert [table.get(name, -1) for name in others] == [expected.get(name, -1) for name in others]
     assert 7 not in table
-
-
-@given(NAMES, NAMES)
-def test_what_two_sets_of_docids_do_not_share_is_what_a_dictionary_says(names, others):
-    extra, missing = difference(Docids.of(others), positions_of(Docids.of(names)))
-    assert (extra is None, missing is None) == (set(others) <= set(names), set(names) <= set(others))
-    assert extra is None or extra in set(others) - set(names)
-    assert missing is None or missing in set(names) - set(others)
-    plain = difference(others, {name: i for i, name in enumerate(names)})
-    assert [each is None for each in plain] == [extra is None, missing is None]
 
 
 def test_equal_docids_and_equal_hashes(monkeypatch):

@@ -61,14 +61,21 @@ def test_a_function_that_returns_something_else_is_refused(docids, scores, word)
         found_by(returning(docids, scores), ["x", "y"], 2, POSITIONS)
 
 
-@pytest.mark.parametrize(
-    ("docids", "word"), [(["a", "b", "c", "d"], "has the document 'd'"), (["c", "a"], "lacks .*'b'")]
-)
-def test_a_signal_of_other_documents_is_refused(docids, word):
-    check_documents(SimpleNamespace(docids=["c", "a", "b"]), POSITIONS)
-    check_documents(returning([], []), POSITIONS)
-    with pytest.raises(TourError, match=word):
-        check_documents(SimpleNamespace(docids=docids), POSITIONS)
+NAMES = st.lists(st.sampled_from(["a", "b", "é", "d", "ee"]), max_size=6)
+
+
+@given(NAMES, NAMES, st.booleans())
+def test_a_signal_of_other_documents_is_refused(names, others, packed):
+    signal = SimpleNamespace(docids=Docids.of(others) if packed else others)
+    positions = Docids.of(names).positions if packed else {name: i for i, name in enumerate(names)}
+    if set(names) == set(others):
+        check_documents(signal, positions)
+        check_documents(returning([], []), positions)
+        return
+    extra, missing = set(others) - set(names), set(names) - set(others)
+    with pytest.raises(TourError, match="has the document" if extra else "lacks") as refusal:
+        check_documents(signal, positions)
+    assert any(repr(name) in str(refusal.value) for name in extra or missing)
 
 
 def test_a_lucene_searcher_is_asked_query_by_query():

@@ -6,7 +6,7 @@ import logging
 import os
 import zipfile
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +27,15 @@ class Document(NamedTuple):
     docid: str
     title: str
     text: str
+
+    def only(self, fields: Collection[str]) -> "Document":
+        """The document with the given fields (`title`, `text`), without white space around them; others are empty.
+
+        Example:
+            Document("a", "Title", " text ").only(["text"])  # Document("a", "", "text")
+        """
+        title, text = self.title if "title" in fields else "", self.text if "text" in fields else ""
+        return Document(self.docid, title.strip(), text.strip())
 
 
 def _parse_document(line: bytes, *, tsv: bool = False) -> Document:

@@ -1,6 +1,6 @@
 """Encoders of queries and documents, around what runs their model; vectors of queries, documents and passages."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -236,17 +236,7 @@ class PassageVectors:
     def _document(self, docid: str) -> Document:
         content = self._texts[docid]
         title, text = content.parts if isinstance(content, Passage) else ("", content)
-        return only_fields(self._fields, Document(docid, title, text))
-
-
-def only_fields(fields: Collection[str], document: Document) -> Document:
-    """Keep the given fields (`title`, `text`) of a document, without white space around them; empty the others.
-
-    Example:
-        only_fields(["text"], Document("a", "Title", " text "))  # Document("a", "", "text")
-    """
-    title = document.title.strip() if "title" in fields else ""
-    return Document(document.docid, title, document.text.strip() if "text" in fields else "")
+        return Document(docid, title, text).only(self._fields)
 
 
 def fitting_length(encoder: Any, wanted: int | None) -> int | None:

@@ -145,21 +145,6 @@ def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
     return docids.positions if isinstance(docids, Docids) else {docid: i for i, docid in enumerate(docids)}
 
 
-def difference(docids: Sequence[str], positions: Mapping[str, int]) -> tuple[str | None, str | None]:
-    """A docid that has no position, and one that has a position and is not among the docids; None where there is none.
-
-    Example:
-        >>> difference(["MED-10", "MED-12"], {"MED-10": 0, "MED-14": 1})
-        ('MED-12', 'MED-14')
-    """
-    others = positions.docids if isinstance(positions, Positions) else list(positions)
-    if isinstance(docids, Docids) and docids == others:  # as a rule; a comparison takes a thirtieth of the time
-        return None, None
-    own = positions_of(docids)
-    extra = next((docid for docid in docids if docid not in positions), None)
-    return extra, next((docid for docid in others if docid not in own), None)
-
-
 def read_docids(path: Path) -> Docids:
     """Read the docids of an index, one per line in the order of the vectors; a large file is memory-mapped.
 

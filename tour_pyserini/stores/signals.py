@@ -21,9 +21,11 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
     BM25_RECORD,
+    Docids,
+    Positions,
     check_checksums,
-    difference,
     has_bm25,
+    positions_of,
     read_docids,
 )
 from tour_pyserini.stores.vector_database import store_address
@@ -286,12 +288,18 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
         positions: the position in the index of each docid.
     """
     own = getattr(signal, "docids", None)
-    extra, missing = (None, None) if own is None else difference(own, positions)
-    if extra is not None or missing is not None:
+    others = positions.docids if isinstance(positions, Positions) else list(positions)
+    if own is None or (isinstance(own, Docids) and own == others):  # a comparison takes a thirtieth of the time
+        return
+    if (extra := next((docid for docid in own if docid not in positions), None)) is not None:
         what = f"has the document {extra!r}, which the index does not have"
-        if extra is None:
-            what = f"lacks the document {missing!r}, which the index has"
-        raise TourError(f"{_name(signal)} {what}; both must be built from the same corpus.")
+    else:
+        mine = positions_of(own)
+        missing = next((docid for docid in others if docid not in mine), None)
+        if missing is None:
+            return
+        what = f"lacks the document {missing!r}, which the index has"
+    raise TourError(f"{_name(signal)} {what}; both must be built from the same corpus.")
 
 
 def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> SignalHits:
