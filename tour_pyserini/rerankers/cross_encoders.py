@@ -13,7 +13,6 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.language_models import FAMILIES, PAIR, PromptTokens, choose_prompt
 from tour_pyserini.rerankers.local_reranker import (
-    ENGINES,
     INPUTS,
     POLICY,
     PROBES,
@@ -23,11 +22,10 @@ from tour_pyserini.rerankers.local_reranker import (
     Options,
     Runner,
     Tokens,
-    describe_score,
     output_count_error,
     pair_tokens,
 )
-from tour_pyserini.rerankers.reranker import Description, Reranker
+from tour_pyserini.rerankers.reranker import Reranker
 from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit
 from tour_pyserini.support.model_files import Row, fingerprint, padded, read_json
 from tour_pyserini.support.onnx_graphs import (
@@ -176,12 +174,9 @@ def load_classifier(folder: Path, options: Options, *, name: str, load_by_librar
     probes = make_tokens(checkpoint.usable_length(max(length, PROVED), warn=False)).rows(PROBES)
     runner, settings = _make_runner(checkpoint, probes)
     template: Any = prompt or ([POLICY, prefix] if prefix else POLICY)
-    shown = prompt.text if prompt else prefix or None
-    precision = "int8" if "precision" in settings else None
     return LocalReranker(
         name,
         checkpoint.identify("sequence-classification", template=template, **settings),
-        checkpoint.describe(head, describe_score(config.num_labels), shown, runner.backend, precision),
         make_tokens(length),
         runner,
         options,
@@ -273,7 +268,6 @@ def load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReran
     """
     graph = find_graph(folder)
     assert graph is not None  # as it was accepted
-    family = f"ONNX graph {graph.relative_to(folder).as_posix()}"
     quantised = is_dynamically_quantised(graph)
     if quantised and options.precision == "fp32":
         raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
@@ -298,12 +292,9 @@ def load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReran
         raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); download it again.") from error
     padding = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
     fill = {"input_ids": next((token_id for token_id in padding if token_id is not None), 0)}
-    precision = "int8" if quantised or settings else "as stored"
-    score = f"{describe_score(1)}, or {describe_score(2)}"
     return LocalReranker(
         name,
         fingerprint("onnx", [*files, path], max_length=length, template=POLICY, **settings),
-        Description(family, score, None, ENGINES["onnx"], precision, "as stored", length),
         FastPairTokens(tokenizer, max_length=length),
         OnnxRunner(graph, options, fill),
         options,

@@ -48,11 +48,6 @@ class Prompt(NamedTuple):
     yes: str
     no: str | None
 
-    @property
-    def text(self) -> str:
-        """The prompt as one text."""
-        return "".join(self.before + self.body + self.after)
-
 
 class _Family(NamedTuple):
     """Models that were published with the same prompt.
@@ -318,9 +313,7 @@ def load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
     fill = {"input_ids": tokenizer.pad_token_id or 0}
     runner = TorchRunner(model, options, answer_logits, fill=fill, pad_left=True)
     runner.test_batches(tokens.rows(PROBES[:2]))
-    score = " minus ".join(f"logit of {answer!r}" for answer in (prompt.yes, prompt.no) if answer is not None)
-    description = checkpoint.describe(type(model).__name__, score, prompt.text, "torch")
-    return LocalReranker(name, checkpoint.identify("causal-lm", template=prompt), description, tokens, runner, options)
+    return LocalReranker(name, checkpoint.identify("causal-lm", template=prompt), tokens, runner, options)
 
 
 def is_seq2seq(folder: Path) -> bool:
@@ -353,11 +346,9 @@ def load_seq2seq(folder: Path, options: Options, *, name: str) -> LocalReranker:
         start = torch.full((len(inputs["input_ids"]), 1), start_token, device=options.device)
         return model(**inputs, decoder_input_ids=start).logits[:, 0, answers]
 
-    score = 'logit of "true" minus logit of "false"'
     return LocalReranker(
         name,
         checkpoint.identify("seq2seq", template=TEMPLATE),
-        checkpoint.describe(type(model).__name__, score, " ".join(TEMPLATE), "torch"),
         _TemplateTokens(tokenizer, max_length=checkpoint.length),
         TorchRunner(model, options, answer_logits, fill={"input_ids": tokenizer.pad_token_id or 0}),
         options,

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker
+from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker
 from tour_pyserini.support.devices import DTYPES
 from tour_pyserini.support.model_files import (
     CallLock,
@@ -30,9 +30,6 @@ from tour_pyserini.support.model_files import (
 SHORTEST_INPUT = 8
 BACKENDS = ("auto", "onnx", "torch")
 PRECISIONS = ("fp32", "int8")
-ENGINES = {"onnx": "ONNX Runtime", "torch": "torch"}
-"""Names of the back ends for people."""
-
 CHUNK = 512
 """Pairs that are tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""
 POLICY = "pair, passage cut first"
@@ -151,16 +148,16 @@ class LocalReranker(PartsReranker):
     Args:
         name: the name of the model, for messages.
         fingerprint: identifies the model and everything else a score depends on.
-        description: how the model is run.
         tokens: its tokenizer of pairs.
         runner: the loaded model.
         options: the size of batches.
+
+    Attributes:
+        engine: what runs the model, "onnx" or "torch".
     """
 
-    def __init__(
-        self, name: str, fingerprint: str, description: Description, tokens: Tokens, runner: Runner, options: Options
-    ) -> None:
-        self.name, self.fingerprint, self.description = name, fingerprint, description
+    def __init__(self, name: str, fingerprint: str, tokens: Tokens, runner: Runner, options: Options) -> None:
+        self.name, self.fingerprint, self.engine = name, fingerprint, runner.backend
         self._tokens, self._runner = tokens, runner
         self._budget = options.token_budget
         self._largest = 1 if runner.one_pair_per_call else options.batch_size
@@ -228,13 +225,6 @@ class Checkpoint:
         half = {} if self.dtype == "float32" else {"dtype": self.dtype}
         return fingerprint(kind, self.files if files is None else files, max_length=self.length, **settings, **half)
 
-    def describe(
-        self, family: str, score: str, prompt: str | None, backend: str, precision: str | None = None
-    ) -> Description:
-        """How the model is run, for people; the precision is that of the dtype by default."""
-        precision = precision or PRECISIONS_OF_DTYPES[self.dtype]
-        return Description(family, score, prompt, ENGINES[backend], precision, self.dtype, self.length)
-
 
 def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
     """Convert the output of a model to one raw logit per pair.
@@ -257,11 +247,6 @@ def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
 def output_count_error(name: str, count: object) -> TourError:
     """Make the error for a model with a wrong number of outputs."""
     return TourError(f"{name} gives {count} outputs per pair, but a re-ranker has one or two; choose another model.")
-
-
-def describe_score(outputs: int) -> str:
-    """Say what the score of a classifier with one or two outputs is."""
-    return "one logit" if outputs == 1 else "second logit minus first logit"
 
 
 def pair_tokens(tokenizer: Any, *, max_length: int, prefix: str = "") -> "FastPairTokens | SlowPairTokens":

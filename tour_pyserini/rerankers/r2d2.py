@@ -40,7 +40,6 @@ def load_r2d2(folder: Path, options: Options, *, name: str) -> "_R2D2Reranker":
     return _R2D2Reranker(
         name,
         checkpoint.identify("r2d2", files, template=TEMPLATE),
-        checkpoint.describe("R2-D2 passage re-ranker", "one logit", TEMPLATE, "torch"),
         _R2D2Tokens(tokenizer, max_length=checkpoint.length, name=name),
         TorchRunner(encoder, options, lambda inputs: encoder(**inputs).pooler_output @ head[0], fill=fill),
         options,

@@ -16,7 +16,7 @@ import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.local_reranker import Options
-from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker
+from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker
 from tour_pyserini.support.http_client import JsonService, RefusedError, ServiceAwayError, from_background
 from tour_pyserini.support.model_files import encodable, fingerprint
 
@@ -280,7 +280,6 @@ class RemoteReranker(PartsReranker):
         name: the address, for messages.
         fingerprint: made of the dialect, the model and the kind of scores; the same model on another host has the same.
         identity: what the fingerprint is made of.
-        description: how the model is run, for people.
 
     Raises:
         TourError: if the service is away, is none, or does not tell what its scores are or which model gives them.
@@ -305,7 +304,7 @@ class RemoteReranker(PartsReranker):
         if not self._raw:
             limits = "labels are their logits, from -16.1 to 16.1, with fewer digits"
             log.warning("%s gives probabilities, not raw scores: %s", address, limits)
-        served, dialect = self._served, DIALECTS[self._dialect]
+        served = self._served
         size = options.batch_size or BATCH_SIZE
         self._batch_size = min(size, served.largest_batch or size)
         self.identity = {
@@ -317,16 +316,6 @@ class RemoteReranker(PartsReranker):
             "scores": "raw" if self._raw else f"logits of probabilities, cut at {SMALLEST_PROBABILITY}",
         }
         self.fingerprint = fingerprint("service", [], **self.identity)
-        dtype = served.dtype or "the service's own"
-        self.description = Description(
-            family=" ".join(word for word in (served.model, self.identity["revision"]) if isinstance(word, str)),
-            score="raw" if self._raw else "logit of a probability",
-            prompt="the service's own, if any",
-            engine=f"{dialect.title} at {address.base}{self._path}",
-            precision=PRECISIONS_OF_DTYPES.get(dtype, dtype),
-            dtype=dtype,
-            max_length=served.max_length,
-        )
 
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
         """Ask for raw logits, and yield them about a second after they arrive at the latest.

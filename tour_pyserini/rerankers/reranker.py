@@ -6,7 +6,7 @@ What a re-ranker returns is checked here, once, when it leaves the re-ranker; th
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,11 +26,10 @@ PART = 32
 class Reranker(Protocol):
     """Any object that scores (query, passage) pairs.
 
-    Five attributes are optional:
+    Four attributes are optional:
 
     - `fingerprint: str` identifies everything a score depends on besides the pair (weights, tokenizer, maximum length,
       input template). Without it, scores cannot be cached.
-    - `description: Description` says how the model is run, for people.
     - `on_progress: Callable[[int], None] | None` is called by `predict` with the number of pairs that were just scored.
     - `reads: Callable[[str], str]` returns the text that the model reads of a passage, for the key of the score cache.
       It is needed only if two passages with equal characters can get different scores (because of their titles).
@@ -44,31 +43,6 @@ class Reranker(Protocol):
     def predict(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Compute raw logits, float64 [len(pairs)]; higher is more relevant."""
         ...
-
-
-class Description(NamedTuple):
-    """How a re-ranker that `load_reranker` made scores a pair, for people who want to check it.
-
-    Attributes:
-        family: the architecture, or the kind of folder.
-        score: what a score is made of, such as "one logit".
-        prompt: the text that the model reads around query and passage; None if it reads the pair alone.
-        engine: what runs the model: "ONNX Runtime", "torch", "sentence-transformers", or a service with its address.
-        precision: "fp32", "bf16", "fp16", "int8", or "as stored" for a graph that is run as it is.
-        dtype: what the model computes with: "float32", "bfloat16", "float16", or "as stored".
-        max_length: most tokens of an input, everything included; None if a service does not tell it.
-    """
-
-    family: str
-    score: str
-    prompt: str | None
-    engine: str
-    precision: str
-    dtype: str
-    max_length: int | None
-
-
-PRECISIONS_OF_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 class PartsReranker(ABC):

@@ -20,18 +20,16 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.cross_encoders import GRAPH, OnnxRunner, choose_backend, declared_length, export_checked
 from tour_pyserini.rerankers.local_reranker import (
-    ENGINES,
     INPUTS,
     PROBES,
     SHORTEST_INPUT,
     Checkpoint,
     LocalReranker,
     Options,
-    describe_score,
     output_count_error,
     relevance_logits,
 )
-from tour_pyserini.rerankers.reranker import PRECISIONS_OF_DTYPES, Description, Pair, Part, PartsReranker, Reranker
+from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import (
@@ -120,15 +118,6 @@ def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> L
     return LocalReranker(
         name,
         fingerprint("cross-encoder", [], model=identity, backend="onnx"),
-        Description(
-            type(model[0].auto_model).__name__,
-            describe_score(model.num_labels),
-            _default_prompt(model),
-            ENGINES["onnx"],
-            "fp32",
-            "float32",
-            model.max_seq_length,
-        ),
         tokens,
         runner,
         options,
@@ -165,6 +154,8 @@ class _LibraryCrossEncoder(PartsReranker):
             if a pair has another score in a batch than alone, as in half precision.
     """
 
+    engine = "sentence-transformers"
+
     def __init__(self, model: Any, *, name: str, fingerprint: str | None, options: Options) -> None:
         self.name = name
         self.fingerprint = fingerprint
@@ -174,22 +165,6 @@ class _LibraryCrossEncoder(PartsReranker):
         self._threads = options.threads
         self._batch_size = 2
         self._batch_size = (options.batch_size or 32) if self._batches_rightly() else 1
-
-    @property
-    def description(self) -> Description:
-        """How the model is run."""
-        dtype = str(getattr(self._model, "dtype", "")).removeprefix("torch.")
-        template = getattr(getattr(self._model, "tokenizer", None), "chat_template", None)
-        texts = [_default_prompt(self._model), template if isinstance(template, str) else None]
-        return Description(
-            f"CrossEncoder with {', '.join(type(module).__name__ for module in self._model)}",
-            describe_score(self._model.num_labels),
-            "\n".join(text for text in texts if text) or None,
-            "sentence-transformers",
-            PRECISIONS_OF_DTYPES.get(dtype, "as stored"),
-            dtype,
-            self._model.max_seq_length,
-        )
 
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
         """Compute raw logits batch by batch, those of the longest texts first."""

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,13 +91,8 @@ def torch_threads(threads: int | None) -> Iterator[None]:
     """Let torch use this many threads inside the block; None does not change its setting."""
     import torch
 
-    before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
+    with _limited(threads, torch.get_num_threads, torch.set_num_threads):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager
@@ -108,10 +103,15 @@ def faiss_threads(threads: int | None) -> Iterator[None]:
     """
     import faiss
 
-    before = faiss.omp_get_max_threads()
-    if threads is not None:
-        faiss.omp_set_num_threads(threads)
+    with _limited(threads, faiss.omp_get_max_threads, faiss.omp_set_num_threads):
+        yield
+
+
+@contextlib.contextmanager
+def _limited(threads: int | None, get: Callable[[], int], put: Callable[[int], object]) -> Iterator[None]:
+    before = get()
+    put(threads or before)
     try:
         yield
     finally:
-        faiss.omp_set_num_threads(before)
+        put(before)

@@ -165,19 +165,19 @@ POSITIONS_AFTER_PADDING = {
 
 def read_config(folder: Path, *, trust_remote_code: bool = False) -> Any:
     """Read the model's configuration."""
-    check_code(folder, trusted=trust_remote_code)
-    with quiet_reading(folder, "the configuration"):
-        return import_optional("transformers").AutoConfig.from_pretrained(
-            str(folder), trust_remote_code=trust_remote_code
-        )
+    return _read("AutoConfig", "the configuration", folder, trust_remote_code)
 
 
 def read_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     """Read the model's tokenizer."""
-    check_code(folder, trusted=trust_remote_code)
-    with quiet_reading(folder, "the tokenizer"):
-        return import_optional("transformers").AutoTokenizer.from_pretrained(
-            str(folder), trust_remote_code=trust_remote_code
+    return _read("AutoTokenizer", "the tokenizer", folder, trust_remote_code)
+
+
+def _read(auto_class: str, what: str, folder: Path, trusted: bool) -> Any:
+    check_code(folder, trusted=trusted)
+    with quiet_reading(folder, what):
+        return getattr(import_optional("transformers"), auto_class).from_pretrained(
+            str(folder), trust_remote_code=trusted
         )
 
 

@@ -1,5 +1,6 @@
 """Other Python packages: optional ones, their versions, and plugins that register parts of their own."""
 
+import argparse
 import importlib
 import importlib.metadata
 import os
@@ -81,13 +82,7 @@ def _load_plugin(file: str | os.PathLike[str]) -> str:
 
 def plugin_files(argv: Sequence[str]) -> list[str]:
     """The files after `--plugin` among the arguments of a command: what they register may add flags."""
-    files: list[str] = []
-    taking = False
-    for word in argv:
-        if word.startswith("-"):
-            taking = word == "--plugin"
-            if word.startswith("--plugin="):
-                files.append(word.partition("=")[2])
-        elif taking:
-            files.append(word)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--plugin", nargs="*", action="extend", default=[])
+    files: list[str] = parser.parse_known_args(argv)[0].plugin
     return files
