@@ -10,8 +10,7 @@ from pathlib import Path
 from benchmarks.synthetic_data import ChecksumReranker, NamedTexts, NumberEncoder
 from benchmarks.timings import peak_memory
 from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
-from tour_pyserini.batches import search_topics
-from tour_pyserini.data.runs import write_run
+from tour_pyserini.data.runs import open_run
 
 HITS = 100
 
@@ -26,10 +25,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     config = TourConfig(method="hard", depth=args.depth, iterations=3)
     searcher = TourSearcher(FaissSearcher(args.index, NumberEncoder()), ChecksumReranker(), NamedTexts(), config)
-    topics = ((str(number), str(number)) for number in range(args.queries))
+    topics = [str(number) for number in range(args.queries)]
     start = time.perf_counter()
-    batches = search_topics(searcher, topics, hits=max(HITS, args.depth), batch_size=64, threads=1)
-    write_run(batches, args.output, hits=max(HITS, args.depth))
+    with open_run(args.output, hits=max(HITS, args.depth)) as write_hits:
+        for first in range(0, len(topics), 64):
+            batch = topics[first : first + 64]
+            for topic, hits in searcher.batch_run(batch, batch, max(HITS, args.depth))[1].items():
+                write_hits(topic, hits)
     seconds = time.perf_counter() - start
     costs = {"seconds": seconds, "memory": peak_memory(), "bytes": args.output.stat().st_size}
     args.output.unlink()

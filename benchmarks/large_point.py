@@ -78,7 +78,6 @@ def _search(args: argparse.Namespace) -> float:
 
 
 def _tour(args: argparse.Namespace) -> float:
-    from tour_pyserini.batches import search_topics
     from tour_pyserini.core.config import TourConfig
     from tour_pyserini.searchers.searched_index import open_index
     from tour_pyserini.searchers.searcher import TourSearcher
@@ -88,10 +87,10 @@ def _tour(args: argparse.Namespace) -> float:
     config = TourConfig(method="hard", depth=10, iterations=3)
     engine = TourSearcher(searched, ChecksumReranker(), str(args.data / "corpus.jsonl"), config)
     engine.search("0", k=HITS)  # warm
-    topics = ((str(number), str(number)) for number in range(args.queries))
+    topics = [str(number) for number in range(args.queries)]
     start = time.perf_counter()
-    for _ in search_topics(engine, topics, hits=HITS, batch_size=BATCH, threads=1):
-        pass
+    for first in range(0, len(topics), BATCH):
+        engine.batch_run(topics[first : first + BATCH], topics[first : first + BATCH], HITS)
     return time.perf_counter() - start
 
 

@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def measure(args: argparse.Namespace) -> list[Point]:
     """One point for each size of the stream, after the one without labels."""
-    opener = Opener(keep_query_vectors=True)
+    opener = Opener()
     work = args.output.parent / f"{args.output.stem}-runs"
     work.mkdir(parents=True, exist_ok=True)
     lines = args.stream.read_text(encoding="utf-8").splitlines(keepends=True)

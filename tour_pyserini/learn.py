@@ -26,7 +26,7 @@ from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, option, request_parser, same_option
-from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher, query_encoder_fingerprint
+from tour_pyserini.opening import Opener
 from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.store import Store, as_store
@@ -173,8 +173,8 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     opener = opener or Opener()
     check_output(request.output, [request.topics, request.corpus])
     search = request.search_request()
-    reranker = open_reranker(search, opener)
-    searcher = open_tour_searcher(search, None, opener=opener).searcher
+    reranker = opener.reranker(search)
+    searcher = opener.searcher(search, None).searcher
     store = as_store(searcher.index)
     ids, queries = _queries(request)
     encoder = searcher.query_encoder
@@ -200,7 +200,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
         raise NoGain(choice, queries=len(rows), labels=data.count)
     (matrix,) = data.fit(label_targets(data.labels), [choice.ridge])
     about = {
-        "encoder": query_encoder_fingerprint(search, opener),
+        "encoder": opener.encoder_fingerprint(search),
         "reranker": reranker.fingerprint,
         "index": {"name": request.index, "passages": store.size, "docids": _checksum(searcher.docids)},
         "topics": {"name": request.topics, "queries": len(rows), "labels": data.count},

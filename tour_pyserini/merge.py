@@ -4,24 +4,28 @@
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import record_path, rewrite_record
-from tour_pyserini.encoders.query_vectors import read_query_table, write_encoded_queries
+from tour_pyserini.data.topics import TopicIterator, topics_of
+from tour_pyserini.encoders.query_vectors import FILE, read_query_table, write_encoded_queries
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, option, words
-from tour_pyserini.search_request import OUTPUTS, Shard, output_digest
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output, sha256
+
+OUTPUTS = ("output", "output_queries", "trace", "predictions")
+"""The fields of a search request that name what is written."""
 
 # Flags that may differ between shards: where things are, which the record identifies by their content, and how many
 # processes work.
@@ -29,6 +33,65 @@ _PLACES = {
     *("topics", "qrels", "index", "corpus", "adapter", "sparse", "index2", "reranker", "cache", "shard"),
     *("threads", "reranker-threads", "ray", "ray-workers", *(name.replace("_", "-") for name in OUTPUTS)),
 }
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `number` (from 1) of `count` parts.
+
+    Example:
+        >>> Shard.parse("2/3").name("runs/a.trec")
+        'runs/a.trec.shard-2-of-3'
+    """
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `2/3`.
+
+        Raises:
+            TourError: if it is not a number from 1 to n, a slash and n.
+        """
+        match = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", text, re.ASCII)
+        if not match or int(match[1]) > int(match[2]):
+            raise TourError(f"--shard must be i/n with i from 1 to n, for example 2/3, not {text!r}.")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def name(self, path: str | os.PathLike[str]) -> str:
+        """The name of this shard of a file or folder."""
+        return f"{os.fspath(path)}.shard-{self.number}-of-{self.count}"
+
+    def part_of(self, topics: TopicIterator, batch_size: int) -> TopicIterator:
+        """The topics of this shard.
+
+        Raises:
+            TourError: if there are fewer batches than shards.
+        """
+        batches = -(-len(topics) // batch_size)
+        if batches < self.count:
+            raise TourError(
+                f"--shard {self} needs at least {self.count} batches, and {len(topics)} topics are {batches} of "
+                f"{batch_size}; give fewer shards, or a smaller --batch-size."
+            )
+        first, end = (batches * number // self.count for number in (self.number - 1, self.number))
+        return topics_of(topics, topics.order[first * batch_size : end * batch_size])
+
+    def record(self, flags: Mapping[str, Any], outputs: Mapping[str, str | None]) -> dict[str, Any]:
+        """What `merge` needs to know: which shard it is, of which search, and checksums of its files beside the run.
+
+        Args:
+            flags: those of the search; objects, such as a re-ranker, become text.
+            outputs: what was written, by the names of the fields.
+        """
+        plain = (str, int, float, list, tuple)
+        told = {name: value if isinstance(value, plain) else str(value) for name, value in flags.items()}
+        checksums = {_flag(name): _digest(path) for name, path in outputs.items() if path and name != "output"}
+        return {"number": self.number, "count": self.count, "flags": told, "sha256": checksums}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +136,7 @@ class _ShardRun(NamedTuple):
         there = [path for path in (named, beside) if path.exists()]
         for path in there:
             with contextlib.suppress(OSError):
-                if output_digest(path) == self.record["shard"]["sha256"][flag]:
+                if _digest(path) == self.record["shard"]["sha256"][flag]:
                     return path
         if not there:
             raise TourError(f"{named} of the shard {self.run} does not exist; put it beside its run.")
@@ -187,6 +250,11 @@ def _content(identity: Any) -> Any:
     if not isinstance(identity, dict):
         return identity
     return {name: _content(value) for name, value in identity.items() if name != "path"}
+
+
+def _digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of what a search wrote: a file, or a folder of query vectors."""
+    return sha256(Path(path) / FILE if os.path.isdir(path) else path)
 
 
 def _flag(name: str) -> str:

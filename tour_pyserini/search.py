@@ -3,52 +3,28 @@
 
 import argparse
 import contextlib
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.batches import Batch, search_topics, told_by_index
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import is_phrase_index, write_record
-from tour_pyserini.data.runs import write_run
+from tour_pyserini.data.records import write_record
+from tour_pyserini.data.runs import open_run
 from tour_pyserini.data.topics import judged_only, read_topics
-from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_config_flags, request_parser, words
-from tour_pyserini.opening import (
-    Opener,
-    open_request_searcher,
-    open_reranker,
-    open_worker_searcher,
-    reranker_options,
-)
-from tour_pyserini.ray_search import RaySearcher, ray_searcher
-from tour_pyserini.rerankers import load_reranker_later
-from tour_pyserini.rerankers.remote import RemoteReranker
-from tour_pyserini.rerankers.score_cache import without_password
-from tour_pyserini.search_request import (
-    OUTPUTS,
-    SearchRequest,
-    Shard,
-    check_inputs,
-    completed,
-    output_digest,
-    whole_or_shard,
-)
-from tour_pyserini.searchers.searcher import TourSearcher
+from tour_pyserini.opening import Opener
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.signals import signal_files
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output, is_stream
 
-FORMAT = "{n_fmt}/{total_fmt} {unit}{postfix} {remaining} {bar}"
+_FORMAT = "{n_fmt}/{total_fmt} {unit}{postfix} {remaining} {bar}"
 """Counts and the time left come first: where the terminal is narrow, the end of the line is cut off."""
 
 
@@ -74,7 +50,7 @@ def search_bar(
     if reranker is not None:
         counted = {"total": queries * most_labels, "unit": "labels", "postfix": f"0/{queries} queries"}
     # disable=None: a bar on a terminal only. miniters=1: labels from the cache come much faster than others.
-    with tqdm(**counted, disable=None if show else True, dynamic_ncols=True, miniters=1, bar_format=FORMAT) as bar:
+    with tqdm(**counted, disable=None if show else True, dynamic_ncols=True, miniters=1, bar_format=_FORMAT) as bar:
         if reranker is None:
             yield lambda done, labels: _move(bar, done)
             return
@@ -121,99 +97,117 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         opener: opens models, indexes and texts; give the same one to several searches, and each is opened once.
         progress: whether a bar is shown on a terminal.
     """
-    opener = opener or Opener()
-    request = completed(request)
-    flags = request.flags() | ({"cache": without_password(request.cache)} if request.cache else {})
-    shard = Shard.parse(request.shard) if request.shard else None
-    request = replace(request, **{name: whole_or_shard(shard, getattr(request, name)) for name in OUTPUTS})
-    assert request.output is not None and request.index is not None
-    phrases = is_phrase_index(request.index)
-    check_inputs(request)
+    opener, request, shard = opener or Opener(), request.completed(), None
+    flags = _recorded_flags(request)
+    if request.shard:
+        from tour_pyserini.merge import OUTPUTS, Shard
+
+        shard = Shard.parse(request.shard)
+        written: dict[str, Any] = {name: path for name in OUTPUTS if (path := getattr(request, name))}
+        named: Any = {name: shard.name(path) for name, path in written.items()}
+        request = replace(request, **named)
     _check_outputs(request)
-    judged = {qrel.query_id for qrel in read_qrels(request.qrels)} if request.qrels else None
-    topics = read_topics(request.topics, request.topics_format, only=judged)
-    if judged is not None:
-        topics = judged_only(topics, judged, source=str(request.qrels))
+    topics = _read_topics(request)
     if shard:
         topics = shard.part_of(topics, request.batch_size)
-    reranker = _reranker(request, opener) if request.config.most_labels else None
-    kept: list[Batch] = []
+    batches = _batches(topics, request.batch_size)
+    most_labels = request.config.most_labels
+    reranker = opener.reranker(request) if most_labels else None
+    vectors: list[np.ndarray] = []
     with (
         _open_file(request.trace) as trace,
         _open_file(request.predictions) as predictions,
-        _searcher(request, reranker, trace, predictions, opener) as searcher,
-    ):
-        write_run(
-            _batches(searcher, topics, request, kept, reranker=reranker, progress=progress),
-            request.output,
+        _open_searcher(opener, request, batches, reranker, trace, predictions) as searcher,
+        open_run(
+            str(request.output),
             output_format=request.output_format,
             hits=request.hits,
             tag=request.tag or f"Tour-{request.config.method}",
             topics=topics.topics,
-        )
+        ) as write_hits,
+        search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report,
+    ):
+        done = 0
+        for ids, queries in batches:
+            optimised, hits = searcher.batch_run(queries, [str(qid) for qid in ids], request.hits, request.threads)
+            with searcher.costs.stage("write"):
+                for qid in ids:
+                    write_hits(qid, hits[str(qid)])
+            if request.output_queries:
+                vectors.append(optimised)
+            done += len(ids)
+            report(done, searcher.costs.pairs)
     if request.output_queries:
-        _write_queries(request.output_queries, kept)
-    if is_stream(request.output):
-        return RunSummary(Path(request.output), request.config, searcher.costs)
+        from tour_pyserini.encoders.query_vectors import write_encoded_queries
+
+        ids, queries = ([value for batch in batches for value in batch[column]] for column in (0, 1))
+        write_encoded_queries(request.output_queries, ids, queries, np.concatenate(vectors))
+    if is_stream(str(request.output)):
+        return RunSummary(Path(str(request.output)), request.config, searcher.costs)
+    service = getattr(getattr(reranker, "reranker", reranker), "identity", None)  # a service tells about itself
     write_record(
-        request.output,
+        str(request.output),
         command=["search", *words(flags)],
         config=request.config,
-        files={
-            "topics": request.topics,
-            "index": request.index,
-            "corpus": request.corpus,
-            "qrels": request.qrels,
-            "adapter": request.adapter,
-            **_signal_files(request),
-        },
+        files={name: getattr(request, name) for name in ("topics", "index", "corpus", "qrels", "adapter")}
+        | _signal_files(request),
         models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={
-            **_index_record(searcher, phrases=phrases),
-            **_service_record(reranker),
-        },
+        found={**searcher.index_record, **({"service": service} if service else {})},
         costs=searcher.costs,
-        shard=_shard_record(shard, flags, request) if shard else None,
+        shard=shard.record(flags, {name: getattr(request, name) for name in written}) if shard else None,
     )
-    return RunSummary(Path(request.output), request.config, searcher.costs)
+    return RunSummary(Path(str(request.output)), request.config, searcher.costs)
 
 
-def _reranker(request: SearchRequest, opener: Opener) -> Any:
-    """The re-ranker of a request; with Ray, only what tells about it, because the workers open their own."""
-    if not request.ray:
-        return open_reranker(request, opener)
-    return opener.open(load_reranker_later, request.reranker, **reranker_options(request))
+def _read_topics(request: SearchRequest) -> Any:
+    """The topics, or those that are judged."""
+    if not request.qrels:
+        return read_topics(request.topics, request.topics_format)
+    from tour_pyserini.data.judgements import read_qrels
+
+    judged = {qrel.query_id for qrel in read_qrels(request.qrels)}
+    topics = read_topics(request.topics, request.topics_format, only=judged)
+    return judged_only(topics, judged, source=str(request.qrels))
+
+
+def _batches(topics: Any, batch_size: int) -> list[tuple[list[Any], list[Any]]]:
+    """The ids and queries of each batch of topics, in their order."""
+    try:
+        pairs = list(topics)
+    except KeyError as error:
+        raise TourError(f"the topics have no field {error}; choose another --topics-format.") from error
+    starts = range(0, len(pairs), batch_size)
+    return [tuple(map(list, zip(*pairs[start : start + batch_size], strict=True))) for start in starts]  # type: ignore[misc]
 
 
 @contextlib.contextmanager
-def _searcher(
+def _open_searcher(
+    opener: Opener,
     request: SearchRequest,
+    batches: Sequence[tuple[list[Any], list[Any]]],
     reranker: Any,
     trace: IO[str] | None,
     predictions: IO[str] | None,
-    opener: Opener,
 ) -> Iterator[Any]:
     """What searches the batches of a request: TouR in this process, or the workers of a Ray cluster."""
-    if request.ray:
-        with ray_searcher(
-            request, open_worker_searcher, reranker=reranker, trace=trace, predictions=predictions
-        ) as searcher:
-            yield searcher
-    else:
-        yield open_request_searcher(request, reranker, trace, predictions, opener)
+    if not request.ray:
+        yield opener.searcher(request, reranker, trace=trace, predictions=predictions)
+        return
+    from tour_pyserini.ray_search import ray_searcher
+
+    named = [([str(qid) for qid in ids], queries) for ids, queries in batches]
+    with ray_searcher(request, named, reranker=reranker, trace=trace, predictions=predictions) as searcher:
+        yield searcher
 
 
-def _service_record(reranker: Any) -> dict[str, Any]:
-    """What a re-ranking service told about itself, for the record."""
-    service = getattr(reranker, "reranker", reranker)  # without its score cache
-    return {"service": service.identity} if isinstance(service, RemoteReranker) else {}
+def _recorded_flags(request: SearchRequest) -> dict[str, Any]:
+    """The flags that make the same run again, without a password."""
+    flags = request.flags()
+    if request.cache:
+        from tour_pyserini.rerankers.score_cache import without_password
 
-
-def _index_record(searcher: TourSearcher | RaySearcher, *, phrases: bool) -> dict[str, Any]:
-    """What the index told, here or in the workers of a Ray cluster, for the record; one of phrases tells nothing."""
-    if phrases:
-        return {}
-    return searcher.told if isinstance(searcher, RaySearcher) else told_by_index(searcher)
+        flags["cache"] = without_password(request.cache)
+    return flags
 
 
 def _signal_files(request: SearchRequest) -> dict[str, str | None]:
@@ -221,45 +215,6 @@ def _signal_files(request: SearchRequest) -> dict[str, str | None]:
     files = {f"sparse {number}": signal_files(spec) for number, spec in enumerate(request.sparse, 1)}
     files |= {f"index2 {number}": index for number, index in enumerate(request.index2, 1)}
     return {role.removesuffix(" 1"): path for role, path in files.items()}
-
-
-def _batches(
-    searcher: Any, topics: Any, request: SearchRequest, kept: list[Batch], *, reranker: Any, progress: bool
-) -> Iterator[Batch]:
-    """Search in batches with a bar; what --output-queries needs is kept."""
-    most_labels, done = request.config.most_labels, 0
-    with search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report:
-        # The workers of a Ray cluster search several batches at a time.
-        search_all = searcher.search_topics if isinstance(searcher, RaySearcher) else partial(search_topics, searcher)
-        for batch in search_all(topics, hits=request.hits, batch_size=request.batch_size, threads=request.threads):
-            with searcher.costs.stage("write"):  # until the writer asks for the next batch
-                yield batch
-            if request.output_queries:
-                kept.append(batch._replace(hits={}))
-            done += len(batch.ids)
-            report(done, searcher.costs.pairs)
-
-
-def _shard_record(shard: Shard, flags: Mapping[str, Any], request: SearchRequest) -> dict[str, Any]:
-    """What `merge` needs to know: which shard it is, of which search, and the checksums of its files beside the run."""
-    written = {name.replace("_", "-"): getattr(request, name) for name in OUTPUTS if name != "output"}
-    checksums = {flag: output_digest(path) for flag, path in written.items() if path}
-    return {"number": shard.number, "count": shard.count, "flags": _as_json(flags), "sha256": checksums}
-
-
-def _as_json(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags for a record; objects, such as a re-ranker, become text."""
-    plain = (str, int, float, list, tuple)
-    return {name: value if isinstance(value, plain) else str(value) for name, value in flags.items()}
-
-
-def _write_queries(folder: str, batches: Sequence[Batch]) -> None:
-    write_encoded_queries(
-        folder,
-        [id_ for batch in batches for id_ in batch.ids],
-        [query for batch in batches for query in batch.queries],
-        np.concatenate([batch.vectors for batch in batches]),
-    )
 
 
 def _check_outputs(request: SearchRequest) -> None:
@@ -270,12 +225,11 @@ def _check_outputs(request: SearchRequest) -> None:
     for number, path in enumerate(outputs):
         if path in outputs[:number]:
             raise TourError(f"the run, the trace and the predictions cannot share {path.name}; give each a name.")
-    for path in outputs:
         check_output(path, [request.topics, request.corpus, request.qrels, request.adapter])
 
 
 @contextlib.contextmanager
-def _open_file(path: str | os.PathLike[str] | None) -> Iterator[IO[str] | None]:
+def _open_file(path: str | None) -> Iterator[IO[str] | None]:
     if path is None:
         yield None
     else:

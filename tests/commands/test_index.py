@@ -17,6 +17,7 @@ from tour_pyserini.encoders.encoder import fitting_length
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
+from tour_pyserini.search_request import SearchRequest
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
     monkeypatch.chdir(tiny)
     index.main(flags(".", corpus, tmp_path / "index"))  # the same encoder, so it goes on
     monkeypatch.chdir(tmp_path)
-    assert encoder_options("index", None, pooling=None, l2_norm=None)["spec"] == str(tiny)
+    assert encoder_options(SearchRequest(topics="t", index="index"))["spec"] == str(tiny)
 
 
 @pytest.mark.parametrize("name", ["default", "some/name-on-the-hub"])

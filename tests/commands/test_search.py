@@ -368,10 +368,11 @@ def test_counts_are_whole_numbers_above_0(case, flag, value, capsys):
      ("dpr-nq-test", "dpr-nq-test")],
 )  # fmt: skip
 def test_runs_are_named_after_their_topics(topics, name):
-    from tour_pyserini.search_request import SearchRequest, completed
+    from tour_pyserini.search_request import SearchRequest
 
     dense = TourConfig("dense")
-    assert completed(SearchRequest(topics=topics, index="an-index", config=dense)).output == f"runs/{name}.dense.trec"
+    request = SearchRequest(topics=topics, index="wikipedia-dpr-100w.dpr-multi", config=dense)
+    assert request.completed().output == f"runs/{name}.dense.trec"
 
 
 def test_help_shows_examples_and_settings(capsys):

@@ -10,7 +10,7 @@ from tour_pyserini.command import run
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import main
-from tour_pyserini.search_request import SearchRequest, completed
+from tour_pyserini.search_request import SearchRequest
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, ca
 
 def filled_in(folder, *, name="index", **given):
     flags = {"topics": "t.tsv", "index": folder / name, "corpus": folder / "corpus.jsonl", **given}
-    return completed(SearchRequest.from_flags({key: str(value) for key, value in flags.items()})).sparse
+    return SearchRequest.from_flags({key: str(value) for key, value in flags.items()}).completed().sparse
 
 
 def test_the_default_uses_the_bm25_index_beside_the_vectors(folder):

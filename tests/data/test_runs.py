@@ -10,11 +10,11 @@ from tour_pyserini.data import runs
 from tour_pyserini.data.runs import (
     RUN_FORMATS,
     is_strictly_decreasing,
+    open_run,
     read_rankings,
     read_run,
     register_run_format,
     scores_by_rank,
-    write_run,
 )
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import search_request
@@ -68,6 +68,13 @@ def batches():
     return (SimpleNamespace(ids=[qid], hits={qid: hits(*found)}) for qid, found in HITS.items())
 
 
+def write(path, **options):
+    with open_run(path, **options) as write_hits:
+        for batch in batches():
+            for qid, found in batch.hits.items():
+                write_hits(qid, found)
+
+
 class CsvWriter(io.TextIOWrapper):
     def __init__(self, path, *, hits, tag, topics):
         super().__init__(open(path, "wb"))  # noqa: SIM115
@@ -92,7 +99,7 @@ def test_built_in_formats_have_the_bytes_of_pyserinis_writers(tmp_path, name, mo
     from pyserini.output_writer import OutputFormat, get_output_writer
 
     assert {item.value for item in OutputFormat} <= set(RUN_FORMATS)
-    write_run(batches(), tmp_path / "ours", output_format=name, hits=most, tag="mine", topics=TOPICS)
+    write(tmp_path / "ours", output_format=name, hits=most, tag="mine", topics=TOPICS)
     theirs = str(tmp_path / "theirs")
     with get_output_writer(theirs, OutputFormat(name), "w", max_hits=most, tag="mine", topics=TOPICS) as writer:
         for batch in batches():
@@ -104,7 +111,7 @@ def test_built_in_formats_have_the_bytes_of_pyserinis_writers(tmp_path, name, mo
 
 
 def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, my_csv, capsys):
-    write_run(batches(), tmp_path / "a.csv", output_format="my-csv", hits=2, tag="mine")
+    write(tmp_path / "a.csv", output_format="my-csv", hits=2, tag="mine")
     assert (tmp_path / "a.csv").read_text() == "q1,a,1,2.000,mine\nq1,b,2,2.000,mine\nq2,döç,1,-1.500,mine\n"
     assert SearchRequest(topics="t", output_format="my-csv").output_format == "my-csv"
     assert search_request(["--topics", "t", "--output-format", "my-csv"]).output_format == "my-csv"
@@ -116,7 +123,7 @@ def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, my_csv, ca
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda path: write_run(batches(), path, output_format="my-csv"), "'my-csv' is unknown"),
+        (lambda path: write(path, output_format="my-csv"), "'my-csv' is unknown"),
         (lambda path: SearchRequest(topics="t", output_format="my-csv"), "--output-format"),
         (lambda path: register_run_format("two words", CsvWriter), "one word"),
         (lambda path: register_run_format("trec", CsvWriter), "already"),

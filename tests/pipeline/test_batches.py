@@ -9,8 +9,7 @@ import pytest
 from toy_collection import TableEncoder, ToyCollection, unit
 
 from tour_pyserini import TourConfig, TourSearcher
-from tour_pyserini.batches import search_topics
-from tour_pyserini.data.runs import write_run
+from tour_pyserini.data.runs import open_run
 from tour_pyserini.searchers.trace import Trace
 
 
@@ -37,20 +36,19 @@ def most_held(collection, output, queries):
         *(collection.searcher(), Lengths(), collection.texts, TourConfig(depth=5)),
         observe=Trace(Nowhere(), collection.docids),
     )
-    topics = list(zip(texts, texts, strict=True))
     sizes = []
-
-    def measured(results):
-        for number, result in enumerate(results):
-            yield result
-            if number % 64 == 0:
-                gc.collect()  # what is held, without what Python has not collected yet
-                sizes.append(tracemalloc.get_traced_memory()[0])
 
     gc.freeze()
     tracemalloc.start()
     try:
-        write_run(measured(search_topics(searcher, topics, hits=60, batch_size=16, threads=1)), output, hits=60)
+        with open_run(output, hits=60) as write_hits:
+            for first in range(0, queries, 16):
+                batch = texts[first : first + 16]
+                for topic, hits in searcher.batch_run(batch, batch, 60)[1].items():
+                    write_hits(topic, hits)
+                if first % 1024 == 0:
+                    gc.collect()  # what is held, without what Python has not collected yet
+                    sizes.append(tracemalloc.get_traced_memory()[0])
         return max(sizes)
     finally:
         tracemalloc.stop()

@@ -3,9 +3,10 @@ import logging
 
 import pytest
 
-from tour_pyserini import opening as module
+from tour_pyserini.encoders import loading
 from tour_pyserini.errors import TourError
-from tour_pyserini.opening import encoder_options
+from tour_pyserini.opening import encoder_options as options_of_request
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.index_folder import check_vectors
 
 
@@ -13,7 +14,7 @@ from tour_pyserini.stores.index_folder import check_vectors
 def index(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models" / "gte").mkdir(parents=True)
-    monkeypatch.setattr(module, "encoder_fingerprint", lambda spec, *_, **__: f"print of {spec}")
+    monkeypatch.setattr(loading, "encoder_fingerprint", lambda spec, *_, **__: f"print of {spec}")
     settings = {
         "encoder": "models/gte",
         "encoder_fingerprint": "print of models/gte",
@@ -29,6 +30,13 @@ def index(tmp_path, monkeypatch):
 
 
 BUILT = {"spec": "models/gte", "encoder_class": None, "pooling": "mean", "l2_norm": True, "truncate_dim": None}
+
+
+def encoder_options(index, encoder, flag="--encoder", **said):
+    """The options that depend on the index."""
+    request = SearchRequest(topics="t", index=index, encoder=encoder, **said)
+    options = options_of_request(request, flag=flag)
+    return {name: options[name] for name in BUILT}
 
 
 def change(index, **settings):

@@ -13,9 +13,9 @@ from toy_collection import HashReranker
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini.data.records import record_path
 from tour_pyserini.data.topics import TopicIterator
-from tour_pyserini.merge import MergeRequest, merge
+from tour_pyserini.merge import MergeRequest, Shard, merge
 from tour_pyserini.search import search
-from tour_pyserini.search_request import SearchRequest, Shard
+from tour_pyserini.search_request import SearchRequest
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from toy_collection import HashReranker
 
-from tour_pyserini import TourConfig, TourError, TourSearcher
-from tour_pyserini import opening as module
+from tour_pyserini import TourConfig, TourError, TourSearcher, opening
 from tour_pyserini.data.records import record_path
+from tour_pyserini.encoders import query_vectors
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search, search_request
-from tour_pyserini.search_request import SearchRequest, completed
+from tour_pyserini.search_request import SearchRequest
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_record_describes_the_search(request_):
 
 def test_an_opener_opens_each_thing_once(request_, monkeypatch):
     opened = []
-    for name in ("load_reranker", "open_texts"):
+    for module, name in ((query_vectors, "load_encoded_queries"), (opening, "open_texts")):
         original = getattr(module, name)
 
         def counted(*args, name=name, original=original, **options):
@@ -74,7 +74,7 @@ def test_an_opener_opens_each_thing_once(request_, monkeypatch):
     runs = []
     for method in ("hard", "rerank", "hard"):
         runs.append(search(replace(request_, config=TourConfig(method)), opener=opener).output.read_text())
-    assert sorted(opened) == ["load_reranker", "open_texts"]
+    assert sorted(opened) == ["load_encoded_queries", "open_texts"]
     assert runs[0] == runs[2] != runs[1]
     search(request_)
     assert len(opened) == 4
@@ -94,7 +94,7 @@ def test_the_output_is_named_after_topics_and_method(request_, tmp_path, monkeyp
     assert summary.output == Path("runs/nq.dense.trec")
     assert summary.output.exists()
     # Files named topics or queries say nothing: the name of their folder is used.
-    assert completed(replace(request_, output=None)).output == f"runs/{tmp_path.name}.tour.trec"
+    assert replace(request_, output=None).completed().output == f"runs/{tmp_path.name}.tour.trec"
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tour_pyserini import TourConfig, TourError, opening
+from tour_pyserini import TourConfig, TourError
 from tour_pyserini.core.arrays import strictly_decreasing
+from tour_pyserini.encoders import loading
 from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.errors import RequestError
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.service import collection as collection_module
 from tour_pyserini.service.collection import SEARCHERS, Collection
 from tour_pyserini.service.serve_request import ServeRequest
 from tour_pyserini.stores.index_folder import Positions
@@ -83,7 +83,7 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
         return lambda *arguments, **options: opened.append(what) or make(*arguments, **options)
 
     monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
-    monkeypatch.setattr(opening, "load_document_encoder", counted("encoder", load_document_encoder))
+    monkeypatch.setattr(loading, "load_document_encoder", counted("encoder", load_document_encoder))
     monkeypatch.setattr(Positions, "__init__", counted("positions", Positions.__init__))
     chosen = words.options["index"] if vectors == "folder" else "encode"
     served = Collection(ServeRequest(**words.options, vectors=chosen, config=CONFIGS["tour"]))
@@ -114,7 +114,7 @@ def test_settings_that_the_service_cannot_search_with(served, monkeypatch, caplo
     def fail(*_, **__):
         raise TourError("cannot read /srv/secret/corpus.jsonl")
 
-    monkeypatch.setattr(collection_module, "open_tour_searcher", fail)
+    monkeypatch.setattr(Opener, "searcher", fail)
     with caplog.at_level(logging.WARNING), pytest.raises(RequestError, match="cannot search with the method soft"):
         served.searcher(TourConfig("soft"))
     assert "/srv/secret" in caplog.text

@@ -1,8 +1,9 @@
 """Run files: read them, order their hits as evaluators do, and write them in several formats."""
 
+import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from functools import partial
 from itertools import pairwise
@@ -92,21 +93,20 @@ def scores_by_rank(count: int) -> list[float]:
     return [float(count - position) for position in range(count)]
 
 
-def write_run(
-    batches: Iterable[Any],
+@contextlib.contextmanager
+def open_run(
     output: str | os.PathLike[str],
     *,
     output_format: str = "trec",
     hits: int = 1000,
     tag: str = "Tour",
     topics: dict[Any, Any] | None = None,
-) -> None:
-    """Write a run, one batch after the other.
+) -> Iterator[Callable[[Any, list[Any]], None]]:
+    """Write a run: the block is given a function that writes the hits of a topic, `write(id, hits)`.
 
     Scores are made strictly decreasing. If anything fails, no file is written and an old file stays as it was.
 
     Args:
-        batches: each has `ids` of topics, in the order in which they are written, and `hits` of each by `str(id)`.
         output: the run file.
         output_format: the name of a format in `RUN_FORMATS`.
         hits: most hits per topic.
@@ -118,12 +118,11 @@ def write_run(
     """
     if output_format not in RUN_FORMATS:
         raise TourError(f"the run format {output_format!r} is unknown: choose one of {', '.join(RUN_FORMATS)}.")
-    with atomic_replace(output) as partial:
-        writer = RUN_FORMATS[output_format](str(partial), hits=hits, tag=tag, topics=topics)
-        with writer:
-            for batch in batches:
-                for qid in batch.ids:
-                    writer.write(qid, _with_distinct_scores(batch.hits[str(qid)]))
+    with (
+        atomic_replace(output) as part,
+        RUN_FORMATS[output_format](str(part), hits=hits, tag=tag, topics=topics) as writer,
+    ):
+        yield lambda qid, found: writer.write(qid, _with_distinct_scores(found))
 
 
 def _with_distinct_scores(hits: list[Any]) -> list[Any]:
@@ -182,7 +181,7 @@ RUN_FORMATS: Mapping[str, OpenWriter] = MappingProxyType(_formats)
 
 
 def register_run_format(name: str, open_writer: OpenWriter) -> None:
-    r"""Add a format of run files, which `write_run`, `SearchRequest` and `--output-format` then know by its name.
+    r"""Add a format of run files, which `open_run`, `SearchRequest` and `--output-format` then know by its name.
 
     Args:
         name: one word.

@@ -130,10 +130,10 @@ def make_runs(
     indexes = [index.request() for index in _indexes(experiment, [step for step, _ in missing], locations)]
     for index in indexes:
         make_index(index)
-    opener, before = Opener(keep_query_vectors=True), None
+    opener, before = Opener(), None
     for number, (step, request) in enumerate(missing, start=1):
         if before is not None and before[:2] != step.setup[:2]:
-            opener = Opener(keep_query_vectors=True)  # another collection or encoder shares nothing with the last one
+            opener = Opener()  # another collection or encoder shares nothing with the last one
         before = step.setup
         report(f"[{number}/{len(missing)}] {step.output.name}")
         summary = search(request, opener=opener, progress=True)

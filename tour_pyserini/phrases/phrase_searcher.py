@@ -342,6 +342,11 @@ class TourPhraseSearcher(TourSearcher):
         self._phrase_input = phrase_input or read_phrase_input(reranker)
         super().__init__(searcher, reranker, searcher.texts, config, observe=observe)
 
+    @property
+    def index_record(self) -> dict[str, Any]:
+        """Nothing: the record names the index, which has a record of its own."""
+        return {}
+
     def phrases(self, query: str, k: int = 10, threads: int = 1) -> list[PhraseHit]:
         """The k best phrases for a query, best first."""
         return self.batch_phrases([query], ["query"], k, threads)[1]["query"]

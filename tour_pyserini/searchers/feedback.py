@@ -12,7 +12,7 @@ from tour_pyserini.core.method import Query
 from tour_pyserini.core.scheduler import Scheduler, Task
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.rerankers.reranker import score_pairs
-from tour_pyserini.searchers.dense_signal import as_signal, listed
+from tour_pyserini.searchers.searched_index import as_signal, listed
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, found_by
 from tour_pyserini.stores.store import MatrixIndex

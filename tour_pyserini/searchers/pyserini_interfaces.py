@@ -13,10 +13,9 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.dense_signal import dense_part, listed, sparse_parts
 from tour_pyserini.searchers.feedback import Feedback
 from tour_pyserini.searchers.hits import HitWithText
-from tour_pyserini.searchers.searched_index import open_searcher
+from tour_pyserini.searchers.searched_index import dense_part, listed, open_searcher, sparse_parts
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.pyserini import ensure_java
 

@@ -1,4 +1,4 @@
-"""Open an index folder, or Pyserini's FaissSearcher on a folder or a prebuilt index, with clear error messages."""
+"""What is searched: an index folder, vectors in memory, Pyserini's searchers; as the index or as a further signal."""
 
 import os
 from collections import Counter
@@ -12,10 +12,11 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.encoder import text_of
+from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
+from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
 from tour_pyserini.stores.store import MatrixIndex, Store, as_store
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
@@ -143,7 +144,7 @@ def in_memory_index(
     return SearchedIndex(store, names, _query_encoder(encode, store.dimension)), passages
 
 
-class QueryFunction:
+class _QueryFunction:
     """A function from a query to its vector, or from a list of queries to their vectors, as a query encoder.
 
     Which of the two it is, the first query shows: a function of lists reads a text as a list of its characters.
@@ -200,7 +201,7 @@ def _query_encoder(encode: Any, dimension: int) -> Any:
             "encode must be a function from a query to its vector, or an object with encode, "
             f"not {type(encode).__name__}."
         )
-    return QueryFunction(function, dimension)
+    return _QueryFunction(function, dimension)
 
 
 def _as_vectors(values: Any) -> Floats:
@@ -232,16 +233,78 @@ def _named_texts(texts: Any, docids: list[Any] | None, size: int) -> tuple[list[
     else:
         if not isinstance(texts, Iterable):
             raise TourError(f"texts must be a list or a mapping from docid to text, not {type(texts).__name__}.")
-        listed = list(texts)
-        if len(listed) != size:
-            raise TourError(f"there are {size} vectors and {len(listed)} texts; give one text for each vector.")
-        for position, text in enumerate(listed):
+        given = list(texts)
+        if len(given) != size:
+            raise TourError(f"there are {size} vectors and {len(given)} texts; give one text for each vector.")
+        for position, text in enumerate(given):
             if not isinstance(text, str):
                 raise TourError(f"the text at position {position} is {type(text).__name__}, not a string.")
         names = list(range(size)) if docids is None else docids
-        passages = dict(zip(map(str, names), listed, strict=True))
+        passages = dict(zip(map(str, names), given, strict=True))
     ids = [str(name) for name in names]
     if len(set(ids)) != size:
         twice = Counter(ids).most_common(1)[0][0]
         raise TourError(f"the docid {twice!r} is given twice; docids must be unique.")
     return ids, passages
+
+
+class DenseSignal:
+    """Finds documents with another index of the same documents, in any order, and its own query encoder; a signal.
+
+    Attributes:
+        docids: the docid at each position of that index.
+    """
+
+    def __init__(self, searcher: Any, *, name: str | None = None) -> None:
+        """Search with a FaissSearcher of Pyserini's, or a `SearchedIndex`; messages call it `name`."""
+        if getattr(searcher, "query_encoder", None) is None:
+            raise TourError("a second index finds documents for texts: open it with the query encoder that built it.")
+        self.docids: Sequence[str] = searcher.docids
+        self.__name__ = name or type(searcher).__name__
+        self._store, self._encoder = as_store(searcher.index), searcher.query_encoder
+
+    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[Floats]]:
+        """The k docids of each query that are most similar to it, best first, and their similarities."""
+        vectors = encode_queries(self._encoder, list(queries), [query[:80] for query in queries], self._store.dimension)
+        hits = self._store.search(vectors, k)
+        found = [ids >= 0 for ids in hits.ids]
+        docids = [[self.docids[id_] for id_ in ids[of].tolist()] for ids, of in zip(hits.ids, found, strict=True)]
+        return docids, [row[of] for row, of in zip(hits.similarities, found, strict=True)]
+
+
+def as_signal(spec: Any) -> Signal:
+    """A signal from a searcher of Pyserini's, or from anything that `open_signal` takes.
+
+    A searcher with an index and docids, such as FaissSearcher, finds documents with its own encoder; one with `search`
+    alone, such as LuceneSearcher, as it does by itself.
+    """
+    if hasattr(spec, "index") and hasattr(spec, "docids"):
+        return DenseSignal(spec)
+    if hasattr(spec, "search") and not callable(spec):
+        return LuceneSignal(spec.search)
+    return open_signal(spec)
+
+
+def listed(signals: Any) -> list[Any]:
+    """The signals of an argument `signals`.
+
+    Raises:
+        TourError: if it is one signal and not a list.
+    """
+    if isinstance(signals, str) or callable(signals) or not isinstance(signals, Iterable):
+        raise TourError("signals is a list of signals; put the one you have in brackets.")
+    return list(signals)
+
+
+def dense_part(searcher: Any) -> Any:
+    """The searcher of vectors in a HybridSearcher of Pyserini's; any other searcher as it is."""
+    return searcher.dense_searcher if _is_hybrid(searcher) else searcher
+
+
+def sparse_parts(searcher: Any) -> list[Any]:
+    """The other searcher in a HybridSearcher of Pyserini's, in a list; none for any other searcher."""
+    return [searcher.sparse_searcher] if _is_hybrid(searcher) else []
+
+
+def _is_hybrid(searcher: Any) -> bool:
+    return hasattr(searcher, "dense_searcher") and hasattr(searcher, "sparse_searcher")

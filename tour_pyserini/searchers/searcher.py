@@ -6,8 +6,9 @@ import math
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -18,20 +19,20 @@ from tour_pyserini.core.method import Outcome, Query, StopReason
 from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
 from tour_pyserini.data.texts import UnknownDocument, open_texts
 from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_of
-from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
-from tour_pyserini.searchers.dense_signal import as_signal, dense_part, listed, sparse_parts
 from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
-from tour_pyserini.searchers.label_time import LabelCost, score_until
-from tour_pyserini.searchers.searched_index import in_memory_index
+from tour_pyserini.searchers.searched_index import as_signal, dense_part, in_memory_index, listed, sparse_parts
 from tour_pyserini.stores.index_folder import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import check_documents, found_by
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
+
+if TYPE_CHECKING:
+    from tour_pyserini.encoders.query_adapter import QueryAdapter
+    from tour_pyserini.rerankers.reranker import Pair
+    from tour_pyserini.searchers.label_time import LabelCost
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class TourSearcher:
         order: str | None = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
-        adapter: QueryAdapter | str | os.PathLike[str] | None = None,
+        adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         observe: Observer | None = None,
     ) -> None:
         """Set up the search.
@@ -133,12 +134,20 @@ class TourSearcher:
         self.config = config or TourConfig()
         self.costs = Costs()
         self._observe, self._remove_query = observe, remove_query
-        self._adapted = None if adapter is None else AdaptedQueryEncoder(searcher.query_encoder, adapter)
+        self._adapted: Any = None
+        if adapter is not None:
+            from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
+
+            self._adapted = AdaptedQueryEncoder(searcher.query_encoder, adapter)
         self._texts = open_texts(texts) if texts is not None else None
         if self.config.most_labels and self._texts is None:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
-        self._reranker = load_reranker(reranker) if self.config.most_labels else None
-        self._label_cost = LabelCost()
+        self._reranker: Any = None
+        if self.config.most_labels:
+            from tour_pyserini.rerankers import load_reranker
+
+            self._reranker = load_reranker(reranker)
+        self._label_cost: LabelCost | None = None  # measured by the first search with a deadline
 
         self._store, self._vector_source = as_store(searcher.index), vectors
         reads = order != "index" and isinstance(vectors, str | os.PathLike | EncodedCorpus)
@@ -163,7 +172,7 @@ class TourSearcher:
         docids: Iterable[str] | None = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
-        adapter: QueryAdapter | str | os.PathLike[str] | None = None,
+        adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         observe: Observer | None = None,
         **settings: Any,
     ) -> "TourSearcher":
@@ -281,8 +290,8 @@ class TourSearcher:
         self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
     ) -> tuple[Floats, Mapping[str, list[Any]]]:
         """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
-        if len(set(q_ids)) != len(q_ids):
-            twice = next(id_ for i, id_ in enumerate(q_ids) if id_ in q_ids[:i])
+        twice, count = Counter(q_ids).most_common(1)[0] if q_ids else ("", 0)
+        if count > 1:
             raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
         tasks = self.run(queries, q_ids, k, threads)
         with self.costs.stage("rank"):
@@ -399,7 +408,7 @@ class TourSearcher:
 
         return Scheduler(search, self.fetch)
 
-    def pairs(self, task: Task) -> list[Pair]:
+    def pairs(self, task: Task) -> "list[Pair]":
         """What the re-ranker has to read for the labels that a task waits for."""
         docids = [self.searcher.docids[id_] for id_ in task.wanted_labels.tolist()]
         if load := getattr(self._texts, "load", None):  # a vector database gives many passages in one request
@@ -430,6 +439,12 @@ class TourSearcher:
             task.outcome.stop if task.outcome else None,
         )
 
+    @property
+    def index_record(self) -> dict[str, Any]:
+        """What the index tells for the record of a run: the order of its hits, and what a vector database is."""
+        describe = getattr(self.searcher.index, "description", None)
+        return {"order": self.order, **({"store": describe()} if describe else {})}
+
     def fetch(self, ids: Ids) -> Floats:
         """The vectors [m, d] at positions [m] of the index."""
         if self._vectors is None:  # opened when they are needed first
@@ -450,7 +465,13 @@ class TourSearcher:
 
         As much time as the first retrieval took is left for the last one.
         """
+        from tour_pyserini.rerankers.reranker import score_pairs_counted
+
         start, until = time.monotonic(), math.inf
+        if deadline is not None:
+            from tour_pyserini.searchers.label_time import LabelCost, score_until
+
+            cost = self._label_cost = self._label_cost or LabelCost()
 
         def label(tasks: Sequence[Task]) -> list[Floats]:
             nonlocal until
@@ -458,12 +479,11 @@ class TourSearcher:
                 until = start + deadline - (time.monotonic() - start)
             with self.costs.stage("texts"):
                 pairs = [pair for task in tasks for pair in self.pairs(task)]
-            assert self._reranker is not None
             with self.costs.stage("label"):
                 if deadline is None:
                     scores, computed = score_pairs_counted(self._reranker, pairs)
                 else:
-                    scores, computed = score_until(self._reranker, pairs, until, self._label_cost)
+                    scores, computed = score_until(self._reranker, pairs, until, cost)
             self.costs.add(scored=computed)
             return np.split(scores, np.cumsum([len(task.wanted_labels) for task in tasks])[:-1])
 

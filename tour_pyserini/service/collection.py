@@ -9,13 +9,11 @@ from pathlib import Path
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import is_phrase_index
-from tour_pyserini.data.texts import check_texts, open_texts
+from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import RequestError, TourError
-from tour_pyserini.opening import Opener, open_reranker, open_tour_searcher
+from tour_pyserini.opening import Opener
 from tour_pyserini.rerankers.reranker import display_name, score_pairs
-from tour_pyserini.search_request import completed, sparse_signals
 from tour_pyserini.searchers.label_time import LabelCost
-from tour_pyserini.searchers.searched_index import check_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.serve_request import ServeRequest
 
@@ -47,19 +45,17 @@ class Collection:
             raise TourError(f"a service has no topics; --topics can only be `demo`, not {request.topics!r}.")
         self.name = request.topics or Path(request.index or "").name
         self._sparse = request.sparse  # as given: each method decides what it stands for
-        request = completed(request)  # type: ignore[assignment]  # the same class
-        assert isinstance(request, ServeRequest) and request.index is not None
+        request = request.completed()
+        assert request.index is not None
         if is_phrase_index(request.index):
             raise TourError(f"{request.index} is a phrase index, which cannot be served; give a passage index.")
         if not request.corpus:
             raise TourError("--corpus is missing: the service shows passages, and labels them.")
-        check_index(request.index)
-        check_texts(request.corpus)
         self.request = request
         self._opener = Opener()
         self._searchers: OrderedDict[TourConfig, TourSearcher] = OrderedDict()
         self.texts = self._opener.open(open_texts, request.corpus)
-        self.reranker = open_reranker(request, self._opener)
+        self.reranker = self._opener.reranker(request)
         self.size = int(self.searcher(request.config).searcher.num_docs)
 
     @property
@@ -94,7 +90,7 @@ class Collection:
         if config not in self._searchers:
             try:
                 reranker = self.reranker if config.most_labels else None
-                self._searchers[config] = open_tour_searcher(self._with(config), reranker, opener=self._opener)
+                self._searchers[config] = self._opener.searcher(self._with(config), reranker)
             except TourError as error:
                 if config == self.request.config:
                     raise
@@ -110,8 +106,7 @@ class Collection:
 
     def _with(self, config: TourConfig) -> ServeRequest:
         """The request as `search` would complete it for these settings: a method may have signals of its own."""
-        request = replace(self.request, config=config, sparse=self._sparse)
-        return replace(request, sparse=sparse_signals(request))
+        return replace(self.request, config=config, sparse=self._sparse).with_signals()
 
     def text(self, docid: str) -> str:
         """The passage of a document.
