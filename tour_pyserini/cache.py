@@ -145,7 +145,7 @@ def _row(use: ModelUse) -> list[str]:
     return [use.name or UNKNOWN, use.fingerprint[:24] or "-", f"{use.rows:,}", *dates]
 
 
-class Score(NamedTuple):
+class _Score(NamedTuple):
     """A score and what it is the score of; a model that was not recorded has an empty fingerprint and name."""
 
     model: Model
@@ -153,7 +153,7 @@ class Score(NamedTuple):
     logit: float
 
 
-class Merged(NamedTuple):
+class _Merged(NamedTuple):
     """What a merge did: scores that were added, scores that were there, and the largest difference among those."""
 
     added: int
@@ -161,7 +161,7 @@ class Merged(NamedTuple):
     difference: float
 
 
-def merge_scores(sources: Sequence[str], target: str) -> Merged:
+def merge_scores(sources: Sequence[str], target: str) -> _Merged:
     """Add the scores of some caches to another one, one cache after the other; doing it again changes nothing.
 
     A cache is compared with the target first. A score that is there already stays; one that differs by more than
@@ -175,10 +175,10 @@ def merge_scores(sources: Sequence[str], target: str) -> Merged:
         if _holds_vectors(location):
             raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
     added, present, differences = zip(*(_merge_one(source, target) for source in sources), strict=True)
-    return Merged(sum(added), sum(present), max(differences))
+    return _Merged(sum(added), sum(present), max(differences))
 
 
-def _merge_one(source: str, target: str) -> Merged:
+def _merge_one(source: str, target: str) -> _Merged:
     total, difference = 0, 0.0
     with contextlib.closing(open_scores(target)) as store:
         before = store.count()
@@ -203,13 +203,13 @@ def _merge_one(source: str, target: str) -> Merged:
             if len(store.get([score.key for score in part])) < len(part):
                 raise TourError(f"not all scores could be written to {without_password(target)}; see the warning.")
         added = store.count() - before
-    return Merged(added, total - added, difference)
+    return _Merged(added, total - added, difference)
 
 
-def _parts(location: str) -> Iterator[list[Score]]:
+def _parts(location: str) -> Iterator[list[_Score]]:
     """Every score of a cache, sorted by key, some at a time; a damaged one is an error."""
     with contextlib.closing(open_scores(location, must_exist=True)) as store:
-        scores = itertools.starmap(Score, store.scores())
+        scores = itertools.starmap(_Score, store.scores())
         yield from iter(lambda: list(itertools.islice(scores, _ROWS)), [])
 
 

@@ -13,13 +13,14 @@ import numpy as np
 
 from tour_pyserini.answers import uses_patterns
 from tour_pyserini.command import run
+from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, read_splits
 from tour_pyserini.data.records import read_record, record_path
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, UnjudgedCheck, measure_runs
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, measure_runs
 from tour_pyserini.evaluation.paired_tests import TESTS, compare_with_baseline, gains
 from tour_pyserini.evaluation.pictures import check_picture, draw_gains, gains_svg
 from tour_pyserini.evaluation.tables import (
@@ -211,9 +212,12 @@ def _measured(request: CompareRequest) -> _Measured:
     if request.predictions and request.topics is not None:
         regex = uses_patterns(request.topics)
         with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
-    rows = measure_runs(scorer, request.runs, qrels=request.qrels, unjudged=UnjudgedCheck(qrels))
+    rows = measure_runs(scorer, request.runs, qrels=request.qrels, judgements=qrels)
     if with_answers is not None:
-        rows = [with_answers.add(row, file) for row, file in zip(rows, request.predictions, strict=True)]
+        rows = [
+            with_answers.add_answers(row, read_predictions(file), source=file)
+            for row, file in zip(rows, request.predictions, strict=True)
+        ]
     return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
 
 

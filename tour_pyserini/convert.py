@@ -6,9 +6,8 @@ import dataclasses
 import logging
 import os
 import sys
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +22,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import passages_with_answers
-from tour_pyserini.evaluation.answer_measures import overlap_splits
+from tour_pyserini.evaluation.answer_measures import normalise
 from tour_pyserini.flags import add_request_flags, option
 from tour_pyserini.support.files import atomic_write, check_output
 
@@ -49,38 +48,19 @@ class JsonRequest(AnswerRequest):
     layout: str = option("pyserini", "whose JSON is written", choices=LAYOUTS)
 
 
-class QrelsSummary(NamedTuple):
-    """What was written: the file, its judgements, and the queries that have judgements."""
-
-    output: Path
-    judgements: int
-    queries: int
-
-
 class ConversionSummary(NamedTuple):
-    """What was written: the file, questions, hits, questions with an answer (None: not known), and seconds."""
+    """The file that was written, and what it holds: counts by what was counted."""
 
     output: Path
-    questions: int
-    hits: int
-    answered: int | None
-    seconds: float
-
-
-class SplitSummary(NamedTuple):
-    """The file that was written, its questions, the training questions, and the questions of each split."""
-
-    output: Path
-    questions: int
-    train_questions: int
     counts: Mapping[str, int]
 
 
-def convert_qrels(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> QrelsSummary:
+def convert_qrels(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> ConversionSummary:
     """Write judgements, in BEIR's or TREC's format, as TREC qrels."""
     qrels = read_qrels(input)
     write_qrels(qrels, output)
-    return QrelsSummary(Path(output), len(qrels), len({qrel.query_id for qrel in qrels}))
+    counts = {"judgements": len(qrels), "queries": len({qrel.query_id for qrel in qrels})}
+    return ConversionSummary(Path(output), counts)
 
 
 def run_to_json(request: JsonRequest, *, progress: bool = False) -> ConversionSummary:
@@ -88,7 +68,6 @@ def run_to_json(request: JsonRequest, *, progress: bool = False) -> ConversionSu
 
     Hits are in the order in which ir_measures and trec_eval evaluate them.
     """
-    started = time.perf_counter()
     check_output(request.output, [request.run, request.topics, request.corpus])
     regex = uses_patterns(request.topics, request.regex)
     questions = read_questions(request.topics)
@@ -99,9 +78,8 @@ def run_to_json(request: JsonRequest, *, progress: bool = False) -> ConversionSu
     answering = passages_with_answers(questions, texts, docids, regex=regex, processes=processes, progress=progress)
     found = {qid: set(passages) for qid, passages in answering.items()}
     write_dpr_json(request.output, questions, retrieved, texts, found, layout=request.layout)
-    answered = sum(map(bool, found.values()))
-    hits = sum(map(len, docids.values()))
-    return ConversionSummary(Path(request.output), len(questions), hits, answered, time.perf_counter() - started)
+    counts = {"questions": len(questions), "with an answer": sum(map(bool, found.values()))}
+    return ConversionSummary(Path(request.output), counts | {"hits": sum(map(len, docids.values()))})
 
 
 def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> ConversionSummary:
@@ -110,7 +88,6 @@ def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -
     Evaluators of runs sort by score: where a question's scores do not decrease strictly (six decimals, single
     precision), its hits are scored n, ..., 2, 1.
     """
-    started = time.perf_counter()
     check_output(output, [input])
     questions = lines = rescored = 0
     with atomic_write(output) as file:
@@ -129,11 +106,15 @@ def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -
             "%s: %d of %d questions are scored by rank, because their scores do not give the order",
             *(input, rescored, questions),
         )
-    return ConversionSummary(Path(output), questions, lines, None, time.perf_counter() - started)
+    return ConversionSummary(Path(output), {"questions": questions, "hits": lines})
 
 
-def split_by_overlap(topics: str, train: Sequence[str], output: str | os.PathLike[str]) -> SplitSummary:
-    """Put test questions into splits by what they share with training questions (see `overlap_splits`).
+def split_by_overlap(topics: str, train: Sequence[str], output: str | os.PathLike[str]) -> ConversionSummary:
+    """Put test questions into splits by what they share with training questions.
+
+    Texts are equal if they are the same after SQuAD's normalisation. `question_overlap`: the question is a training
+    question. `answer_overlap_only`: it is not, but one of its answers answers a training question. `no_overlap`:
+    neither. The published annotations, made by people, also count paraphrases as the same question.
 
     Args:
         topics: test questions with answers, in any format of topics.
@@ -141,12 +122,22 @@ def split_by_overlap(topics: str, train: Sequence[str], output: str | os.PathLik
         output: a file of lines `qid<TAB>split`, for `CompareRequest(splits=...)`.
     """
     check_output(output, [topics, *train])
-    train_questions = [question for path in train for question in read_questions(path)]
-    splits = list(overlap_splits(read_questions(topics), train_questions))
+    training = [question for path in train for question in read_questions(path)]
+    # "The" and "A" both become empty, but have nothing in common.
+    texts = {normalise(question.text) for question in training} - {""}
+    answers = {normalise(answer) for question in training for answer in question.answers} - {""}
+    splits = {}
+    for question in read_questions(topics):
+        if normalise(question.text) in texts:
+            splits[question.qid] = "question_overlap"
+        elif answers.isdisjoint(map(normalise, question.answers)):
+            splits[question.qid] = "no_overlap"
+        else:
+            splits[question.qid] = "answer_overlap_only"
     with atomic_write(output) as file:
-        file.write("".join(f"{qid}\t{split}\n" for qid, split in splits))
-    counts = Counter(split for _, split in splits)
-    return SplitSummary(Path(output), len(splits), len(train_questions), dict(sorted(counts.items())))
+        file.write("".join(f"{qid}\t{split}\n" for qid, split in splits.items()))
+    counts = {"questions": len(splits), "training questions": len(training)}
+    return ConversionSummary(Path(output), counts | dict(sorted(Counter(splits.values()).items())))
 
 
 EXAMPLE = """examples:
@@ -169,19 +160,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     args = vars(_parser().parse_args(argv))
     kind = args.pop("kind")
-    if kind == "qrels":
-        qrels = convert_qrels(**args)
-        said = f"{qrels.output}: {qrels.judgements} judgements of {qrels.queries} queries"
-    elif kind == "splits":
-        splits = split_by_overlap(**args)
-        counts = ", ".join(f"{count} {split}" for split, count in splits.counts.items())
-        compared = f"{splits.questions} questions compared with {splits.train_questions} training questions"
-        said = f"{splits.output}: {compared}: {counts}"
+    if kind == "json":
+        done = run_to_json(JsonRequest.from_flags(args), progress=True)
     else:
-        done = json_to_run(**args) if kind == "run" else run_to_json(JsonRequest.from_flags(args), progress=True)
-        answered = "" if done.answered is None else f"{done.answered} of them with an answer, "
-        said = f"{done.output}: {done.questions} questions, {answered}{done.hits} hits; {done.seconds:.1f} s"
-    sys.stderr.write(said + "\n")
+        functions: dict[str, Callable[..., ConversionSummary]] = {"qrels": convert_qrels, "run": json_to_run}
+        done = functions.get(kind, split_by_overlap)(**args)
+    sys.stderr.write(f"{done.output}: {', '.join(f'{count} {what}' for what, count in done.counts.items())}\n")
 
 
 def _parser() -> CommandParser:

@@ -281,7 +281,7 @@ class ModelRequest(Request):
     reranker_prompt: str | None = _same("reranker_prompt")
 
 
-class Example(NamedTuple):
+class _Example(NamedTuple):
     """What a model gives for two texts: a `score`, or a `cosine` of their vectors."""
 
     measure: str
@@ -302,7 +302,7 @@ class ModelUse(NamedTuple):
 
     role: str
     facts: Mapping[str, Any]
-    examples: Sequence[Example] = ()
+    examples: Sequence[_Example] = ()
     problem: str = ""
 
     @property
@@ -384,7 +384,7 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
     scores = score_pairs(reranker, [(QUERY, passage) for passage in PASSAGES])
     description = getattr(reranker, "description", None)
     facts = {name.replace("_", " "): value for name, value in description._asdict().items()} if description else {}
-    examples = [Example("score", float(score), QUERY, text) for text, score in zip(PASSAGES, scores, strict=True)]
+    examples = [_Example("score", float(score), QUERY, text) for text, score in zip(PASSAGES, scores, strict=True)]
     return ModelUse("re-ranker", facts, examples)
 
 
@@ -404,7 +404,7 @@ def _check_encoder(request: ModelRequest) -> ModelUse:
         "norms": f"{np.linalg.norm(query):.4f} of the query, {norms[0]:.4f} and {norms[1]:.4f} of the passages",
     }
     cosines = passages @ query / norms / np.linalg.norm(query)
-    examples = [Example("cosine", float(cosine), QUERY, text) for text, cosine in zip(PASSAGES, cosines, strict=True)]
+    examples = [_Example("cosine", float(cosine), QUERY, text) for text, cosine in zip(PASSAGES, cosines, strict=True)]
     return ModelUse("encoder", facts, examples)
 
 

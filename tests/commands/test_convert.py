@@ -25,8 +25,11 @@ def files(tmp_path, monkeypatch):
 def test_beir_qrels_become_trec_qrels(files, capsys):
     main(["qrels", "--input", "qrels.tsv", "--output", "out/qrels.trec"])
     assert (files / "out" / "qrels.trec").read_text() == "q1 0 a 1\nq2 0 b 2\n"
-    assert "2 judgements of 2 queries" in capsys.readouterr().err
-    assert convert_qrels("out/qrels.trec", files / "again.trec") == (files / "again.trec", 2, 2)
+    assert "2 judgements, 2 queries" in capsys.readouterr().err
+    assert convert_qrels("out/qrels.trec", files / "again.trec") == (
+        files / "again.trec",
+        {"judgements": 2, "queries": 2},
+    )
     assert (files / "again.trec").read_text() == (files / "out" / "qrels.trec").read_text()
 
 
@@ -36,9 +39,9 @@ TO_JSON = ["json", "--topics", "topics.tsv", "--corpus", "corpus.jsonl", "--run"
 @pytest.mark.parametrize("layout", ["pyserini", "dpr"])
 def test_a_run_converted_to_json_and_back_is_the_same(files, capsys, layout):
     main([*TO_JSON, "--layout", layout])
-    assert capsys.readouterr().err.startswith("one.json: 3 questions, 1 of them with an answer, 3 hits; ")
+    assert capsys.readouterr().err.startswith("one.json: 3 questions, 1 with an answer, 3 hits\n")
     main(["run", "--input", "one.json", "--output", "back.trec"])
-    assert capsys.readouterr().err.startswith("back.trec: 2 questions, 3 hits; ")
+    assert capsys.readouterr().err.startswith("back.trec: 2 questions, 3 hits\n")
     assert (files / "back.trec").read_text() == (files / "one.trec").read_text().replace(" t\n", " tour_pyserini\n")
 
 
@@ -84,10 +87,10 @@ def test_a_question_is_in_one_split(files, capsys):
     main(["splits", "--topics", topics, "--train", train, more, "--output", "splits.tsv"])
     splits = read_splits(files / "splits.tsv", judged=["q1", "q2", "q3", "q4"])
     assert splits == {"question_overlap": {"q1"}, "answer_overlap_only": {"q2"}, "no_overlap": {"q3", "q4"}}
-    said = "4 questions compared with 3 training questions: 1 answer_overlap_only, 2 no_overlap, 1 question_overlap"
+    said = "4 questions, 3 training questions, 1 answer_overlap_only, 2 no_overlap, 1 question_overlap"
     assert said in capsys.readouterr().err
     done = split_by_overlap(topics, [train], files / "splits.tsv")
-    assert done == (files / "splits.tsv", 4, 1, {"no_overlap": 3, "question_overlap": 1})
+    assert done.counts["no_overlap"] == 3 and done.output == files / "splits.tsv"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from tour_pyserini.evaluation.measures import Scorer, compare, measure_runs
 from tour_pyserini.evaluation.tables import (
     FORMATS,
     Table,
-    as_latex,
     as_text,
     examples,
     means_table,
@@ -69,7 +68,7 @@ def test_each_format_of_a_table(name):
 
 
 def test_latex_escapes_special_characters():
-    written = as_latex(Table([["run"], [r"{ } $ & # _ %\x"]])).splitlines()[4]
+    written = FORMATS["latex"](Table([["run"], [r"{ } $ & # _ %\x"]])).splitlines()[4]
     assert written == r"\{ \} \$ \& \# \_ \%\textbackslash x \\"
 
 

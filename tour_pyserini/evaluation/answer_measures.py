@@ -1,16 +1,15 @@
-"""Exact match (EM) and F1 of predicted answers beside the measures of a run, and test questions seen in training."""
+"""Exact match (EM) and F1 of predicted answers beside the measures of a run."""
 
 import logging
 import os
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 
-from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import pattern_match, warn_about_unusable_answers
@@ -146,10 +145,6 @@ class ScorerWithAnswers:
         self.measures = list(dict.fromkeys(_canonical(name) for name in measures))
         self.queries = scorer.queries
 
-    def add(self, run: MeasuredRun, predictions: str | os.PathLike[str]) -> MeasuredRun:
-        """The measured run, with the measures of the answers in a predictions file."""
-        return self.add_answers(run, read_predictions(predictions), source=predictions)
-
     def add_answers(
         self, run: MeasuredRun, predicted: Mapping[str, Sequence[str]], *, source: str | os.PathLike[str]
     ) -> MeasuredRun:
@@ -160,20 +155,6 @@ class ScorerWithAnswers:
             predicted: answers by question id, best first.
             source: the file that the answers came from, for messages.
         """
-        self._check(predicted, source)
-        values = {**run.values, **answer_values(self._of_answers, self._questions, predicted, regex=self._regex)}
-        ordered = {measure: values[measure] for measure in self.measures}
-        means = {measure: self.aggregate(measure, by_query) for measure, by_query in ordered.items()}
-        return run._replace(values=ordered, means=means)
-
-    def aggregate(self, measure: str, values: np.ndarray) -> float:
-        """The mean over queries, as the scorer of runs computes it for its measures; NaN if there are no values."""
-        if measure not in self._of_answers:
-            return self._runs.aggregate(measure, values)
-        return float(values.mean()) if len(values) else float("nan")
-
-    def _check(self, predicted: Mapping[str, Sequence[str]], source: str | os.PathLike[str]) -> None:
-        """Refuse predictions of other questions, and warn of judged questions without any."""
         for qid in predicted:
             if qid not in self._known:
                 raise TourError(
@@ -187,6 +168,16 @@ class ScorerWithAnswers:
                 "%s has predictions for %d of the %d judged questions; the others count as 0",
                 *(source, count, len(self.queries)),
             )
+        values = {**run.values, **answer_values(self._of_answers, self._questions, predicted, regex=self._regex)}
+        ordered = {measure: values[measure] for measure in self.measures}
+        means = {measure: self.aggregate(measure, by_query) for measure, by_query in ordered.items()}
+        return run._replace(values=ordered, means=means)
+
+    def aggregate(self, measure: str, values: np.ndarray) -> float:
+        """The mean over queries, as the scorer of runs computes it for its measures; NaN if there are no values."""
+        if measure not in self._of_answers:
+            return self._runs.aggregate(measure, values)
+        return float(values.mean()) if len(values) else float("nan")
 
 
 def _canonical(name: str) -> str:
@@ -194,29 +185,3 @@ def _canonical(name: str) -> str:
     import ir_measures
 
     return name if is_answer_measure(name) else str(ir_measures.parse_measure(name))
-
-
-def overlap_splits(questions: Sequence[Question], train: Sequence[Question]) -> Iterator[tuple[str, str]]:
-    """Each question's id and its split; texts are equal if they are the same after SQuAD's normalisation.
-
-    `question_overlap`: the question is a training question. `answer_overlap_only`: it is not, but one of its answers
-    answers a training question. `no_overlap`: neither. The published annotations, made by people, also count
-    paraphrases as the same question; this function does not.
-
-    Example:
-        >>> seen = [Question("1", "who sang hello", ["Adele"])]
-        >>> asked = [Question("a", "Who sang Hello?", ["Adele"]), Question("b", "who is this", ["adele"])]
-        >>> list(overlap_splits(asked, seen))
-        [('a', 'question_overlap'), ('b', 'answer_overlap_only')]
-    """
-    texts = {normalise(question.text) for question in train}
-    answers = {normalise(answer) for question in train for answer in question.answers}
-    for known in (texts, answers):
-        known.discard("")  # "The" and "A" both become empty, but have nothing in common
-    for question in questions:
-        if normalise(question.text) in texts:
-            yield question.qid, "question_overlap"
-        elif answers.isdisjoint(map(normalise, question.answers)):
-            yield question.qid, "no_overlap"
-        else:
-            yield question.qid, "answer_overlap_only"

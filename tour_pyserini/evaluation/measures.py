@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from heapq import nlargest
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import read_costs
-from tour_pyserini.data.runs import best_first, read_run
+from tour_pyserini.data.runs import ranking_key, read_run
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_matching import NO_PASSAGE
 from tour_pyserini.support.costs import Costs
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# `UnjudgedCheck` looks at this many hits of each query, and warns above this share of unjudged hits.
+# `measure_runs` looks at this many hits of each query, and warns above this share of unjudged hits.
 DEPTH, SHARE = 20, 0.1
 
 
@@ -111,43 +112,6 @@ def _parsed(name: str) -> "Measure":
     return measure
 
 
-class UnjudgedCheck:
-    """Warns about runs with many unjudged hits, if the first run has none: the comparison would not be fair.
-
-    Judgements without grades of 0 are not checked: there, a document that is not listed is simply not relevant.
-    """
-
-    def __init__(self, qrels: Iterable["Qrel"]) -> None:
-        self._judged: dict[str, set[str]] = {}
-        explicit = False
-        for qrel in qrels:
-            self._judged.setdefault(qrel.query_id, set()).add(qrel.doc_id)
-            explicit = explicit or (qrel.relevance == 0 and qrel.doc_id != NO_PASSAGE)
-        self._active, self._first = explicit, True
-
-    def check(self, run: Sequence["ScoredDoc"], path: str | os.PathLike[str]) -> None:
-        """Check a run that was read from `path`; if the first run checked has unjudged hits, there are no warnings."""
-        if not self._active:
-            return
-        share = self._unjudged_share(run)
-        if self._first:
-            self._first, self._active = False, share == 0
-        elif share > SHARE:
-            log.warning(
-                "%.0f %% of the first %d hits of %s are not judged and count as not relevant, while the first run has "
-                "none; make the judgements from all runs that are compared",
-                *(100 * share, DEPTH, path),
-            )
-
-    def _unjudged_share(self, run: Sequence["ScoredDoc"]) -> float:
-        by_query: dict[str, list[ScoredDoc]] = {}
-        for hit in run:
-            if hit.query_id in self._judged:
-                by_query.setdefault(hit.query_id, []).append(hit)
-        first = [hit for hits in by_query.values() for hit in best_first(hits)[:DEPTH]]
-        return sum(hit.doc_id not in self._judged[hit.query_id] for hit in first) / max(len(first), 1)
-
-
 def compare(
     qrels: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]], measures: Sequence[str]
 ) -> list[MeasuredRun]:
@@ -163,7 +127,7 @@ def compare(
         gives their number. A run without hits for any judged query is refused.
     """
     judgements = read_qrels(qrels)
-    return measure_runs(Scorer(measures, judgements), runs, qrels=qrels, unjudged=UnjudgedCheck(judgements))
+    return measure_runs(Scorer(measures, judgements), runs, qrels=qrels, judgements=judgements)
 
 
 def measure_runs(
@@ -171,7 +135,7 @@ def measure_runs(
     runs: Sequence[str | os.PathLike[str]],
     *,
     qrels: str | os.PathLike[str] = "the judgements",
-    unjudged: UnjudgedCheck | None = None,
+    judgements: Sequence["Qrel"] = (),
 ) -> list[MeasuredRun]:
     """Measure run files, in the order given.
 
@@ -179,15 +143,38 @@ def measure_runs(
         scorer: computes the measures.
         runs: TREC runs; the record beside a run gives its costs.
         qrels: what messages call the scorer's judgements.
-        unjudged: checks every run for unjudged hits, if given.
+        judgements: warn about runs with many hits that these do not judge, if the first run has none: the comparison
+            would not be fair. Without grades of 0 nothing is said: there, a document that is not listed is simply not
+            relevant.
     """
     result = []
+    judged: dict[str, set[str]] = {}
+    for qrel in judgements:
+        judged.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+    fair = any(qrel.relevance == 0 and qrel.doc_id != NO_PASSAGE for qrel in judgements)
     for path, name in zip(map(Path, runs), _names(runs), strict=True):
         run = read_run(path)
         result.append(measure_run(scorer, run, name=name, path=path, costs=read_costs(path), qrels=qrels))
-        if unjudged is not None:
-            unjudged.check(run, path)
+        share = _unjudged_share(run, judged) if fair else 0.0
+        if share and len(result) == 1:
+            fair = False
+        elif share > SHARE:
+            log.warning(
+                "%.0f %% of the first %d hits of %s are not judged and count as not relevant, while the first run has "
+                "none; make the judgements from all runs that are compared",
+                *(100 * share, DEPTH, path),
+            )
     return result
+
+
+def _unjudged_share(run: Sequence["ScoredDoc"], judged: Mapping[str, Set[str]]) -> float:
+    """The share of unjudged documents among the first hits of the judged queries."""
+    by_query: dict[str, list[ScoredDoc]] = {}
+    for hit in run:
+        if hit.query_id in judged:
+            by_query.setdefault(hit.query_id, []).append(hit)
+    first = [hit for hits in by_query.values() for hit in nlargest(DEPTH, hits, key=ranking_key)]
+    return sum(hit.doc_id not in judged[hit.query_id] for hit in first) / max(len(first), 1)
 
 
 def measure_run(
@@ -202,7 +189,11 @@ def measure_run(
     """Measure a run that was read from `path`; messages call the scorer's judgements `qrels`."""
     with_hits = {hit.query_id for hit in run}
     answered = np.array([query in with_hits for query in scorer.queries])
-    _check_answered(answered, path, qrels)
+    if not answered.any():
+        raise TourError(f"{path} and {qrels} have no query in common; give the judgements of the run's collection.")
+    if not answered.all():
+        count = f"{answered.sum()} of the {answered.size} judged queries"
+        log.warning("%s has hits for %s; the others count as 0", path, count)
     values = scorer.values(run)
     means = {measure: scorer.aggregate(measure, by_query) for measure, by_query in values.items()}
     return MeasuredRun(name, path, values, means, answered, costs)
@@ -211,11 +202,3 @@ def measure_run(
 def _names(runs: Sequence[str | os.PathLike[str]]) -> list[str]:
     names = [Path(run).name for run in runs]
     return [name if names.count(name) == 1 else str(run) for name, run in zip(names, runs, strict=True)]
-
-
-def _check_answered(answered: np.ndarray, path: Path, qrels: str | os.PathLike[str]) -> None:
-    if not answered.any():
-        raise TourError(f"{path} and {qrels} have no query in common; give the judgements of the run's collection.")
-    if not answered.all():
-        count = f"{answered.sum()} of the {answered.size} judged queries"
-        log.warning("%s has hits for %s; the others count as 0", path, count)

@@ -17,7 +17,7 @@ RESAMPLED = 2_000
 _SIGNS_AT_ONCE = 1 << 20  # held in memory, 8 bytes each
 
 
-class Outcomes(NamedTuple):
+class _Outcomes(NamedTuple):
     """Queries on which a run is better than the baseline, as good, and worse."""
 
     wins: int
@@ -40,10 +40,10 @@ def gains(values: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     return np.where(np.abs(difference) < TIE, 0.0, difference)
 
 
-def outcomes(gained: np.ndarray) -> Outcomes:
+def outcomes(gained: np.ndarray) -> _Outcomes:
     """How many gains are above 0, 0 and below 0."""
     wins, losses = int((gained > 0).sum()), int((gained < 0).sum())
-    return Outcomes(wins, gained.size - wins - losses, losses)
+    return _Outcomes(wins, gained.size - wins - losses, losses)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -176,7 +176,7 @@ class BaselineComparison(NamedTuple):
     run: str
     measure: str
     difference: float
-    outcomes: Outcomes
+    outcomes: _Outcomes
     p: float
     adjusted: float
 

@@ -16,14 +16,14 @@ from tour_pyserini.data.texts import one_line_parts
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
 
 
-class Projection(NamedTuple):
+class _Projection(NamedTuple):
     """Coordinates of the query vectors [t, 2] and of the candidates [n, 2] on the map."""
 
     queries: Floats
     candidates: Floats
 
 
-def projected(queries: Floats, candidates: Floats) -> Projection:
+def projected(queries: Floats, candidates: Floats) -> _Projection:
     """Project the query vectors of each round [t, d] and the candidates [n, d] to two dimensions.
 
     All vectors are scaled to unit length first; the first query vector is the origin. The first axis points from the
@@ -41,7 +41,7 @@ def projected(queries: Floats, candidates: Floats) -> Projection:
         axes = np.vstack([along, across])
     else:
         axes = _main_directions(centred, count=2)
-    return Projection(moved @ axes.T, others @ axes.T)
+    return _Projection(moved @ axes.T, others @ axes.T)
 
 
 def _main_directions(vectors: Floats, *, count: int) -> Floats:

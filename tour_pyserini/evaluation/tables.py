@@ -76,7 +76,7 @@ def _column_groups(widths: Sequence[int], words: int, most: int | None) -> Itera
     yield group
 
 
-def as_markdown(table: Table) -> str:
+def _as_markdown(table: Table) -> str:
     """A Markdown table."""
 
     def escaped(text: str) -> str:
@@ -88,7 +88,7 @@ def as_markdown(table: Table) -> str:
     return "\n\n".join(filter(None, [escaped(table.title), lines, escaped(table.legend)]))
 
 
-def as_latex(table: Table) -> str:
+def _as_latex(table: Table) -> str:
     """A LaTeX tabular with booktabs rules; title and legend are comments."""
     import pandas
 
@@ -99,7 +99,7 @@ def as_latex(table: Table) -> str:
     return "\n".join(filter(None, [title, lines.rstrip("\n"), legend]))
 
 
-def as_csv(table: Table) -> str:
+def _as_csv(table: Table) -> str:
     """Comma-separated values, quoted where needed, without title and legend."""
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(table.cells)
@@ -107,7 +107,7 @@ def as_csv(table: Table) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
-    {"text": as_text, "markdown": as_markdown, "latex": as_latex, "csv": as_csv}
+    {"text": as_text, "markdown": _as_markdown, "latex": _as_latex, "csv": _as_csv}
 )
 
 
