@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
-from heapq import nlargest
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import read_costs
-from tour_pyserini.data.runs import ranking_key, read_run
+from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_matching import NO_PASSAGE
 from tour_pyserini.support.costs import Costs
@@ -173,7 +172,7 @@ def _unjudged_share(run: Sequence["ScoredDoc"], judged: Mapping[str, Set[str]]) 
     for hit in run:
         if hit.query_id in judged:
             by_query.setdefault(hit.query_id, []).append(hit)
-    first = [hit for hits in by_query.values() for hit in nlargest(DEPTH, hits, key=ranking_key)]
+    first = [hit for hits in by_query.values() for hit in best_first(hits)[:DEPTH]]
     return sum(hit.doc_id not in judged[hit.query_id] for hit in first) / max(len(first), 1)
 
 
