@@ -4,19 +4,16 @@ A command that raises a TourError prints it and leaves with exit code 2 (test_co
 """
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 from index_commands import flags, write_corpus
 
-from tour_pyserini.doctor import main as doctor
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
 from tour_pyserini.phrases.phrase_index import ROW
 from tour_pyserini.phrases.phrase_index_building import PartialTokens
-from tour_pyserini.stores.index_folder import BM25_FOLDER, PartialVectors
-from tour_pyserini.stores.signals import Bm25Index, write_bm25
+from tour_pyserini.stores.index_folder import PartialVectors
 from tour_pyserini.training.trainer import Checkpoints
 
 DAMAGED = ["", "{", "[" * 100_000, '"text"', "[1]", "null"]
@@ -32,17 +29,6 @@ def refused(work, *parts):
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_the_configuration_of_an_encoder(tiny, tmp_path, capsys, content):
-    shutil.copytree(tiny, tmp_path / "model")
-    (tmp_path / "model" / "config.json").write_text(content)
-    words = flags(tmp_path / "model", write_corpus(tmp_path / "corpus.jsonl", 3), tmp_path / "index")
-    assert refused(lambda: index(words), tmp_path / "model" / "config.json")
-    assert not (tmp_path / "index").exists()
-    assert doctor(["--model", str(tmp_path / "model")]) == 1
-    assert str(tmp_path / "model" / "config.json") in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("content", DAMAGED)
 def test_the_record_of_an_index_whose_vectors_are_used(tiny, tmp_path, content):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 3)
     (tmp_path / "old").mkdir()
@@ -50,17 +36,6 @@ def test_the_record_of_an_index_whose_vectors_are_used(tiny, tmp_path, content):
     words = flags(tiny, corpus, tmp_path / "new", "--vectors", tmp_path / "old")
     assert refused(lambda: index(words), tmp_path / "old", "choose other --vectors")
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("content", DAMAGED)
-def test_the_record_of_a_bm25_index(tmp_path, content):
-    pytest.importorskip("bm25s")
-    write_bm25(["a long river", "the first prize"], tmp_path / BM25_FOLDER)
-    (tmp_path / "docid").write_text("d0\nd1\n")
-    assert list(Bm25Index(tmp_path).docids) == ["d0", "d1"]
-    (record,) = tmp_path.rglob("tour-bm25.json")
-    record.write_text(content)
-    assert refused(lambda: Bm25Index(tmp_path), record.parent)
 
 
 @pytest.mark.parametrize("content", [*DAMAGED, '{"dimension": Infinity, "chunk": 1, "documents": 1}'])

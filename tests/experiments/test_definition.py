@@ -5,7 +5,7 @@ import yaml
 from small_experiment import definition
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment
+from tour_pyserini.experiments.definition import find_experiment, read_experiment
 
 
 def read(tmp_path, values):
@@ -134,18 +134,3 @@ def test_published_scores_belong_to_setups_and_conditions_of_the_file(name):
     for scores in experiment.paper.values():
         assert set(scores) == set(experiment.conditions)
         assert all(set(measured) == set(experiment.measures) for measured in scores.values())
-
-
-@pytest.mark.parametrize("name", [name for name in packaged() if name.startswith("paper-phrases")])
-def test_published_exact_match_belongs_to_conditions_of_the_file(name):
-    experiment = read_experiment(find_experiment(name))
-    known = {setup.name: experiment.conditions_of(setup) for setup in experiment.setups()}
-    for setup, scores in experiment.paper.items():
-        assert scores.keys() <= known[setup].keys()
-        assert all(set(measured) == {"EM@1"} for measured in scores.values())
-
-
-def test_each_collection_of_paper_phrases_has_its_own_reranker():
-    experiment = read_experiment(find_experiment("paper-phrases"))
-    run = {setup.name for setup in experiment.setups() if experiment.conditions_of(setup)}
-    assert run == set(experiment.paper)

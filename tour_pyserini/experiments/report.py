@@ -36,19 +36,16 @@ POOLED = (
 )
 
 
-class ReportTable(NamedTuple):
-    """A table, and whether it is printed; the others are in the files of the report only."""
-
-    table: Table
-    printed: bool = True
+ReportTable = tuple[Table, bool]
+"""A table, and whether it is printed; the others are in the files of the report only."""
 
 
 def report_tables(
     experiment: Experiment, results: Results, locations: Locations, scorers: Scorers
 ) -> list[ReportTable]:
     """All tables of an experiment."""
-    splits = map(ReportTable, _split_tables(experiment, results, locations, scorers))
-    return [*tables(experiment, results), *splits]
+    splits = ((table, True) for table in _split_tables(experiment, results, locations, scorers))
+    return [*_tables(experiment, results), *splits]
 
 
 def printed_tables(tables: Sequence[ReportTable]) -> str:
@@ -70,7 +67,7 @@ def write_tables(tables: Sequence[ReportTable], folder: Path) -> Iterator[Path]:
         yield path
 
 
-def tables(experiment: Experiment, results: Results) -> Iterator[ReportTable]:
+def _tables(experiment: Experiment, results: Results) -> Iterator[ReportTable]:
     """The tables that the file defines; if it defines none, one table of all conditions for each setup.
 
     A table has one part for each setup, followed by the means over collections.
@@ -93,7 +90,7 @@ def tables(experiment: Experiment, results: Results) -> Iterator[ReportTable]:
 def _split_tables(experiment: Experiment, results: Results, locations: Locations, scorers: Scorers) -> Iterator[Table]:
     """One table for each setup whose collection has a file of splits: every condition on every split."""
     for setup, runs in results.items():
-        collection, own = experiment.collections[setup.collection], scorers[setup.collection]
+        collection, own = experiment.collections[setup.collection], scorers.get(setup.collection)
         if own is None or collection.splits is None or not locations.is_file(collection.splits):
             continue
         scorer = own.with_answers or own.scorer
@@ -178,7 +175,7 @@ def _means_table(
         fields += [_number(published.get(name, {}).get(measure)) for measure in experiment.measures] * has_paper
         body.append(fields)
     legend = " ".join([LABELS, *[PAPER] * has_paper])
-    return ReportTable(Table([columns, *body], title=title, legend=legend))
+    return Table([columns, *body], title=title, legend=legend), True
 
 
 def _comparison_tables(
@@ -196,7 +193,7 @@ def _comparison_tables(
         ]
         against = f"{title}, against {lines[baseline].title} ({len(found)} comparisons)"
         table = Table([[first_column, *experiment.measures], *body], title=against, legend=COMPARISON)
-        yield ReportTable(table, printed=baseline == present[0])
+        yield table, baseline == present[0]
 
 
 def _mean_tables(experiment: Experiment, definition: TableDefinition, shown: Results) -> Iterator[ReportTable]:
@@ -213,7 +210,7 @@ def _mean_tables(experiment: Experiment, definition: TableDefinition, shown: Res
         rows = {name: [shown[setup][name] for setup in members] for name in common}
         body = [[experiment.conditions[name].title, *_mean_line(experiment, runs)] for name, runs in rows.items()]
         head = ["condition", *experiment.measures]
-        yield ReportTable(Table([[*head, "labels/query"], *body], title=title, legend=LABELS))
+        yield Table([[*head, "labels/query"], *body], title=title, legend=LABELS), True
         present = [name for name in definition.baselines if name in common]
         for baseline in present:
             body = [
@@ -223,7 +220,7 @@ def _mean_tables(experiment: Experiment, definition: TableDefinition, shown: Res
             ]
             against = f"{title}, against {experiment.conditions[baseline].title}"
             table = Table([head, *body], title=against, legend=POOLED)
-            yield ReportTable(table, printed=baseline == present[0])
+            yield table, baseline == present[0]
 
 
 def _mean_line(experiment: Experiment, runs: Sequence[MeasuredRun]) -> list[str]:

@@ -1,6 +1,6 @@
 """Making the runs of an experiment that do not exist yet, the indexes that they need, and judgements."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +17,11 @@ from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedS
 from tour_pyserini.experiments.stored_runs import Archive, is_current, pack_run, read_record
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
-from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.search import search
 from tour_pyserini.support.files import content_hash
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """One run to make; the search writes a run that is then compressed into `output`."""
 
     setup: Setup
@@ -38,7 +37,7 @@ def steps(
     conditions: Sequence[str] = (),
     *,
     write: bool = True,
-) -> Iterator[Step]:
+) -> Iterator[_Step]:
     """The runs of setups, whether they exist or not.
 
     Args:
@@ -58,7 +57,7 @@ def steps(
                 output=output.with_suffix(""),
                 qrels=qrels[setup.collection],
             )
-            yield Step(setup, name, planned, output)
+            yield _Step(setup, name, planned, output)
 
 
 def searched_qrels(experiment: Experiment, name: str, locations: Locations, *, write: bool = True) -> Path | None:
@@ -93,7 +92,7 @@ def judge_answers(experiment: Experiment, name: str, locations: Locations, runs:
     return output
 
 
-def commands(experiment: Experiment, planned: Sequence[Step], locations: Locations) -> Iterator[str]:
+def commands(experiment: Experiment, planned: Sequence[_Step], locations: Locations) -> Iterator[str]:
     """The equivalent command lines, indexes first."""
     for index in _indexes(experiment, planned, locations):
         yield index.command()
@@ -103,7 +102,7 @@ def commands(experiment: Experiment, planned: Sequence[Step], locations: Locatio
 
 def make_runs(
     experiment: Experiment,
-    planned: Sequence[Step],
+    planned: Sequence[_Step],
     locations: Locations,
     *,
     report: Callable[[str], object] = lambda line: None,
@@ -129,7 +128,7 @@ def make_runs(
     ]
     indexes = [index.request() for index in _indexes(experiment, [step for step, _ in missing], locations)]
     for index in indexes:
-        make_index(index)
+        _make_index(index)
     opener, before = Opener(), None
     for number, (step, request) in enumerate(missing, start=1):
         if before is not None and before[:2] != step.setup[:2]:
@@ -148,7 +147,7 @@ def make_runs(
     return len(missing)
 
 
-def _run_exists(step: Step, config: TourConfig, locations: Locations, *, answers: int = 0) -> bool:
+def _run_exists(step: _Step, config: TourConfig, locations: Locations, *, answers: int = 0) -> bool:
     """Whether the run exists, as a file or in the setup's archive, and was made with these settings and inputs."""
     record = read_record(step.output)
     if not step.output.exists():
@@ -156,7 +155,7 @@ def _run_exists(step: Step, config: TourConfig, locations: Locations, *, answers
     return is_current(record, settings=step.search.settings, config=config, inputs=step.search.inputs, answers=answers)
 
 
-def _indexes(experiment: Experiment, planned: Sequence[Step], locations: Locations) -> Iterator[PlannedIndex]:
+def _indexes(experiment: Experiment, planned: Sequence[_Step], locations: Locations) -> Iterator[PlannedIndex]:
     """Each index that the runs need, once; an index that gives vectors to another one comes first."""
     seen: set[Path] = set()
     for step in planned:
@@ -168,7 +167,7 @@ def _indexes(experiment: Experiment, planned: Sequence[Step], locations: Locatio
                 yield index
 
 
-def make_index(request: IndexRequest) -> None:
+def _make_index(request: IndexRequest) -> None:
     """Build an index; if it exists, check that it was built as the request describes.
 
     Raises:
@@ -178,7 +177,11 @@ def make_index(request: IndexRequest) -> None:
     if not (folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)).is_file():
         build_index(request, progress=True)
         return
-    made, corpus = read_settings(folder) if request.phrases else _passage_settings(folder), Path(request.corpus)
+    try:
+        record = read_json_object(folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX))
+        made, corpus = {**record["settings"], "index": record["index"]}, Path(request.corpus)
+    except (ValueError, KeyError, TypeError) as error:
+        raise TourError(f"{folder} does not describe an index ({first_line(error)}); remove the folder.") from error
     if made["corpus_sha256"] != content_hash(plain_file(corpus_file(corpus) or corpus)):
         raise TourError(
             f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
@@ -189,15 +192,6 @@ def make_index(request: IndexRequest) -> None:
             raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")
 
 
-def _passage_settings(folder: Path) -> Mapping[str, Any]:
-    path = folder / PASSAGE_INDEX
-    try:
-        made = read_json_object(path)
-        return {**made["settings"], "corpus_sha256": made["settings"]["corpus_sha256"], "index": made["index"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TourError(f"{path} does not describe an index ({first_line(error)}); remove the folder.") from error
-
-
 def _expected_settings(request: IndexRequest) -> dict[str, Any]:
     """The settings that the request's index must have."""
     # torch and Pyserini take seconds to start.
@@ -205,8 +199,8 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
         from tour_pyserini.phrases.phrase_index_building import phrase_settings
 
         settings = phrase_settings(request, request.open_corpus())
-        # The path of the encoder and the number of passages per chunk do not change the index.
-        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
+        # The path of the encoder and the number of passages per chunk do not change the index; the dtype has the size.
+        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk", "itemsize")}
     else:
         from tour_pyserini.encoders.loading import encoder_fingerprint
 
