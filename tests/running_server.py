@@ -14,9 +14,11 @@ import httpx
 class RunningServer:
     """The service at `url`; `client` asks it."""
 
-    def __init__(self, *words, cache, **environment):
+    def __init__(self, *words, cache, descriptors=None, **environment):
+        command = [sys.executable, "-m", "tour_pyserini.serve", "--port", "0", *map(str, words)]
+        limit = ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tour_pyserini.serve", "--port", "0", *map(str, words)],
+            [*limit, *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

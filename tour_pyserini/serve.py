@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from tour_pyserini.command import run
 from tour_pyserini.flags import add_config_flags, request_parser
-from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.service.serving import serve
+from tour_pyserini.service.serving import ServeRequest, serve
 
 DESCRIPTION = """\
 Serve searches of an index over HTTP. Searches that come at the same time share the calls of the re-ranker; labels are

@@ -1,7 +1,6 @@
 """Labels within a deadline: calls that end in time, by a clock of the tests and re-rankers whose cost is known."""
 
 import math
-import threading
 import time
 
 import numpy as np
@@ -173,21 +172,12 @@ def test_the_margin_follows_the_errors():
     assert cost.seconds(1, 100) * cost.margin >= 0.2
 
 
-def test_a_request_ends_once_whoever_ends_it():
-    for _ in range(50):
-        ends, together = [], threading.Barrier(4)
-        request = LabelRequest([PAIR], math.inf, 0.0, lambda ends=ends: ends.append(1))
-
-        def end(request=request, together=together):
-            together.wait()
-            request.end()
-
-        threads = [threading.Thread(target=end) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert request.ended and ends == [1]
+def test_a_request_ends_once():
+    ends = []
+    request = LabelRequest([PAIR], math.inf, 0.0, lambda: ends.append(1))
+    request.end(ValueError())
+    request.end()
+    assert request.ended and isinstance(request.error, ValueError) and ends == [1]
 
 
 class SlowReranker:

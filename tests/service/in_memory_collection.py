@@ -8,7 +8,7 @@ from toy_collection import DIMENSION, unit
 
 from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.searchers.label_time import LabelCost
-from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.service.serving import ServeRequest
 
 DOCUMENTS = 40
 

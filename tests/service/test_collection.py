@@ -17,7 +17,7 @@ from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.service.collection import SEARCHERS, Collection
-from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.service.serving import ServeRequest
 from tour_pyserini.stores.index_folder import Positions
 from tour_pyserini.stores.vectors import EncodedCorpus
 

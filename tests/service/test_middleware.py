@@ -9,48 +9,51 @@ from in_memory_collection import InMemoryCollection
 from own_loop import awaited
 
 from tour_pyserini import TourError
+from tour_pyserini.service import middleware
 from tour_pyserini.service.app import new_app
-from tour_pyserini.service.middleware import HEADERS, ObservedApp, arrival, local_names, note_answered, read_key
-from tour_pyserini.service.serve_request import KEY_VARIABLE, ServeRequest
+from tour_pyserini.service.dispatcher import arrival
+from tour_pyserini.service.middleware import HEADERS, Guard
+from tour_pyserini.service.serving import KEY_VARIABLE, ServeRequest
 
 
-def observed(app, sent):
-    counted = []
+def guarded(app, *parts, path="/known/part", headers=()):
+    """The messages of the answer to a request whose body comes in parts, and what was counted."""
+    sent, counted, left = [], [], list(parts)
     metrics = SimpleNamespace(request=lambda *what: counted.append(what))
-    return ObservedApp(app, metrics, routes=["known"], sent=sent), counted
+    guard = Guard(app, metrics, routes=["known"], pages=[], key=None, names=None)
+    scope = {"type": "http", "method": "POST", "path": path, "headers": list(headers)}
 
-
-def test_a_request_lasts_from_its_first_byte_to_the_last_of_its_answer():
-    sent, messages = [], []
-
-    async def app(scope, receive, send):
-        request = SimpleNamespace(scope=scope)
-        came = arrival(request)
-        await asyncio.sleep(0.01)
-        assert arrival(request) == came
-        note_answered(request, ["first", "second"])
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
-        assert not sent
+    async def receive():
+        if not left:
+            await asyncio.sleep(60)
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or parts[-1] == b"..."}
 
     async def send(message):
-        messages.append(message)
+        sent.append(message)
 
-    app, counted = observed(app, sent.append)
-    awaited(app({"path": "/known/part"}, None, send))
-    assert sent == [["first", "second"]] and counted == [("known", 200)]
-    assert messages[0]["headers"] == [(b"a", b"b"), *HEADERS]
+    awaited(guard(scope, receive, send))
+    return sent, counted
 
 
-def test_a_request_that_is_refused_is_counted_and_not_learnt_from():
-    async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 404})
+async def echo(scope, receive, send):
+    """Answers with the body, after a while."""
+    came, body, more = arrival(SimpleNamespace(scope=scope)), b"", True
+    while more:
+        message = await receive()
+        body, more = body + message["body"], message["more_body"]
+    assert arrival(SimpleNamespace(scope=scope)) == came
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
+    await send({"type": "http.response.body", "body": body})
 
-    async def send(message):
-        pass
 
-    app, counted = observed(app, pytest.fail)
-    awaited(app({"path": "/invented"}, None, send))
-    assert counted == [("other", 404)]
+def test_a_request_is_passed_on_whole_timed_and_counted(monkeypatch):
+    sent, counted = guarded(echo, b"one ", b"two", headers=[(b"content-length", b"7")])
+    assert sent[0]["headers"] == [(b"a", b"b"), *HEADERS] and sent[1]["body"] == b"one two"
+    assert counted == [("known", 200)]
+    assert guarded(echo, b"", path="/invented")[1] == [("other", 200)]
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.05)
+    sent, counted = guarded(echo, b"one", b"...", headers=[(b"transfer-encoding", b"chunked")])
+    assert counted == [("known", 408)] and (b"connection", b"close") in sent[0]["headers"]
 
 
 def test_the_key():
@@ -96,11 +99,30 @@ def test_no_answer_is_shown_in_a_frame_or_taken_for_another_type(server):
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_pages_of_other_sites_cannot_spend_labels(server, headers, status):
+    calls = server.metric("tour_searches_total")
+    assert server.client.get("/search/stream?query=a", headers=headers).status_code == status
+    own = {"Origin": server.url}
+    assert server.client.get("/search/stream?query=a&method=dense", headers=own).status_code == 200
+    assert server.metric("tour_searches_total") == calls + 1 + (status == 200)
+    assert server.client.get("/", headers=headers).status_code == 200  # a link to the page is one from another site
+
+
 def test_a_service_answers_to_its_own_address():
-    assert "127.0.0.2" in local_names(ServeRequest(host="127.0.0.2"))
-    assert {"127.0.0.1", "localhost"} < set(local_names(ServeRequest()))
-    assert "127.0.0.2" not in local_names(ServeRequest())
-    assert local_names(ServeRequest(host="0.0.0.0")) is None
+    assert "127.0.0.2" in ServeRequest(host="127.0.0.2").names
+    assert {"127.0.0.1", "localhost", "::1"} < ServeRequest(host="127.0.0.3").names
+    assert "127.0.0.2" not in ServeRequest().names and ServeRequest(host="0.0.0.0").names is None
 
 
 @pytest.mark.parametrize(
@@ -122,11 +144,11 @@ def test_where_the_key_comes_from(tmp_path, monkeypatch, content, request_, want
         request_ = {**request_, "key_file": tmp_path / "key"}
     if isinstance(wanted, TourError):
         with pytest.raises(TourError, match=str(wanted)):
-            read_key(ServeRequest(**request_))
+            ServeRequest(**request_).read_key()
     else:
-        assert read_key(ServeRequest(**request_)) == wanted
+        assert ServeRequest(**request_).read_key() == wanted
 
 
 def test_a_key_file_that_is_not_there(tmp_path):
     with pytest.raises(TourError, match="cannot read the key"):
-        read_key(ServeRequest(key_file=tmp_path / "nothing"))
+        ServeRequest(key_file=tmp_path / "nothing").read_key()

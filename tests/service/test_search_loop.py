@@ -1,104 +1,123 @@
-"""The queue and the thread of searches: what runs together, what fails, what is cancelled, and the end."""
+"""The queue and the two threads: what runs together, what fails, who goes away, deadlines, labels in one call."""
 
-import threading
+import asyncio
 import time
-from dataclasses import dataclass
-from types import SimpleNamespace
+from contextlib import asynccontextmanager
 
+import numpy as np
 import pytest
-from in_memory_collection import InMemoryCollection, wait_until
+from in_memory_collection import GatedReranker, InMemoryCollection
+from own_loop import awaited
 
 from tour_pyserini import TourConfig, method
 from tour_pyserini.core.method import Outcome, Search, StopReason
 from tour_pyserini.core.settings import MethodSettings
 from tour_pyserini.errors import RequestError
 from tour_pyserini.searchers.label_time import LabelCost
-from tour_pyserini.service.jobs import RerankJob, SearchJob
-from tour_pyserini.service.label_thread import LabelThread
+from tour_pyserini.service import search_loop
+from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, Round
-from tour_pyserini.service.search_loop import RESERVED, BusyError, FailedError, LatencyReserve, SearchLoop
+from tour_pyserini.service.search_loop import RESERVED, BusyError, FailedError, LabelQueue, LatencyReserve, SearchLoop
 
 
-@pytest.fixture
-def memory():
+async def until(condition):
+    """Let the event loop go on until something has happened."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+class Memory:
     """A loop of three searches at once and two that wait; labels wait until the gate is open."""
-    collection = InMemoryCollection()
-    labels = LabelThread(collection.reranker, LabelCost())
-    loop = SearchLoop(collection, labels, at_once=3, queue=2)
-    yield SimpleNamespace(collection=collection, loop=loop, gate=collection.reranker.gate, labels=labels)
-    collection.reranker.gate.set()
-    loop.close()
-    labels.close()
+
+    def __init__(self):
+        self.collection = InMemoryCollection()
+        self.reranker = self.collection.reranker
+        self.labels = LabelQueue(self.reranker, LabelCost())
+        self.loop = SearchLoop(self.collection, self.labels, at_once=3, queue=2)
+
+    def ask(self, query="a", *, passages=(), config=None, **options):
+        """Submit a job; its task, whose result is what `search` or `rerank` gives, or the error."""
+        config = config or TourConfig(depth=5)
+        job = Job(**options) if passages else SearchJob(query=query, hits=5, config=config, **options)
+        self.loop.submit([job])
+        task = asyncio.ensure_future(self.result(job, [(query, passage) for passage in passages]))
+        task.add_done_callback(lambda _: self.loop.leave([job]))
+        task.job = job
+        return task
+
+    async def result(self, job, pairs):
+        try:
+            return await self.loop.rerank(job, pairs) if pairs else [one async for one in self.loop.search(job)]
+        except (BusyError, FailedError, RequestError) as error:
+            return error
+
+    async def labelling(self, *queries):
+        """Searches that wait for labels."""
+        tasks = [self.ask(query) for query in queries]
+        await until(lambda: all(task.job.task and task.job.task.waits_for_labels for task in tasks))
+        return tasks
 
 
-class Asked:
-    """A job and what it was told; `result` is the last message."""
-
-    def __init__(self, query="a", *, passages=None, config=None, **options):
-        self.messages, self._ended = [], threading.Event()
-        kind = {"passages": passages} if passages else {"hits": 5, "config": config or TourConfig(depth=5)}
-        self.job = (RerankJob if passages else SearchJob)(query=query, report=self._report, **kind, **options)
-
-    def _report(self, message):
-        self.messages.append(message)
-        if not isinstance(message, Round):
-            self._ended.set()
-
-    def result(self):
-        assert self._ended.wait(30)
-        return self.messages[-1]
-
-
-def submit(memory, *asked):
-    memory.loop.submit([one.job for one in asked])
-    return asked
-
-
-def labelling(memory, *asked):
-    """Submit jobs and wait until all of them wait for labels."""
-    submit(memory, *asked)
-    wait_until(lambda: all(one.job.pending for one in asked))
-    return asked
+@asynccontextmanager
+async def opened(*, gate=False):
+    memory = Memory()
+    if gate:
+        memory.reranker.gate.set()
+    try:
+        yield memory
+    finally:
+        memory.reranker.gate.set()
+        await asyncio.to_thread(memory.loop.close)
+        await asyncio.to_thread(memory.labels.close)
 
 
 def hits_of(answer):
     return [(hit.docid, hit.score) for hit in answer.candidates]
 
 
-def test_searches_with_several_settings_and_re_ranking_go_on_together(memory):
-    configs = [TourConfig(depth=5), TourConfig("hard", depth=4), TourConfig("dense"), TourConfig("rerank", depth=6)]
-    asked = [Asked("a" * number, config=config) for number, config in enumerate(configs, start=1)]
-    scored = Asked("q", passages=["aa", "b", "cccc"])
-    submit(memory, asked[0], asked[1], scored)
-    submit(memory, asked[2], asked[3])
-    memory.gate.set()
-    for number, (one, config) in enumerate(zip(asked, configs, strict=True), start=1):
-        wanted = memory.collection.searcher(config).search("a" * number, k=5)
-        assert hits_of(one.result()) == [(hit.docid, pytest.approx(hit.score)) for hit in wanted]
-        assert one.result().costs.labels == one.result().costs.scored <= config.most_labels
-    assert scored.result() == [2.0, 1.0, 4.0]
-    assert memory.loop.running == memory.loop.waiting == 0
+def test_searches_with_several_settings_and_re_ranking_go_on_together():
+    configs = [TourConfig(depth=5), TourConfig("hard", depth=4), TourConfig("dense")]
+
+    async def work():
+        async with opened(gate=True) as memory:
+            tasks = [memory.ask("a" * n, config=config) for n, config in enumerate(configs, start=1)]
+            scores = memory.ask("b", passages=["one", "four"])
+            for number, (config, task) in enumerate(zip(configs, tasks, strict=True), start=1):
+                alone = memory.collection.searcher(config).search("a" * number, k=5)
+                assert hits_of((await task)[-1]) == [(hit.docid, hit.score) for hit in alone]
+            assert await scores == [3.0, 4.0]
+            await until(lambda: not memory.loop.running)
+
+    awaited(work())
 
 
-def test_every_list_is_told_or_kept(memory):
-    memory.gate.set()
-    streamed, kept = submit(memory, Asked(streamed=True), Asked(rounds=True))
-    *rounds, answer = streamed.result() and streamed.messages
-    assert [type(one) for one in rounds] == [Round] * len(rounds) and isinstance(answer, Answer)
-    assert [one.number for one in rounds] == list(range(len(rounds))) and answer.rounds is None
-    assert [one.stop for one in rounds] == [None] * (len(rounds) - 1) + [answer.stop]
-    assert [hits_of(one) for one in kept.result().rounds] == [hits_of(one) for one in rounds]
-    assert len(kept.messages) == 1
+def test_searches_at_the_same_time_share_the_calls_of_index_and_re_ranker():
+    async def work():
+        async with opened() as memory:
+            tasks = [memory.ask("a" * number) for number in (1, 2, 3)]
+            await until(lambda: memory.labels.waiting or memory.reranker.calls)
+            memory.reranker.gate.set()
+            rounds = [len((await task)[-1].stop) for task in tasks]
+            assert rounds and len(memory.reranker.calls[0]) + len(memory.reranker.calls[1]) >= 15
+
+    awaited(work())
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoSettings(MethodSettings):
-    most_labels = 0
+def test_a_streamed_search_tells_every_list():
+    async def work():
+        async with opened(gate=True) as memory:
+            *rounds, answer = await memory.ask(streamed=True, rounds=True)
+            assert {type(one) for one in rounds} == {Round} and isinstance(answer, Answer)
+            assert [one.number for one in rounds] == list(range(len(rounds))) and answer.rounds == rounds
+            assert rounds[0].costs.labels == 0 and rounds[-1].stop == answer.stop
+            assert [hit.docid for hit in rounds[-1].candidates] == [hit.docid for hit in answer.candidates]
+
+    awaited(work())
 
 
-@method(NoSettings)
+@method(MethodSettings)
 def refusing(query, settings):
-    """A method that fails for some queries, after its search."""
     found = yield Search(query.vector, query.hits)
     if query.text.startswith("wrong"):
         raise RequestError("this query is wrong")
@@ -107,117 +126,243 @@ def refusing(query, settings):
     return Outcome(query.vector, found, StopReason.ROUNDS)
 
 
-def test_a_search_that_fails_fails_no_other(memory, caplog):
+def test_a_search_that_fails_fails_no_other(caplog):
     """Its query cannot be encoded, its method fails, or the re-ranker fails with it."""
-    config = TourConfig(refusing)
-    wrong, fine, broken = submit(memory, *(Asked(query, config=config) for query in ("wrong", "fine", "broken")))
-    assert str(wrong.result()) == "this query is wrong" and isinstance(fine.result(), Answer)
-    assert isinstance(broken.result(), FailedError) and "ZeroDivisionError" in caplog.text
-    memory.gate.set()
-    unknown, bad, fine = submit(memory, Asked("unknown"), Asked("bad"), Asked("aa"))
-    assert isinstance(unknown.result(), FailedError) and isinstance(bad.result(), FailedError)
-    assert isinstance(fine.result(), Answer) and "ValueError: bad passage" in caplog.text
-    assert [len(one.messages) for one in (unknown, bad, fine)] == [1, 1, 1]
-    wait_until(lambda: memory.loop.running == 0)
-    assert isinstance(submit(memory, Asked())[0].result(), Answer)  # the threads go on
+
+    async def work():
+        async with opened(gate=True) as memory:
+            config = TourConfig(refusing)
+            tasks = [memory.ask(query, config=config) for query in ("wrong", "fine", "broken")]
+            wrong, fine, broken = [await task for task in tasks]
+            assert str(wrong) == "this query is wrong" and isinstance(fine[-1], Answer)
+            assert isinstance(broken, FailedError) and "ZeroDivisionError" in caplog.text
+            tasks = [memory.ask(query) for query in ("unknown", "bad", "aa")]
+            unknown, bad, fine = [await task for task in tasks]
+            assert isinstance(unknown, FailedError) and isinstance(bad, FailedError)
+            assert isinstance(fine[-1], Answer) and "ValueError: bad passage" in caplog.text
+            assert isinstance((await memory.ask())[-1], Answer)  # the threads go on
+
+    awaited(work())
 
 
-def test_when_the_re_ranker_fails_all_searches_end(memory):
-    memory.gate.set()
-    asked = submit(memory, Asked("bad"), Asked("bad one"), Asked("bad", passages=["a"]))
-    assert [type(one.result()) for one in asked] == [FailedError] * 3
-    assert len(memory.collection.reranker.calls) <= 6  # at most once together, and once each
+def test_when_the_re_ranker_fails_all_searches_end():
+    async def work():
+        async with opened(gate=True) as memory:
+            tasks = [memory.ask("bad"), memory.ask("bad one"), memory.ask("bad", passages=["a"])]
+            assert [type(await task) for task in tasks] == [FailedError] * 3
+            assert len(memory.reranker.calls) <= 6  # at most once together, and once each
+
+    awaited(work())
 
 
-def test_at_the_deadline_a_search_ends_with_the_labels_it_has(memory):
-    (late,) = submit(memory, Asked(deadline_ms=50))
-    answer = late.result()
-    assert answer.stop == StopReason.DEADLINE and answer.costs.labels == 0
-    assert time.monotonic() >= late.job.deadline
-    dense = memory.collection.searcher(TourConfig("dense")).search("a", k=5)
-    assert [hit.docid for hit in answer.candidates] == [hit.docid for hit in dense]
+def test_at_the_deadline_a_search_ends_with_the_labels_it_has():
+    async def work():
+        async with opened() as memory:
+            late = memory.ask(deadline_ms=50)
+            (answer,) = await late
+            assert answer.stop == StopReason.DEADLINE and answer.costs.labels == 0
+            assert time.monotonic() >= late.job.deadline
+            dense = memory.collection.searcher(TourConfig("dense")).search("a", k=5)
+            assert [hit.docid for hit in answer.candidates] == [hit.docid for hit in dense]
+
+    awaited(work())
 
 
-def test_who_finds_no_room_is_sent_away(memory):
-    labelling(memory, *(Asked() for _ in range(3)))
-    with pytest.raises(BusyError, match="deadline would pass"):
-        submit(memory, Asked(deadline_ms=1))
-    with pytest.raises(BusyError, match="waiting already"):
-        submit(memory, *(Asked() for _ in range(3)))  # all or none
-    assert memory.loop.waiting == 0 and not memory.loop.is_full
-    submit(memory, Asked(), Asked())
-    assert memory.loop.is_full
-    with pytest.raises(BusyError, match="2 searches are waiting") as busy:
-        submit(memory, Asked())
-    assert busy.value.retry_after >= 1
+def test_who_finds_no_room_is_sent_away():
+    async def work():
+        async with opened() as memory:
+            await memory.labelling("a", "a", "a")
+            with pytest.raises(BusyError, match="deadline would pass"):
+                memory.ask(deadline_ms=1)
+            with pytest.raises(BusyError, match="waiting already"):
+                memory.loop.submit([Job() for _ in range(3)])  # all or none
+            with pytest.raises(RequestError, match="1 to 5"):
+                memory.loop.submit([Job() for _ in range(6)])
+            assert memory.loop.waiting == 0 and memory.loop.room == 2
+            late = memory.ask()
+            memory.ask()
+            with pytest.raises(BusyError, match="2 searches are waiting") as busy:
+                memory.ask()
+            assert busy.value.retry_after >= 1 and memory.loop.room == 0
+            memory.reranker.gate.set()
+            assert isinstance((await late)[-1], Answer)
+            await until(lambda: not memory.loop.running)
+
+    awaited(work())
 
 
-def test_who_is_due_first_begins_first(memory):
-    begun = labelling(memory, *(Asked() for _ in range(3)))
-    patient, urgent = submit(memory, Asked("aa"), Asked("aaa", deadline_ms=900))
-    memory.loop.cancel([begun[0].job])
-    wait_until(lambda: urgent.job.started)
-    assert not patient.job.started
-    memory.gate.set()
-    assert isinstance(patient.result(), Answer) and isinstance(urgent.result(), Answer)
+def test_who_is_due_first_begins_first_and_who_comes_too_late_is_told():
+    async def work():
+        async with opened() as memory:
+            begun = await memory.labelling("a", "a", "a")
+            memory.loop._seconds.append(0.001)  # by what it has seen, the queue is short
+            patient, urgent = memory.ask("aa"), memory.ask("aaa", deadline_ms=900)
+            begun[0].cancel()
+            await until(lambda: urgent.job.started)
+            assert not patient.job.started
+            late = memory.ask("a", deadline_ms=200)
+            assert "in the queue" in str(await late)
+            await until(lambda: memory.loop.waiting == 1)
+            memory.reranker.gate.set()
+            assert isinstance((await patient)[-1], Answer) and isinstance((await urgent)[-1], Answer)
+
+    awaited(work())
 
 
-def test_who_goes_away_makes_room_and_is_told_nothing(memory):
-    running = labelling(memory, *(Asked() for _ in range(3)))
-    waiting = submit(memory, Asked(), Asked())
-    memory.loop.cancel([waiting[0].job])
-    assert memory.loop.waiting == 1
-    memory.loop.cancel([one.job for one in (*running, *waiting)])
-    wait_until(lambda: memory.loop.running == memory.loop.waiting == 0)
-    calls = len(memory.collection.reranker.calls)
-    memory.gate.set()
-    assert isinstance(submit(memory, Asked("aa"))[0].result(), Answer)
-    assert not any(one.messages for one in (*running, *waiting)) and calls <= 1
+def test_who_goes_away_makes_room_and_stops_costing():
+    async def work():
+        async with opened() as memory:
+            running = await memory.labelling("a", "a", "a")
+            waiting = [memory.ask(), memory.ask()]
+            waiting[0].cancel()
+            await until(lambda: memory.loop.waiting == 1)
+            for task in (*running, *waiting):
+                task.cancel()
+            await until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
+            calls = len(memory.reranker.calls)
+            memory.reranker.gate.set()
+            assert isinstance((await memory.ask("aa"))[-1], Answer) and calls <= 1
+
+    awaited(work())
 
 
-def test_closing_finishes_what_runs_and_what_waits(memory):
-    asked = [*labelling(memory, *(Asked() for _ in range(3))), *submit(memory, Asked("aa"), Asked("b", passages=["c"]))]
-    closing = threading.Thread(target=memory.loop.close)
-    closing.start()
-    wait_until(lambda: memory.loop.is_full)
-    with pytest.raises(BusyError, match="shutting down"):
-        submit(memory, Asked())
-    assert closing.is_alive()
-    memory.gate.set()
-    closing.join(30)
-    assert not closing.is_alive() and [isinstance(one.result(), FailedError) for one in asked] == [False] * 5
-
-
-def test_many_searches_that_come_and_go_all_end(memory):
+def test_many_searches_that_come_and_go_all_end():
     """Deadlines, failures and clients that go away, at the same time: nothing is lost and nothing is left."""
-    memory.gate.set()
-    asked = []
-    for number in range(60):
-        options = {"deadline_ms": 30} if number % 3 == 0 else {}
-        one = Asked("bad" if number % 7 == 0 else "a" * (number % 5 + 1), streamed=number % 4 == 0, **options)
-        wait_until(lambda: not memory.loop.is_full)
-        try:
-            submit(memory, one)
-        except BusyError:
-            continue
-        asked.append(one)
-        if number % 5 == 0:
-            memory.loop.cancel([one.job])
-    kept = [one for one in asked if not one.job.cancelled.is_set()]
-    assert len(kept) > 30 and all(one.result() for one in kept)
-    wait_until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
-    assert all(sum(not isinstance(message, Round) for message in one.messages) == 1 for one in kept)
+
+    async def work():
+        async with opened(gate=True) as memory:
+            tasks = []
+            for number in range(60):
+                options = {"deadline_ms": 30} if number % 3 == 0 else {}
+                await until(lambda: memory.loop.room > 0)
+                query = "bad" if number % 7 == 0 else "a" * (number % 5 + 1)
+                try:
+                    tasks.append(memory.ask(query, streamed=number % 4 == 0, **options))
+                except BusyError:
+                    continue
+                if number % 5 == 0:
+                    await asyncio.sleep(0.001 * (number % 4))
+                    tasks.pop().cancel()
+            results = await asyncio.gather(*tasks)
+            assert len(results) > 30
+            assert all(isinstance(one, Exception) or isinstance(one[-1], Answer) for one in results)
+            assert sum(isinstance(one, FailedError) for one in results) <= 9
+            await until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
+
+    awaited(work())
 
 
 def test_the_slowest_of_the_recent_searches_of_a_kind_had_enough_time():
     def job(name="tour", hits=10):
-        return SearchJob(query="q", report=print, hits=hits, config=TourConfig(name))
+        return SearchJob(query="q", hits=hits, config=TourConfig(name))
 
     reserve = LatencyReserve(0.5)
-    assert reserve.seconds(job()) == 0.5 and reserve.seconds(RerankJob(query="q", report=print, passages=["a"])) == 0
+    assert reserve.seconds(job()) == 0.5 and reserve.seconds(Job()) == 0
     for _ in range(RESERVED):
         reserve.learn(job(), 0.02)
     assert reserve.seconds(job()) == reserve.seconds(job(hits=15)) == 0.02  # about as long a list
     assert reserve.seconds(job(hits=1000)) == reserve.seconds(job("rerank")) == 0.5
     reserve.learn(job(), 0.1)
     assert reserve.seconds(job()) == 0.1
+
+
+# Labels
+
+
+@asynccontextmanager
+async def label_queue(*, gate=True):
+    """A queue whose first call is under way if the gate is shut: what is asked for meanwhile waits for the next."""
+    reranker = GatedReranker()
+    queue = LabelQueue(reranker, LabelCost())
+    queue.reranker, queue.first = reranker, None
+    if gate:
+        reranker.gate.set()
+    else:
+        queue.first = asyncio.ensure_future(ask(queue, "a"))
+        await until(lambda: reranker.calls)
+    yield queue
+    reranker.gate.set()
+    await asyncio.to_thread(queue.close)
+
+
+async def ask(queue, *passages, seconds=float("inf")):
+    return (await queue.ask([("q", passage) for passage in passages], time.monotonic() + seconds)).tolist()
+
+
+async def asked(*requests):
+    """Tasks of requests that have been asked for."""
+    tasks = [asyncio.ensure_future(request) for request in requests]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def test_what_waits_goes_into_one_call_in_the_order_in_which_it_is_due():
+    async def work():
+        async with label_queue(gate=False) as queue:
+            queue.cost.learn([("q", "x")] * 4, 0.001)
+            later, urgent = await asked(ask(queue, "bb", "ccc"), ask(queue, "dddd", seconds=0.9))
+            assert queue.waiting == 3
+            queue.reranker.gate.set()
+            assert [await one for one in (queue.first, later, urgent)] == [[1.0], [2.0, 3.0], [4.0]]
+            assert queue.reranker.calls == [["a"], ["dddd", "bb", "ccc"]] and (queue.calls, queue.labels) == (2, 4)
+
+    awaited(work())
+
+
+def test_pairs_that_cannot_be_scored_in_time_are_not_begun():
+    async def work():
+        async with label_queue() as queue:
+            queue.cost.learn([("q", "x" * 99)] * 4, 4.0)  # a second each
+            assert np.isnan(await ask(queue, *["x" * 99] * 3, seconds=0.5)).all() and not queue.reranker.calls
+            labelled = await ask(queue, *["x" * 99] * 3, seconds=2.5)
+            assert labelled[0] == 99 and queue.reranker.calls[0] == ["x" * 99]
+
+    awaited(work())
+
+
+def test_a_passage_that_fails_does_not_harm_the_others_of_its_call():
+    async def work():
+        async with label_queue(gate=False) as queue:
+            good, bad, other = await asked(ask(queue, "bb", "ccc"), ask(queue, "x", "bad"), ask(queue, "dddd"))
+            queue.reranker.gate.set()
+            with pytest.raises(ValueError, match="bad passage"):
+                await bad
+            assert [await one for one in (queue.first, good, other)] == [[1.0], [2.0, 3.0], [4.0]]
+            assert sorted(queue.reranker.calls[1]) == ["bad", "bb", "ccc", "dddd", "x"]
+            assert sorted(queue.reranker.calls[2:]) == [["bb", "ccc"], ["dddd"], ["x", "bad"]]
+            assert await ask(queue, "eeeee") == [5.0]
+
+    awaited(work())
+
+
+def test_a_service_that_is_down_is_not_asked_for_each_search(monkeypatch):
+    monkeypatch.setattr(search_loop, "DOWN_SECONDS", 0.0)
+
+    async def work():
+        async with label_queue(gate=False) as queue:
+            failing = await asked(ask(queue, "bad"), ask(queue, "bb"))
+            queue.reranker.gate.set()
+            for one in failing:
+                with pytest.raises(ValueError, match="bad passage"):
+                    await one
+            assert await queue.first == [1.0] and len(queue.reranker.calls) == 2
+
+    awaited(work())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pairs", "first_call"),
+    [
+        (lambda count: 0.5 + 0.001 * count, 20, 20),  # a network: what a call costs anyway does not make calls small
+        (lambda count: 0.015 * count, 4, 3),  # long calls are split
+    ],
+)
+def test_the_length_of_calls(seconds, pairs, first_call):
+    async def work():
+        async with label_queue() as queue:
+            for count in (1, 4, 8):
+                queue.cost.learn([("q", "x" * 99)] * count, seconds(count))
+            await ask(queue, *["x" * 99] * pairs)
+            assert queue.labels == pairs and len(queue.reranker.calls[0]) == first_call
+
+    awaited(work())

@@ -20,8 +20,7 @@ from tour_pyserini import TourError
 from tour_pyserini.core.method import StopReason
 from tour_pyserini.serve import serve_parser
 from tour_pyserini.service import serving
-from tour_pyserini.service.serve_request import ServeRequest
-from tour_pyserini.service.serving import serve
+from tour_pyserini.service.serving import ServeRequest, serve
 
 BUDGET = 40
 PATH = "/slower/tei/rerank"
@@ -145,7 +144,7 @@ def kept(cache):
 HANGING = """
 import asyncio
 from tour_pyserini.service import app, collection, serving
-from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.service.serving import ServeRequest
 
 async def hanging(scope, receive, send):
     assert (await receive())["type"] == "lifespan.startup"

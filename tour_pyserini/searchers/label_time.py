@@ -1,7 +1,6 @@
 """Labels within a deadline: what they will cost, and which of them go into the next call of the re-ranker."""
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -131,16 +130,15 @@ class LabelRequest:
     """
 
     def __init__(
-        self, pairs: Sequence[Pair], deadline: float, now: float, on_end: Callable[[], None] = lambda: None
+        self, pairs: Sequence[Pair], deadline: float, now: float, on_end: Callable[[], object] = lambda: None
     ) -> None:
-        """Ask for labels now; `on_end` is called once, by whatever thread ends the request."""
+        """Ask for labels now; `on_end` is called once, when the request ends."""
         self.pairs, self.deadline, self._on_end = pairs, deadline, on_end
         self.due = min(deadline, now + PATIENCE)
         self.scores: Floats = np.full(len(pairs), np.nan)
         self.taken = 0
         self.error: Exception | None = None
         self.ended = False
-        self._ending = threading.Lock()
 
     @property
     def left(self) -> int:
@@ -158,12 +156,10 @@ class LabelRequest:
         return Chosen(self, self.taken - 1)
 
     def end(self, error: Exception | None = None) -> None:
-        """Let whoever waits go on with what there is; of several threads that call it, one ends the request."""
-        with self._ending:
-            if self.ended:
-                return
+        """Let whoever waits go on with what there is."""
+        if not self.ended:
             self.error, self.ended = error, True
-        self._on_end()
+            self._on_end()
 
 
 class Chosen(NamedTuple):

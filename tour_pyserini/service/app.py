@@ -1,15 +1,16 @@
-"""The web application: all routes, what passes every request, what goes wrong, and what begins and ends with it."""
+"""The web application: all routes, what goes wrong, and what begins and ends with it."""
 
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
-from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -20,14 +21,11 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher, GoneError, sentence
-from tour_pyserini.service.label_thread import LabelThread
-from tour_pyserini.service.mcp_tools import mcp_server
+from tour_pyserini.service.dispatcher import Dispatcher, GoneError, Metrics, first_fault, sentence
 from tour_pyserini.service.messages import About, Problem
-from tour_pyserini.service.metrics import Metrics
-from tour_pyserini.service.middleware import Guard, ObservedApp, local_names
-from tour_pyserini.service.routes import pyserini_routes, rerank_routes, search_routes
-from tour_pyserini.service.search_loop import BusyError, FailedError, SearchLoop
+from tour_pyserini.service.middleware import Guard
+from tour_pyserini.service.routes import mcp_server, pyserini_routes, rerank_routes, search_routes
+from tour_pyserini.service.search_loop import BusyError, FailedError, LabelQueue, SearchLoop
 from tour_pyserini.support.devices import cores
 
 log = logging.getLogger(__name__)
@@ -41,11 +39,13 @@ CLOSED = 499
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text}
     for status, text in {
-        400: "The request cannot be read.",
         401: "The key is missing or wrong.",
         404: "There is no such thing.",
+        405: "The route has other methods; they are in the header Allow.",
+        408: "The body of the request came too slowly.",
         413: "The request is too large.",
-        422: "The request is wrong.",
+        421: "The service answers to the names of its own machine only.",
+        422: "The request is wrong, or no JSON.",
         429: "There is no room for it now; the header Retry-After says when to come again.",
         500: "The service has failed.",
     }.items()
@@ -60,7 +60,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         key: the key that requests must have; None: everybody may ask.
     """
     request = collection.request
-    labels = LabelThread(collection.reranker, collection.label_cost(), least=request.reranker_threads or cores())
+    labels = LabelQueue(collection.reranker, collection.label_cost(), least=request.reranker_threads or cores())
     searches = SearchLoop(collection, labels, at_once=request.at_once, queue=request.queue)
     metrics = Metrics(searches)
     dispatcher = Dispatcher(searches, metrics)
@@ -73,7 +73,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
             if mcp is not None:
                 await stack.enter_async_context(mcp.session_manager.run())
             yield
-            # Requests that were accepted have their answers by now; what is left is work that nobody waits for.
+            # Requests that were accepted have their answers by now.
             await anyio.to_thread.run_sync(searches.close)
             await anyio.to_thread.run_sync(labels.close)
 
@@ -90,9 +90,15 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     for new_routes in (search_routes, rerank_routes, pyserini_routes, _state_routes):
         app.include_router(new_routes(dispatcher))
     app.router.routes.extend(mcp_routes)
-    app.mount("/", StaticFiles(directory=FILES, html=True), name="page")
-    guard = Guard(app, key=key, most_bytes=request.most_bytes, names=local_names(request), is_page=_is_page)
-    return ObservedApp(guard, metrics, routes=ROUTES, sent=dispatcher.sent)
+    pages = {"/": FILES / "index.html", "/docs": FILES / "routes.html"}
+    pages |= {f"/{file.name}": file for file in FILES.iterdir() if file.is_file()}
+    for path, file in pages.items():
+        app.add_route(path, partial(_send_file, file=file), include_in_schema=False)
+    return Guard(app, metrics, routes=ROUTES, pages=pages.keys(), key=key, names=request.names)
+
+
+async def _send_file(_: Request, file: Path) -> Response:
+    return FileResponse(file)
 
 
 def _state_routes(dispatcher: Dispatcher) -> APIRouter:
@@ -121,7 +127,7 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get("/ready", responses={503: {"model": Problem, "description": "The queue is full."}})
     def ready() -> dict[str, str]:
         """Whether a search would be taken in now. The models are loaded before the port opens."""
-        if dispatcher.searches.is_full:
+        if dispatcher.searches.room < 1:
             raise HTTPException(503, "the queue is full.")
         return {"status": "ready"}
 
@@ -129,10 +135,6 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     def figures() -> Response:
         """What the service has done, for Prometheus."""
         return Response(dispatcher.metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    @routes.get("/docs", include_in_schema=False)
-    def routes_page() -> FileResponse:
-        return FileResponse(FILES / "routes.html")
 
     return routes
 
@@ -143,17 +145,6 @@ def _examples() -> list[str]:
     return queries[:: len(queries) // EXAMPLES][:EXAMPLES]
 
 
-def _is_page(path: str) -> bool:
-    """Whether a path is a file of the pages."""
-    if path in ("/", "/docs"):
-        return True
-    try:
-        file = (FILES / path.lstrip("/")).resolve()
-        return file.is_relative_to(FILES) and file.is_file()
-    except (OSError, ValueError):  # no file can have such a name
-        return False
-
-
 def _add_handlers(app: FastAPI) -> None:
     """Let every failure be a `Problem` of one sentence: never a traceback, a path or a value of this machine."""
 
@@ -162,11 +153,7 @@ def _add_handlers(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        faults = error.errors()
-        where = ".".join(str(part) for part in faults[0]["loc"][1:]) or str(faults[0]["loc"][0])
-        unreadable = any(fault["type"] == "json_invalid" for fault in faults)
-        # Where it is and what; its value is not repeated.
-        return _problem(400 if unreadable else 422, f"{where}: {faults[0]['msg'][:300]}.")
+        return _problem(422, first_fault([{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]))
 
     async def busy(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, BusyError)
@@ -174,7 +161,8 @@ def _add_handlers(app: FastAPI) -> None:
 
     async def known(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StarletteHTTPException)
-        return _problem(error.status_code, str(error.detail), dict(error.headers or {}))
+        status = 422 if error.status_code == 400 else error.status_code  # a body that is no JSON in one of many ways
+        return _problem(status, str(error.detail), dict(error.headers or {}))
 
     async def gone(_: Request, error: Exception) -> JSONResponse:
         return _problem(CLOSED, "the client has gone.")

@@ -1,34 +1,87 @@
-"""Between requests, which are asynchronous, and searches, which run in threads: from a body to jobs, and back."""
+"""Between requests and searches: from a body to jobs, and from jobs to answers; everything is counted."""
 
 import asyncio
 import contextlib
-import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any
 
-from fastapi import Request
+from fastapi import BackgroundTasks, Request
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+from pydantic import ValidationError
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import RequestError, TourError
-from tour_pyserini.service.jobs import Job, RerankJob, SearchJob
-from tour_pyserini.service.messages import Answer, SearchBody
-from tour_pyserini.service.metrics import Metrics
-from tour_pyserini.service.middleware import arrival, note_answered
+from tour_pyserini.service.jobs import Job, SearchJob
+from tour_pyserini.service.messages import Answer, Round, SearchBody
 from tour_pyserini.service.search_loop import BusyError, SearchLoop
-from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.service.serving import ServeRequest
 
 MOST_UPDATES = 100
-LONGEST_DEADLINE = 600_000.0
-"""Milliseconds."""
 MOST_LINES = 50_000
 """Lines of all lists of a request whose rounds are told, about a kilobyte each."""
-_WAKE = 0.02
-"""Seconds after which a search that is due looks again whether it has begun."""
+ARRIVED = "tour_pyserini.arrived"
+"""Where the scope of a request says when it came, by the clock `time.monotonic`."""
 
 
 class GoneError(Exception):
     """The client has closed its connection."""
+
+
+class Metrics(Collector):
+    """Figures for Prometheus: requests, answers, labels, and what the searches know by themselves.
+
+    Args:
+        searches: what is counted.
+    """
+
+    def __init__(self, searches: SearchLoop) -> None:
+        self._searches = searches
+        registry = self._registry = CollectorRegistry()
+        registry.register(self)
+        seconds = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
+        labels = (0, 1, 2, 5, 10, 20, 30, 50, 100, 200)
+        self._requests = Counter("tour_requests", "answers by status", ["route", "status"], registry=registry)
+        self._stops = Counter("tour_searches", "searches that ended, by why", ["stop"], registry=registry)
+        self._deadlines = Counter("tour_deadlines", "deadlines met and missed", ["met"], registry=registry)
+        self._seconds = Histogram("tour_search_seconds", "from arrival to answer", buckets=seconds, registry=registry)
+        self._waited = Histogram("tour_waited_seconds", "from arrival to start", buckets=seconds, registry=registry)
+        self._labels = Histogram("tour_labels", "labels of a search", buckets=labels, registry=registry)
+
+    def collect(self) -> Iterator[Any]:
+        """The figures of this moment."""
+        searches, labels = self._searches, self._searches.labels
+        gauges = {
+            "running": ("searches that advance together", searches.running),
+            "waiting": ("searches that wait for their turn", searches.waiting),
+            "pairs_waiting": ("pairs that wait for a call of the re-ranker", labels.waiting),
+            "label_margin": ("factor on the forecast of a call", labels.cost.margin),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"tour_{name}", text, value=value)
+        yield CounterMetricFamily("tour_reranker_calls", "calls of the re-ranker", value=labels.calls)
+        yield CounterMetricFamily("tour_reranker_pairs", "pairs in these calls", value=labels.labels)
+
+    def request(self, route: str, status: int) -> None:
+        """Count an answer of the service."""
+        self._requests.labels(route, str(status)).inc()
+
+    def answer(self, answer: Answer) -> None:
+        """Count a search that ended."""
+        self._stops.labels(answer.stop).inc()
+        self._seconds.observe(answer.costs.milliseconds / 1000)
+        self._waited.observe(answer.costs.waited_ms / 1000)
+        self._labels.observe(answer.costs.labels)
+
+    def deadline(self, *, met: bool) -> None:
+        """Count the deadline of a search whose answer has been sent."""
+        self._deadlines.labels("yes" if met else "no").inc()
+
+    def text(self) -> bytes:
+        """All figures, in Prometheus' format."""
+        return generate_latest(self._registry)
 
 
 class Dispatcher:
@@ -48,8 +101,15 @@ class Dispatcher:
         self.collection = searches.collection
         self.limits = self.collection.request
 
-    async def search(self, body: SearchBody, request: Request | None = None) -> list[Answer]:
+    async def search(
+        self, body: SearchBody, request: Request | None = None, after: BackgroundTasks | None = None
+    ) -> list[Answer]:
         """The answers to the queries of a request, in their order.
+
+        Args:
+            body: what is searched.
+            request: where it came from.
+            after: what is done after the answer has been sent.
 
         Raises:
             RequestError: if the request is wrong.
@@ -57,135 +117,97 @@ class Dispatcher:
             FailedError: if the service has failed.
             GoneError: if the client goes away meanwhile.
         """
-        jobs = self._new_jobs(body, request)
-        answers = await self._answers(jobs, request)
-        for answer in answers:
-            self.metrics.answer(answer)
-        if request:
-            note_answered(request, jobs)
-        else:  # it came by another way, and nobody tells when the answer is sent
-            self.sent(jobs)
+        queries = [body.query] if isinstance(body.query, str) else body.query
+        jobs = [self.new_job(body, query, len(queries), arrival(request)) for query in queries]
+        with self._submitted(jobs):
+            answers: list[Answer] = await _unless_gone(request, self._answers(jobs))
+        if after is None:
+            await self.sent(jobs)
+        else:
+            after.add_task(self.sent, jobs)
         return answers
 
     async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
         """The raw scores [n] of passages; raises what `search` does."""
-        check_query(query, self.limits)
-        if not 1 <= len(passages) <= self.limits.most_labels:
+        if len(passages) > self.limits.most_labels:
             raise RequestError(f"a request has 1 to {self.limits.most_labels} passages, not {len(passages)}.")
-        for passage in passages:
-            check_characters(passage, "a document")
-        (scores,) = await self._answers([RerankJob(query=query, passages=passages, report=_nobody)], request)
-        return scores
+        job = Job(arrived=arrival(request))
+        with self._submitted([job]):
+            pairs = [(query, passage) for passage in passages]
+            scores: list[float] = await _unless_gone(request, self.searches.rerank(job, pairs))
+            return scores
 
-    def begin(self, body: SearchBody, request: Request) -> "Stream":
-        """Begin a search of one query whose lists come one by one, to be `watched`; raises what `search` does."""
-        (job,) = self._new_jobs(body, request, streamed=True)
-        return Stream(self, job)
+    async def stream(self, job: SearchJob) -> AsyncIterator[Round | Answer | Exception]:
+        """The lists of a search that was submitted, as they come, and its answer or why there is none."""
+        try:
+            async for message in self.searches.search(job):
+                if isinstance(message, Answer):
+                    self.metrics.answer(message)
+                yield message
+        except Exception as error:
+            yield error
+        else:
+            await self.sent([job])
 
-    def sent(self, jobs: Sequence[Job]) -> None:
+    async def sent(self, jobs: Sequence[SearchJob]) -> None:
         """Told when the answer that is made of these jobs has been sent."""
         for job in jobs:
             if job.deadline_ms is not None:
                 self.metrics.deadline(met=time.monotonic() <= job.deadline)
         self.searches.sent(max(jobs, key=lambda job: job.labelled))
 
+    def new_job(self, body: SearchBody, query: str, queries: int, arrived: float, **options: Any) -> SearchJob:
+        """The job of one of the queries of a request.
+
+        Raises:
+            RequestError: if the request asks for what it may not have.
+        """
+        config = chosen_config(body, self.limits)
+        self.collection.check_settings(body.settings.keys(), config)
+        job = SearchJob(
+            query=query,
+            **body.model_dump(include={"qid", "hits", "deadline_ms", "rounds"}),
+            config=config,
+            arrived=arrived,
+            **options,
+        )
+        lists = 1 + (config.values().get("iterations") or -(-config.most_labels // config.values().get("depth", 1)))
+        if (job.rounds or job.streamed) and (lines := queries * job.hits * lists) > MOST_LINES:
+            raise RequestError(
+                f"the rounds of {queries} queries with {job.hits} hits may have {lines} lines, and this service tells "
+                f"{MOST_LINES} at most; ask for fewer hits or queries, or without rounds."
+            )
+        return job
+
     @contextlib.contextmanager
-    def watched(self, jobs: Sequence[Job]) -> Iterator[None]:
-        """Report a `BusyError` to jobs of which none has begun when it is too late; in the end, cancel them."""
-        watch = asyncio.ensure_future(self._watch(jobs))
+    def _submitted(self, jobs: Sequence[Job]) -> Iterator[None]:
+        self.searches.submit(jobs)
         try:
             yield
         finally:
-            watch.cancel()
-            self.searches.cancel(jobs)
+            self.searches.leave(jobs)
 
-    async def _watch(self, jobs: Sequence[Job]) -> None:
-        latest = min(map(self.searches.latest_start, jobs))
-        if math.isinf(latest):
-            return
-        await asyncio.sleep(max(latest - time.monotonic(), 0))
-        # Where one has begun, the others follow: it ends in time, and they then need no more than a retrieval.
-        while not any(job.started for job in jobs):
-            if error := self.searches.too_late():
-                for job in jobs:
-                    job.report(error)
-                return
-            await asyncio.sleep(_WAKE)
-
-    def _new_jobs(self, body: SearchBody, request: Request | None, *, streamed: bool = False) -> list[SearchJob]:
-        config = chosen_config(body, self.limits)
-        self.collection.check_settings(body.settings.keys(), config)
-        queries = checked_queries(body, self.limits)
-        if body.rounds or streamed:
-            check_lines(len(queries), body.hits, config)
-        return [
-            SearchJob(
-                query=query,
-                qid=body.qid,
-                hits=body.hits,
-                config=config,
-                deadline_ms=body.deadline_ms,
-                arrived=arrival(request),
-                streamed=streamed,
-                rounds=body.rounds,
-                report=_nobody,
-            )
-            for query in queries
-        ]
-
-    async def _answers(self, jobs: Sequence[Job], request: Request | None) -> list[Any]:
-        loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in jobs]
-        for job, future in zip(jobs, futures, strict=True):
-            job.report = _from_thread(loop, _resolver(future))
-        self.searches.submit(jobs)
-        together = asyncio.gather(*futures)
-        gone = asyncio.ensure_future(_gone(request)) if request else None
+    async def _answers(self, jobs: Sequence[SearchJob]) -> list[Answer]:
         try:
-            with self.watched(jobs):
-                await asyncio.wait({together, *({gone} if gone else ())}, return_when=asyncio.FIRST_COMPLETED)
-            if not together.done():
-                raise GoneError
-            return list(together.result())
-        finally:
-            for waiting in (together, gone):
-                if waiting is not None:
-                    waiting.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, Exception):
-                        await waiting
+            async with asyncio.TaskGroup() as group:
+                # Where the first has begun, the others follow: it ends in time, and they need no more than a retrieval.
+                tasks = [group.create_task(self._answer(job, patient=job is not jobs[0])) for job in jobs]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _answer(self, job: SearchJob, *, patient: bool) -> Answer:
+        async for _ in self.searches.search(job, patient=patient):
+            pass
+        assert job.answer is not None
+        self.metrics.answer(job.answer)
+        return job.answer
 
 
-class Stream:
-    """The messages of one search, as they come.
-
-    Attributes:
-        search: the search, which has been submitted.
-    """
-
-    def __init__(self, dispatcher: Dispatcher, search: SearchJob) -> None:
-        self.search, self._dispatcher = search, dispatcher
-        self._messages: asyncio.Queue[Any] = asyncio.Queue()
-        search.report = _from_thread(asyncio.get_running_loop(), self._messages.put_nowait)
-        dispatcher.searches.submit([search])
-
-    async def messages(self) -> AsyncIterator[Any]:
-        """Each `Round`, then the `Answer` or an exception."""
-        message = None
-        while not isinstance(message, Answer | Exception):
-            message = await self._messages.get()
-            if isinstance(message, Answer):
-                self._dispatcher.metrics.answer(message)
-            yield message
-        if isinstance(message, Answer):
-            self._dispatcher.sent([self.search])
-
-
-def sentence(error: Exception) -> str:
-    """Why there is no answer, for whoever asked; it says nothing of this machine."""
-    return str(error) if isinstance(error, RequestError | BusyError) else "the service has failed; its log says why."
-
-
-# What a request may ask for
+def arrival(request: Request | None) -> float:
+    """When a request came, by the clock `time.monotonic`; one that did not come over HTTP comes now."""
+    now = time.monotonic()
+    return float(request.scope.get(ARRIVED, now)) if request else now
 
 
 def chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
@@ -209,7 +231,6 @@ def chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
         "depth": (config.values().get("depth", 0), limits.most_hits),
         "budget, or depth times rounds,": (config.most_labels, limits.most_labels),
         "number of updates": (config.values().get("iterations", 0), MOST_UPDATES),
-        "deadline_ms": (body.deadline_ms or 0, LONGEST_DEADLINE),
     }
     for name, (value, most) in allowed.items():
         if value > most:
@@ -217,78 +238,36 @@ def chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
     return config
 
 
-def checked_queries(body: SearchBody, limits: ServeRequest) -> list[str]:
-    """The queries of a request.
-
-    Raises:
-        RequestError: if there is none, one is empty or too long, or there are too many.
-    """
-    queries = [body.query] if isinstance(body.query, str) else list(body.query)
-    most = min(limits.most_queries, limits.queue + limits.at_once)  # for more there is never room
-    if not 1 <= len(queries) <= most:
-        raise RequestError(f"a request has 1 to {most} queries, not {len(queries)}.")
-    for query in queries:
-        check_query(query, limits)
-    return queries
+def sentence(error: Exception) -> str:
+    """Why there is no answer, for whoever asked; it says nothing of this machine."""
+    if isinstance(error, ValidationError):
+        error = RequestError(first_fault(error.errors()))
+    return str(error) if isinstance(error, RequestError | BusyError) else "the service has failed; its log says why."
 
 
-def check_lines(queries: int, hits: int, config: TourConfig) -> None:
-    """Refuse lists of all rounds that would take too much memory."""
-    rounds = config.values().get("iterations") or -(-config.most_labels // config.values().get("depth", 1))
-    if (lines := queries * hits * (rounds + 1)) > MOST_LINES:
-        raise RequestError(
-            f"the rounds of {queries} queries with {hits} hits may have {lines} lines, and this service tells "
-            f"{MOST_LINES} at most; ask for fewer hits or queries, or without rounds."
-        )
+def first_fault(faults: Sequence[Any]) -> str:
+    """The first of pydantic's errors as a sentence: where it is and what, without its value."""
+    parts = [str(part) for part in faults[0]["loc"]]
+    where = ".".join(part for part in parts if part.isidentifier() or part.isdecimal())  # the others are types' names
+    return f"{where or 'the body'}: {faults[0]['msg'].removeprefix('Value error, ')[:300]}."
 
 
-def check_query(query: str, limits: ServeRequest) -> None:
-    """Refuse a query that is empty, too long or no text."""
-    check_characters(query, "the query")
-    if not query.strip():
-        raise RequestError("the query is empty; give it a text.")
-    if len(query) > limits.most_characters:
-        raise RequestError(
-            f"the query has {len(query)} characters; this service allows {limits.most_characters} at most."
-        )
-
-
-def check_characters(text: str, what: str) -> None:
-    """Refuse what JSON can hold and no model reads: halves of characters."""
+async def _unless_gone(request: Request | None, work: Coroutine[Any, Any, Any]) -> Any:
+    """Do work, unless the client closes its connection before it is done."""
+    if request is None:
+        return await work
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))]
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise RequestError(f"{what} has half of a surrogate pair, which is no character; send it as UTF-8.") from None
-
-
-# Between threads and the event loop
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
+            raise GoneError
+        return tasks[0].result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _gone(request: Request) -> None:
-    """Wait until the client closes its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _resolver(future: "asyncio.Future[Any]") -> Callable[[Any], None]:
-    def resolve(message: Any) -> None:
-        if future.done():
-            return
-        if isinstance(message, Exception):
-            future.set_exception(message)
-        else:
-            future.set_result(message)
-
-    return resolve
-
-
-def _from_thread(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None]) -> Callable[[Any], None]:
-    def report(message: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
-            loop.call_soon_threadsafe(function, message)
-
-    return report
-
-
-def _nobody(_: Any) -> None:
-    """Replaced before a job is submitted."""

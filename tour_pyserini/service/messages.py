@@ -4,12 +4,43 @@ A stream (`GET /search/stream`) is a sequence of events: `settings` once, `round
 or `error`. The data of each is one of the models below, as JSON.
 """
 
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+
+from tour_pyserini.core.config import PRESETS
+from tour_pyserini.core.method import METHODS
 
 Point = tuple[float, float]
 """Coordinates on the map of a query."""
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the query is empty; give it a text")
+    return text
+
+
+QueryText = Annotated[
+    str, Field(min_length=1, max_length=2_000, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)
+]
+"""The text of a query."""
+_Passage = Annotated[str, Field(max_length=1_000_000)]  # with a limit, pydantic refuses halves of characters too
+_Queries = Annotated[
+    Annotated[QueryText, Tag("text")] | Annotated[list[QueryText], Field(min_length=1, max_length=64), Tag("texts")],
+    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
+]
+_MethodName = Annotated[str, Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))]
+_PresetName = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
 
 
 class Message(BaseModel):
@@ -18,33 +49,56 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
 
-class SearchBody(Message):
+class _SearchOptions(Message):
+    """How a request wants to search."""
+
+    hits: int = Field(default=10, ge=1, description="length of the list")
+    qid: str = Field(default="", max_length=200, description="the query's id, which the answer repeats")
+    method: _MethodName | None = Field(default=None, description="the update rule; the service's own if not given")
+    preset: _PresetName | None = Field(default=None, description="settings to start from, by name")
+    budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
+    deadline_ms: float | None = Field(
+        default=None,
+        gt=0,
+        le=600_000,
+        description="milliseconds from the arrival of the request in which the answer must be there",
+    )
+
+
+class SearchBody(_SearchOptions):
     """What `POST /search` takes."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3, "deadline_ms": 300}]}
     )
 
-    query: str | list[str] = Field(description="the text of a query, or a list of them")
+    query: _Queries = Field(description="the text of a query, or a list of them")
     hits: int = Field(
         default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
     )
-    qid: str = Field(default="", max_length=200, description="the query's id, which the answer repeats")
-    method: str | None = Field(default=None, description="the update rule; the service's own if not given")
-    preset: str | None = Field(default=None, description="settings to start from, by name")
     settings: dict[str, bool | int | float | str] = Field(default={}, description="settings of the method, by name")
-    budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
-    deadline_ms: float | None = Field(
-        default=None, gt=0, description="milliseconds from the arrival of the request in which the answer must be there"
-    )
     rounds: bool = Field(default=False, description="whether the answer holds every round")
+
+
+class StreamQuery(_SearchOptions):
+    """What `GET /search/stream` takes."""
+
+    query: QueryText = Field(description="the text of the query")
+    setting: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field(
+        default=[], description="NAME=VALUE of a setting; may be repeated"
+    )
+
+    def body(self) -> SearchBody:
+        """The same as `POST /search` takes it."""
+        settings: dict[str, Any] = dict(word.split("=", 1) for word in self.setting)
+        return SearchBody(**self.model_dump(exclude={"setting"}), settings=settings)
 
 
 class QueryInfo(Message):
     """The query of an answer."""
 
     qid: str
-    query_txt: str
+    text: str
 
 
 class Candidate(Message):
@@ -58,7 +112,7 @@ class Candidate(Message):
     rank: int = Field(description="position in the list, from 1")
     title: str = Field(description="the title; empty where the passage has none")
     words: str = Field(description="the first words of the text, without the title")
-    document_txt: str | None = Field(default=None, description="title and text; in answers, not in rounds")
+    text: str | None = Field(default=None, description="title and text; in answers, not in rounds")
     label: float | None = Field(default=None, description="the re-ranker's score; null where it was not bought")
     bought: bool = Field(default=False, description="whether the label was bought in this round")
     rank_before: int | None = Field(
@@ -165,23 +219,43 @@ class Document(Message):
 # Re-ranking
 
 
+class DocumentText(BaseModel):
+    """A document that was given as an object."""
+
+    text: _Passage
+
+
 class RerankBody(BaseModel):
     """What `POST /rerank` takes: text-embeddings-inference's fields, or those of Cohere, Jina and vLLM."""
 
     model_config = ConfigDict(
         extra="ignore",
-        json_schema_extra={"examples": [{"query": "summit railway", "texts": ["a railway to the summit", "bread"]}]},
+        json_schema_extra={
+            "examples": [{"query": "summit railway", "texts": ["a railway to the summit", "bread"]}],
+            "oneOf": [{"required": ["texts"]}, {"required": ["documents"]}],
+        },
     )
 
-    query: str
-    texts: list[str] | None = None
-    documents: list[str | dict[str, Any]] | None = None
+    query: QueryText
+    texts: list[_Passage] | None = Field(default=None, min_length=1)
+    documents: list[_Passage | DocumentText] | None = Field(default=None, min_length=1)
     model: str | None = None
     raw_scores: bool = False
     return_text: bool = False
     return_documents: bool = False
     top_n: int | None = Field(default=None, ge=1)
     truncate: bool = True
+
+    @model_validator(mode="after")
+    def _check_passages(self) -> Self:
+        if (self.texts is None) == (self.documents is None):
+            raise ValueError("give either `texts` or `documents`: the passages to score")
+        return self
+
+    @property
+    def passages(self) -> list[str]:
+        """The passages to score."""
+        return self.texts or [one if isinstance(one, str) else one.text for one in self.documents or ()]
 
 
 class TextScore(Message):
@@ -190,12 +264,6 @@ class TextScore(Message):
     index: int
     score: float
     text: str | None = None
-
-
-class DocumentText(Message):
-    """The text of a document that was given."""
-
-    text: str
 
 
 class DocumentScore(Message):
@@ -217,20 +285,27 @@ class Reranked(Message):
 # Pyserini's REST server
 
 
+class PyseriniQuery(BaseModel):
+    """The query where Pyserini's clients send an object, and in answers to them."""
+
+    qid: str = ""
+    query_txt: QueryText
+
+
 class PyseriniSearch(BaseModel):
-    """What Pyserini's clients send."""
+    """What Pyserini's clients send; what is chosen when the service is started can only be null."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3}]}
     )
 
-    query: str | dict[str, Any]
+    query: QueryText | PyseriniQuery
     hits: int = Field(default=10, ge=1)
     qid: str = Field(default="", max_length=200)
-    ef_search: int | None = None
-    encoder: str | None = None
-    query_generator: str | None = None
-    instruction_config: str | None = None
+    ef_search: None = None
+    encoder: None = None
+    query_generator: None = None
+    instruction_config: None = None
 
 
 class PyseriniCandidate(BaseModel):
@@ -246,7 +321,7 @@ class PyseriniCandidate(BaseModel):
 class PyseriniHits(BaseModel):
     """What Pyserini's clients expect."""
 
-    query: QueryInfo
+    query: PyseriniQuery
     candidates: list[PyseriniCandidate]
 
 

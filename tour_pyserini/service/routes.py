@@ -1,22 +1,24 @@
 """The routes of searches, documents and re-ranking: the service's own, and those that clients of others know.
 
 Re-ranking has the dialects of text-embeddings-inference and of Cohere, Jina and vLLM; searches are also where
-Pyserini's own REST server has them.
+Pyserini's own REST server has them, and tools of the Model Context Protocol.
 """
 
+import logging
 import math
 import uuid
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field, ValidationError
 
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher, Stream, check_query, sentence
-from tour_pyserini.service.jobs import title_and_text
+from tour_pyserini.service.dispatcher import Dispatcher, arrival, sentence
+from tour_pyserini.service.jobs import SearchJob, title_and_text
 from tour_pyserini.service.messages import (
     Answer,
     Answers,
@@ -28,19 +30,24 @@ from tour_pyserini.service.messages import (
     Problem,
     PyseriniCandidate,
     PyseriniHits,
+    PyseriniQuery,
     PyseriniSearch,
     RerankBody,
     Reranked,
     Round,
     SearchBody,
+    StreamQuery,
     TextScore,
 )
+from tour_pyserini.service.search_loop import BusyError, FailedError
+from tour_pyserini.support.packages import import_optional
+
+log = logging.getLogger(__name__)
 
 _EVENTS = (
     "Events `settings`, `round` for each list, and `answer` or `error`; their data are the messages Settings, Round, "
     "Answer and Problem."
 )
-_FIXED = ("ef_search", "encoder", "query_generator", "instruction_config")
 
 
 def search_routes(dispatcher: Dispatcher) -> APIRouter:
@@ -48,44 +55,32 @@ def search_routes(dispatcher: Dispatcher) -> APIRouter:
     routes = APIRouter(tags=["search"])
 
     @routes.post("/search")
-    async def search(body: SearchBody, request: Request) -> Answer | Answers:
+    async def search(body: SearchBody, request: Request, after: BackgroundTasks) -> Answer | Answers:
         """Search with a query, or with a list of them; `deadline_ms` returns the best list that can be had in time."""
-        answers = await dispatcher.search(body, request)
+        answers = await dispatcher.search(body, request, after)
         return answers[0] if isinstance(body.query, str) else Answers(answers=answers)
 
     @routes.get(
         "/search/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {}}, "description": _EVENTS}},
+        responses={
+            200: {"content": {"text/event-stream": {}}, "description": _EVENTS},
+            403: {"model": Problem, "description": "The page of another site asks."},
+        },
     )
-    async def stream(
-        request: Request,
-        query: Annotated[str, Query(description="the text of the query")],
-        hits: Annotated[int, Query(ge=1, description="length of the list")] = 10,
-        qid: Annotated[str, Query(max_length=200, description=_said("qid"))] = "",
-        method: Annotated[str | None, Query(description=_said("method"))] = None,
-        preset: Annotated[str | None, Query(description=_said("preset"))] = None,
-        budget: Annotated[int | None, Query(ge=1, description=_said("budget"))] = None,
-        deadline_ms: Annotated[float | None, Query(gt=0, allow_inf_nan=False, description=_said("deadline_ms"))] = None,
-        setting: Annotated[list[str] | None, Query(description="NAME=VALUE of a setting; may be repeated")] = None,
-    ) -> StreamingResponse:
+    async def stream(request: Request, asked: Annotated[StreamQuery, Query()]) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
-        body = SearchBody(
-            query=query,
-            hits=hits,
-            qid=qid,
-            method=method,
-            preset=preset,
-            budget=budget,
-            deadline_ms=deadline_ms,
-            settings=_settings(setting or []),
-        )
-        return _EventStream(dispatcher, dispatcher.begin(body, request))
+        _check_site(request)
+        if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
+            raise RequestError("a setting is given twice.")
+        job = dispatcher.new_job(asked.body(), asked.query, 1, arrival(request), streamed=True)
+        dispatcher.searches.submit([job])
+        return _EventStream(dispatcher, job)
 
     @routes.get("/documents/{docid:path}")
     def document(docid: str) -> Document:
         """A document of the collection."""
-        passage = _passage(dispatcher.collection, docid)
+        passage = _passage(dispatcher, docid)
         title, text = title_and_text(passage)
         return Document(docid=docid, title=title, text=text, contents=str(passage))
 
@@ -106,7 +101,7 @@ def rerank_routes(dispatcher: Dispatcher) -> APIRouter:
         With `texts`, the answer is that of text-embeddings-inference; with `documents`, that of Cohere, Jina and vLLM.
         Scores are probabilities, or raw logits with `raw_scores`. The model is the service's: `model` is not read.
         """
-        passages = _passages(body)
+        passages = body.passages
         scores = np.array(await dispatcher.rerank(body.query, passages, request))
         order = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
         shown = [float(score) if body.raw_scores else _probability(score) for score in scores]
@@ -154,28 +149,22 @@ def pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         return [collection.name] if index_type == "faiss" else []
 
     @routes.post("/{index}/search")
-    async def search(index: str, params: PyseriniSearch, request: Request) -> PyseriniHits:
+    async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> PyseriniHits:
         """Search with the service's own method."""
         check(index)
-        for name in _FIXED:
-            if getattr(params, name) is not None:
-                raise RequestError(f"{name} is chosen when the service is started, not by a request; leave it out.")
-        query = params.query if isinstance(params.query, str) else params.query.get("query_txt")
-        if not isinstance(query, str):
-            raise RequestError("the query is a text, or an object with the text as `query_txt`.")
-        check_query(query, dispatcher.limits)  # a message cannot hold halves of characters
-        (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request)
+        query = params.query if isinstance(params.query, str) else params.query.query_txt
+        (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request, after)
         candidates = [
-            PyseriniCandidate(docid=hit.docid, score=hit.score, document_txt=hit.document_txt or "")
+            PyseriniCandidate(docid=hit.docid, score=hit.score, document_txt=hit.text or "")
             for hit in answer.candidates
         ]
-        return PyseriniHits(query=answer.query, candidates=candidates)
+        return PyseriniHits(query=PyseriniQuery(qid=params.qid, query_txt=query), candidates=candidates)
 
     @routes.get("/{index}/documents/{docid:path}")
     def document(index: str, docid: str) -> dict[str, str]:
         """A document of the collection."""
         check(index)
-        return {"id": docid, "contents": str(_passage(collection, docid))}
+        return {"id": docid, "contents": _passage(dispatcher, docid)}
 
     @routes.get("/{index}/status")
     def status(index: str) -> IndexStatus:
@@ -186,22 +175,86 @@ def pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     return routes
 
 
-class _EventStream(StreamingResponse):
-    """The messages of a search as server-sent events; it is cancelled when its client goes away."""
+def mcp_server(dispatcher: Dispatcher) -> Any:
+    """The service as tools for language models: an MCP server with the tools `search` and `get_document`."""
+    server_module = import_optional("mcp.server.mcpserver", extra="mcp")
+    tool_error = import_optional("mcp.server.mcpserver.exceptions", extra="mcp").ToolError
+    collection = dispatcher.collection
+    server = server_module.MCPServer(
+        "tour_pyserini",
+        instructions=f"Search the collection {collection.name}: {collection.size} passages.",
+        log_level="WARNING",
+    )
 
-    def __init__(self, dispatcher: Dispatcher, stream: Stream) -> None:
+    @server.tool()  # type: ignore[untyped-decorator]
+    async def search(
+        query: Annotated[str, Field(description="what to look for, as a question or in words")],
+        k: Annotated[int, Field(ge=1, le=dispatcher.limits.most_hits, description="how many passages")] = 10,
+        deadline_ms: Annotated[
+            float | None, Field(gt=0, description="milliseconds in which the answer must be there")
+        ] = None,
+    ) -> FoundPassages:
+        """Search the collection for passages that answer a query; the best come first."""
+        try:
+            (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
+            titles = [title_and_text(collection.text(hit.docid)) for hit in answer.candidates]
+        except Exception as error:
+            raise tool_error(_told(error)) from None
+        passages = [
+            FoundPassage(docid=hit.docid, score=hit.score, title=title, text=text)
+            for hit, (title, text) in zip(answer.candidates, titles, strict=True)
+        ]
+        costs = answer.costs
+        return FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
+
+    @server.tool()  # type: ignore[untyped-decorator]
+    async def get_document(docid: str) -> str:
+        """The whole text of a passage by its docid."""
+        try:
+            return _passage(dispatcher, docid)
+        except HTTPException as missing:
+            raise tool_error(missing.detail) from None
+        except Exception as error:
+            raise tool_error(_told(error)) from None
+
+    return server
+
+
+class FoundPassage(BaseModel):
+    """One passage that the tool `search` found."""
+
+    docid: str
+    score: float
+    title: str
+    text: str
+
+
+class FoundPassages(BaseModel):
+    """What the tool `search` gives: the passages, best first, why it stopped and what it cost."""
+
+    passages: list[FoundPassage]
+    stop: str
+    labels: int
+    milliseconds: float
+
+
+class _EventStream(StreamingResponse):
+    """The messages of a search as server-sent events; the search ends with it, also when its client goes away."""
+
+    def __init__(self, dispatcher: Dispatcher, job: SearchJob) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(self._events(), media_type="text/event-stream", headers=headers)
-        self._dispatcher, self._stream = dispatcher, stream
+        self._dispatcher, self._job = dispatcher, job
 
     async def __call__(self, *request: Any) -> None:
-        # Not in the generator: it may be that nobody ever asks for its first event.
-        with self._dispatcher.watched([self._stream.search]):
+        try:  # not in the generator: it may be that nobody ever asks for its first event
             await super().__call__(*request)
+        finally:
+            self._dispatcher.searches.leave([self._job])
 
     async def _events(self) -> AsyncIterator[bytes]:
-        yield _event("settings", self._stream.search.settings_in(self._dispatcher.collection))
-        async for message in self._stream.messages():
+        yield _event("settings", self._job.settings_in(self._dispatcher.collection))
+        async for message in self._dispatcher.stream(self._job):
             if isinstance(message, Exception):
                 yield _event("error", Problem(detail=sentence(message)))
             else:
@@ -212,36 +265,29 @@ def _event(name: str, message: Message) -> bytes:
     return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
-def _said(field: str) -> str | None:
-    """What is said of the field of a body with the same meaning."""
-    return SearchBody.model_fields[field].description
+def _check_site(request: Request) -> None:
+    """Refuse what the page of another site asks: browsers send such requests, and labels would be spent."""
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if foreign or request.headers.get("sec-fetch-site") == "cross-site":
+        raise HTTPException(403, "pages of other sites may not search here.")
 
 
-def _settings(words: list[str]) -> dict[str, bool | int | float | str]:
-    settings: dict[str, bool | int | float | str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name in settings:
-            raise RequestError(f"the setting {word!r:.100} is not of the form NAME=VALUE, or is given twice.")
-        settings[name] = value
-    return settings
-
-
-def _passage(collection: Collection, docid: str) -> str:
+def _passage(dispatcher: Dispatcher, docid: str) -> str:
     try:
-        return collection.text(docid)
+        return dispatcher.collection.text(docid)
     except KeyError:
-        raise HTTPException(404, f"there is no document {docid!r:.200} in {collection.name}.") from None
+        raise HTTPException(404, f"there is no document {docid!r:.200} in {dispatcher.collection.name}.") from None
 
 
-def _passages(body: RerankBody) -> list[str]:
-    if (body.texts is None) == (body.documents is None):
-        raise RequestError("give either `texts` or `documents`: the passages to score.")
-    given = body.texts if body.texts is not None else body.documents or []
-    passages = [document.get("text") if isinstance(document, dict) else document for document in given]
-    if not all(isinstance(passage, str) for passage in passages):
-        raise RequestError("a document is a text, or an object with a field `text`.")
-    return [str(passage) for passage in passages]
+def _told(error: Exception) -> str:
+    """Why a tool has no answer; the reason goes to the log where it is not for whoever asked."""
+    told = sentence(error)
+    if not isinstance(
+        error, RequestError | BusyError | FailedError | ValidationError
+    ):  # a failure is in the log already
+        log.error("a tool failed", exc_info=error)
+    return told
 
 
 def _probability(logit: float) -> float:

@@ -1,26 +1,33 @@
-"""The searches of a service: a bounded queue in fair order, and one thread that advances all that run together."""
+"""The searches of a service: a bounded queue in fair order, and two threads, one for searches and one for labels.
 
-import heapq
-import itertools
+All that is written `async` runs in the event loop; what a thread does is one call of `_advance`, or of the re-ranker.
+"""
+
+import asyncio
+import bisect
+import contextlib
 import logging
 import math
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from tour_pyserini.core.scheduler import Scheduler
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import RequestError
-from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.searchers.searcher import TourSearcher
+from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
+from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, next_call
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.jobs import Job, RerankJob, SearchJob
-from tour_pyserini.service.label_thread import LabelThread
+from tour_pyserini.service.jobs import Job, SearchJob
+from tour_pyserini.service.messages import Answer, Round
 
 log = logging.getLogger(__name__)
-_J = TypeVar("_J", bound=Job)
 
+DOWN_SECONDS = 1.0
+"""A call that fails sooner is made again for each search alone; what takes longer is a service that is down."""
 RECENT = 100
 """Searches that the time of a search is estimated from."""
 RESERVED = 20
@@ -43,114 +50,205 @@ class FailedError(Exception):
     """The service is to blame; the reason is in its log."""
 
 
+class LabelQueue:
+    """Calls the re-ranker for all searches; a search that asks joins the next call.
+
+    Args:
+        reranker: where labels come from, with its score cache.
+        cost: the forecast, which learns from each call.
+        least: pairs that a call may always have if they are in time: as many as are scored in parallel.
+
+    Attributes:
+        calls: calls of the re-ranker so far.
+        labels: pairs in these calls.
+    """
+
+    def __init__(self, reranker: Any, cost: LabelCost, *, least: int = 1) -> None:
+        self.cost, self.calls, self.labels = cost, 0, 0
+        self._reranker, self._least = reranker, least
+        self._waiting: list[LabelRequest] = []
+        self._work: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "labels")
+
+    @property
+    def waiting(self) -> int:
+        """Pairs that wait for a call."""
+        return sum(request.left for request in self._waiting if not request.ended)
+
+    def lookup(self, pairs: Sequence[Pair]) -> Floats:
+        """The labels [m] of pairs that the score cache has; NaN for the others."""
+        known = getattr(self._reranker, "lookup", None)
+        return known(pairs) if known else np.full(len(pairs), np.nan)
+
+    async def ask(self, pairs: Sequence[Pair], deadline: float = math.inf) -> Floats:
+        """The labels [m] of pairs, the most important first; NaN where there was no time.
+
+        Args:
+            pairs: (query, passage) texts.
+            deadline: when the labels are of no use any more, by the clock `time.monotonic`; infinity: never.
+
+        Raises:
+            Exception: what the re-ranker raised.
+        """
+        ended = asyncio.Event()
+        request = LabelRequest(pairs, deadline, time.monotonic(), ended.set)
+        self._waiting.append(request)
+        self._work = self._work or asyncio.ensure_future(self._call())
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_until(deadline)):
+                    await ended.wait()
+        finally:
+            request.end()
+        if request.error is not None:
+            raise request.error
+        return request.scores.copy()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown()
+
+    async def _call(self) -> None:
+        try:
+            while self._waiting:
+                call = next_call(self._waiting, self.cost, now=time.monotonic(), least=self._least)
+                self._waiting = [request for request in self._waiting if request.left and not request.ended]
+                if call:
+                    await self._score(call)
+        finally:
+            self._work = None
+
+    async def _score(self, call: Sequence[Chosen]) -> None:
+        pairs = [chosen.pair for chosen in call]
+        requests = {id(request): request for request, _ in call}.values()
+        start = time.monotonic()
+        try:
+            loop = asyncio.get_running_loop()
+            scores, computed = await loop.run_in_executor(self._thread, score_pairs_counted, self._reranker, pairs)
+        except Exception as error:  # whatever it is, those that wait are told, and the next call is made
+            if len(requests) > 1 and time.monotonic() - start < DOWN_SECONDS:
+                for request in requests:  # a passage of one of them may be the reason: the others have no part in it
+                    if not request.ended:
+                        await self._score([chosen for chosen in call if chosen.request is request])
+                return
+            for request in requests:
+                request.end(error)
+            return
+        if computed == len(pairs):
+            self.cost.learn(pairs, time.monotonic() - start)
+        self.calls, self.labels = self.calls + 1, self.labels + len(pairs)
+        for (request, position), score in zip(call, scores.tolist(), strict=True):
+            request.scores[position] = score
+        for request in requests:
+            if not np.isnan(request.scores).any():
+                request.end()
+
+
 class LatencyReserve:
     """Seconds that searches keep free after their last label: for update, retrieval, ranking, and sending the answer.
 
-    They are what the slowest of the recent searches of its kind needed: by method (re-ranking has no update) and by the
-    length of the list, in steps of two. Several threads may ask and tell.
+    They are what the slowest of the recent searches of its kind needed: by method and by the length of the list, in
+    steps of two. Re-ranking needs none.
     """
 
     def __init__(self, first: float) -> None:
         """Begin with what stands for searches of a kind that there was none of yet."""
         self._first = first
-        self._recent: dict[tuple[str, int], tuple[float, ...]] = {}
+        self._recent: dict[tuple[str, int], deque[float]] = {}
 
     def seconds(self, job: Job) -> float:
-        """Seconds that are enough for nearly all searches like this one; a re-ranking needs none."""
-        return max(self._recent.get(_kind(job), (self._first,))) if isinstance(job, SearchJob) else 0.0
+        """Seconds that are enough for nearly all searches like this one."""
+        return max(self._of_kind(job)) if isinstance(job, SearchJob) else 0.0
 
     def learn(self, job: Job, seconds: float) -> None:
         """Take into account what a search has needed."""
         if isinstance(job, SearchJob):
-            recent = self._recent.get(_kind(job), (self._first,))
-            self._recent[_kind(job)] = (*recent, seconds)[-RESERVED:]
+            self._of_kind(job).append(seconds)
 
-
-def _kind(job: SearchJob) -> tuple[str, int]:
-    return job.config.method, job.hits.bit_length()
+    def _of_kind(self, job: SearchJob) -> deque[float]:
+        kind = (job.config.method, job.hits.bit_length())
+        return self._recent.setdefault(kind, deque([self._first], maxlen=RESERVED))
 
 
 class SearchLoop:
     """Runs the searches of one collection: some at a time, the others wait in the order in which they are due.
 
-    One thread advances all searches that run: the retrievals that they ask for at the same time are one call of the
-    index. Their labels come from the thread of the re-ranker, meanwhile.
+    What searches that run ask for at the same time is one call of the index, or of the re-ranker.
 
     Args:
         collection: what is searched.
         labels: where labels come from.
         at_once: searches that advance together.
         queue: searches that may wait.
+
+    Attributes:
+        reserve: the time that searches keep free after their last label.
     """
 
-    def __init__(self, collection: Collection, labels: LabelThread, *, at_once: int, queue: int) -> None:
+    def __init__(self, collection: Collection, labels: LabelQueue, *, at_once: int, queue: int) -> None:
         self.collection, self.labels = collection, labels
         self.reserve = LatencyReserve(collection.try_search())
         self._at_once, self._queue = at_once, queue
-        self._waiting: list[tuple[float, int, Job]] = []
-        self._running: set[Job] = set()  # changed by the thread alone
-        self._labelled: list[Job] = []
-        self._numbers = itertools.count()
-        self._changed = threading.Condition()
-        self._closing = False
+        self._waiting: list[Job] = []
+        self._running: set[Job] = set()
         self._seconds: deque[float] = deque(maxlen=RECENT)  # from the start of a search to its end
-        self._thread = threading.Thread(target=self._work, name="searches", daemon=True)
-        self._thread.start()
+        self._ready: list[tuple[SearchJob, asyncio.Future[None]]] = []
+        self._work: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "searches")
 
-    # For those who ask, in any thread
+    # Whose turn it is
 
     @property
     def running(self) -> int:
-        """Searches that advance together now."""
+        """Jobs whose turn has come."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """Searches that wait for their turn."""
+        """Jobs that wait for their turn."""
         return len(self._waiting)
 
     @property
-    def is_full(self) -> bool:
-        """Whether a search that comes now is sent away."""
-        return self._closing or self._room < 1
+    def room(self) -> int:
+        """How many jobs would be taken in now."""
+        return self._queue + self._at_once - self.running - self.waiting
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Take jobs in, all of them or none.
+        """Take jobs in, all of them or none; whoever does it lets them `leave` in the end.
 
         Raises:
+            RequestError: if there is never room for so many.
             BusyError: if there is no room for all of them, or one would wait past its deadline.
         """
-        with self._changed:
-            self._drop_cancelled()
-            wait = self._expected_wait
-            if self._closing:
-                raise BusyError("the service is shutting down", 5)
-            if len(jobs) > self._room:
-                raise BusyError(f"{self.waiting} searches are waiting already", wait)
-            if any(job.arrived + wait > job.deadline for job in jobs):
-                raise BusyError("the deadline would pass in the queue", wait)
-            for job in jobs:
-                heapq.heappush(self._waiting, (job.due, next(self._numbers), job))
-            self._changed.notify()
+        if len(jobs) > self._queue + self._at_once:
+            raise RequestError(f"a request has 1 to {self._queue + self._at_once} queries, not {len(jobs)}.")
+        wait = self._expected_wait
+        if len(jobs) > self.room:
+            raise BusyError(f"{self.waiting} searches are waiting already", wait)
+        if any(job.arrived + wait > job.deadline for job in jobs):
+            raise BusyError("the deadline would pass in the queue", wait)
+        for job in jobs:
+            job.turn = asyncio.get_running_loop().create_future()
+            bisect.insort(self._waiting, job, key=lambda one: one.due)
+        self._begin()
 
-    def cancel(self, jobs: Sequence[Job]) -> None:
-        """Tell that nobody waits for jobs any more; those that have ended do not mind."""
-        with self._changed:
-            for job in jobs:
-                job.cancelled.set()
-            self._drop_cancelled()
-            self._changed.notify()
+    def leave(self, jobs: Sequence[Job]) -> None:
+        """Make room: these jobs have ended, or nobody waits for them any more."""
+        self._waiting = [job for job in self._waiting if job not in jobs]
+        self._running.difference_update(jobs)
+        self._begin()
 
-    def too_late(self) -> BusyError | None:
-        """What is told to a job that has to begin now and still waits; None if its turn comes at once."""
-        with self._changed:
-            if self.running < self._at_once:
-                return None
-            return BusyError("the deadline has come in the queue", self._expected_wait)
+    async def turn(self, job: Job, *, patient: bool = False) -> None:
+        """Wait until the turn of a job has come.
 
-    def latest_start(self, job: Job) -> float:
-        """When a job must begin to be answered in time; infinity without a deadline."""
-        return job.deadline - self.reserve.seconds(job)
+        Raises:
+            BusyError: if it is too late to begin, unless the job is patient.
+        """
+        try:
+            async with asyncio.timeout(None if patient else _until(self._latest_start(job))):
+                await job.turn
+        except TimeoutError:
+            raise BusyError("the deadline has come in the queue", self._expected_wait) from None
 
     def sent(self, job: Job) -> None:
         """Told when the answer of a job is on its way: the next ones know how much time to reserve for that."""
@@ -158,16 +256,8 @@ class SearchLoop:
             self.reserve.learn(job, time.monotonic() - job.labelled)
 
     def close(self) -> None:
-        """Finish what runs and what waits; nothing new is taken in."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
-
-    @property
-    def _room(self) -> int:
-        """How many jobs can be taken in now."""
-        return self._queue + self._at_once - self.running - self.waiting
+        """End the thread."""
+        self._thread.shutdown()
 
     @property
     def _expected_wait(self) -> float:
@@ -178,144 +268,143 @@ class SearchLoop:
         mean = sum(self._seconds) / len(self._seconds) if self._seconds else 1.0
         return mean * ahead / self._at_once
 
-    def _drop_cancelled(self) -> None:
-        self._waiting = [entry for entry in self._waiting if not entry[2].cancelled.is_set()]
-        heapq.heapify(self._waiting)
+    def _latest_start(self, job: Job) -> float:
+        """When a job must begin to be answered in time; infinity without a deadline."""
+        return job.deadline - self.reserve.seconds(job)
+
+    def _begin(self) -> None:
+        while self._waiting and self.running < self._at_once:
+            job = self._waiting.pop(0)
+            job.started = time.monotonic()
+            self._running.add(job)
+            if not job.turn.done():
+                job.turn.set_result(None)
+
+    # What is done then
+
+    async def search(self, job: SearchJob, *, patient: bool = False) -> AsyncIterator[Round | Answer]:
+        """The lists of a search that was submitted, if they are told, and its answer.
+
+        Raises:
+            RequestError: if the request is wrong.
+            BusyError: if its turn does not come in time; see `turn`.
+            FailedError: if something else goes wrong.
+        """
+        await self.turn(job, patient=patient)
+        while True:
+            await self._go_on(job)
+            if job.streamed:
+                yield job.lists[-1]
+            if job.answer:
+                self._seconds.append(time.monotonic() - job.started)
+                self.leave([job])
+                yield job.answer
+                return
+            job.given = await self._label(job, *job.wanted)
+
+    async def rerank(self, job: Job, pairs: Sequence[Pair]) -> list[float]:
+        """The labels [m] of pairs, as a job that was submitted; raises what `search` does."""
+        await self.turn(job)
+        known = await asyncio.get_running_loop().run_in_executor(self._thread, self.labels.lookup, pairs)
+        scores = await self._label(job, pairs, known)
+        return list(scores.tolist())
+
+    async def _label(self, job: Job, pairs: Sequence[Pair], known: Floats) -> Floats:
+        """The labels [m] of pairs, of which some are known [m]; the others are asked for."""
+        asked, missing = time.monotonic(), np.flatnonzero(np.isnan(known))
+        labels = known.copy()
+        if len(missing):
+            try:
+                labels[missing] = await self.labels.ask([pairs[i] for i in missing.tolist()], self._latest_start(job))
+            except Exception as error:
+                raise _told(error) from None
+        late = int(np.isnan(labels).sum())
+        job.labels += len(labels) - late
+        job.scored += len(missing) - late
+        job.labelled = time.monotonic()
+        job.label_seconds += job.labelled - asked
+        return labels
+
+    async def _go_on(self, job: SearchJob) -> None:
+        """Advance a job, together with those that can go on at the same time."""
+        done = asyncio.get_running_loop().create_future()
+        self._ready.append((job, done))
+        self._work = self._work or asyncio.ensure_future(self._go_on_together())
+        await done
+        if job.error:
+            raise _told(job.error)
+
+    async def _go_on_together(self) -> None:
+        try:
+            while self._ready:
+                ready, self._ready = [(job, done) for job, done in self._ready if not done.done()], []
+                jobs = [job for job, _ in ready]
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._advance, jobs)
+                for _, done in ready:
+                    if not done.done():
+                        done.set_result(None)
+        finally:
+            self._work = None
 
     # In the thread
 
-    def _work(self) -> None:
-        while (ready := self._next_jobs()) is not None:
-            self._advance(ready)
-
-    def _next_jobs(self) -> list[Job] | None:
-        """Wait for jobs that can go on: they begin, or need not wait for labels any longer; None at the end."""
-        with self._changed:
-            while True:
-                self._end_late_requests()
-                ready, self._labelled = self._labelled + self._begin(), []
-                if ready:
-                    return ready
-                if self._closing and not self._running:
-                    return None
-                self._changed.wait(self._next_deadline())
-
-    def _end_late_requests(self) -> None:
-        """Let jobs go on that must not wait for labels any longer: they become labelled ones, without some."""
-        now = time.monotonic()
-        for job in self._running:
-            if job.pending and (job.cancelled.is_set() or job.pending.request.deadline <= now):
-                job.pending.request.end()
-
-    def _begin(self) -> list[Job]:
-        """Take the jobs whose turn it is out of the queue."""
-        begun: list[Job] = []
-        while self._waiting and self.running < self._at_once:
-            *_, job = heapq.heappop(self._waiting)
-            job.started = time.monotonic()
-            self._running.add(job)
-            begun.append(job)
-        return begun
-
-    def _next_deadline(self) -> float | None:
-        """Seconds until one of them must not wait any longer; None if all of them have time."""
-        nearest = min((job.pending.request.deadline for job in self._running if job.pending), default=math.inf)
-        return None if math.isinf(nearest) else max(nearest - time.monotonic(), 0.001)
-
-    def _advance(self, jobs: Sequence[Job]) -> None:
-        """Let jobs go on until each has ended or waits for labels; searches with the same settings together."""
+    def _advance(self, jobs: Sequence[SearchJob]) -> None:
+        """Let jobs go on until each has ended or wants labels; those of the same settings and length together."""
         kinds: dict[object, list[SearchJob]] = {}
         for job in jobs:
-            if job.cancelled.is_set():
-                self._running.discard(job)
-            elif isinstance(job, RerankJob):
-                self._together([job], self._rerank)
-            elif isinstance(job, SearchJob):
-                kinds.setdefault((job.config, job.hits), []).append(job)
-        for group in kinds.values():
-            self._together(group, self._search)
+            kinds.setdefault((job.config, job.hits), []).append(job)
+        for kind in kinds.values():
+            self._together(kind, self._search)
+            for job in kind:
+                if not job.error:
+                    self._together([job], self._report)
 
-    def _together(self, jobs: Sequence[_J], work: Callable[[Sequence[_J]], None]) -> list[_J]:
-        """Do the work of jobs at once; if that fails, of each by itself, so that none can fail another.
-
-        Returns:
-            The jobs whose work is done; the others have ended. Work may be done twice: the second time it goes on.
-        """
+    def _together(self, jobs: Sequence[SearchJob], work: Callable[[Sequence[SearchJob]], None]) -> None:
+        """Do the work of jobs at once; if that fails, go on with each by itself, so that none can fail another."""
         try:
             work(jobs)
         except Exception as error:
-            failed = [job for job in jobs if len(jobs) == 1 or (isinstance(job, SearchJob) and job.has_failed)]
-            for job in failed:
-                self._fail(job, error)
-            others = [job for job in jobs if job not in failed]
-            return [done for job in others for done in self._together([job], work)]
-        return list(jobs)
+            for job in jobs:
+                if len(jobs) == 1 or job.has_failed:
+                    job.error = error
+                else:
+                    self._together([job], work)
 
     def _search(self, jobs: Sequence[SearchJob]) -> None:
-        """Let searches of one kind go on: method and settings, and length of the list."""
-        searcher, hits = self.collection.searcher(jobs[0].config), jobs[0].hits
-        scheduler = searcher.scheduler(self.collection.request.threads)
-
-        def begin(some: Sequence[SearchJob]) -> None:
-            new = [job for job in some if job.task is None]
-            if new:
-                tasks = searcher.tasks([job.query for job in new], [job.qid or "query" for job in new], hits)
-                for job, task in zip(new, tasks, strict=True):
-                    job.task = task
-
-        def take_labels(some: Sequence[SearchJob]) -> None:
-            for job in some:
-                if job.pending and job.task:
-                    job.task.answer(job.take_labels())
-
-        def advance(some: Sequence[SearchJob]) -> None:
-            scheduler.advance([job.task for job in some if job.task])
-
-        def report(some: Sequence[SearchJob]) -> None:
-            for job in some:
-                self._report(job, searcher, scheduler)
-
-        jobs = self._together(jobs, begin)
-        jobs = [done for job in jobs for done in self._together([job], take_labels)]
-        for job in self._together(jobs, advance):
-            self._together([job], report)
-
-    def _report(self, job: SearchJob, searcher: TourSearcher, scheduler: Scheduler) -> None:
-        """Tell the list of a search and, if it has ended, its answer; else ask for the labels that it wants."""
-        assert job.task is not None
-        if job.streamed or job.rounds:
-            found = searcher.round_so_far(job.task, scheduler, job.hits)
-            message = job.next_list(found, self.collection, searcher)
-            if job.streamed:
-                job.report(message)
-        if job.task.outcome is not None:
-            self._end(job, job.answer_in(self.collection, searcher))
-        else:
-            self._ask_labels(job, searcher.pairs(job.task))
-
-    def _rerank(self, jobs: Sequence[RerankJob]) -> None:
+        searcher = self.collection.searcher(jobs[0].config)
+        if new := [job for job in jobs if job.task is None]:
+            tasks = searcher.tasks([job.query for job in new], [job.qid or "query" for job in new], new[0].hits)
+            for job, task in zip(new, tasks, strict=True):
+                job.task = task
         for job in jobs:
-            if job.pending is None:
-                self._ask_labels(job, [(job.query, passage) for passage in job.passages])
+            if job.task and job.given is not None:
+                labels, job.given = job.given, None
+                job.task.answer(labels)
+        searcher.scheduler(self.collection.request.threads).advance([job.task for job in jobs if job.task])
+
+    def _report(self, jobs: Sequence[SearchJob]) -> None:
+        """Tell the list of a search and, if it has ended, its answer; else the labels that it wants."""
+        for job in jobs:
+            assert job.task is not None
+            searcher = self.collection.searcher(job.config)
+            if job.streamed or job.rounds:
+                scheduler = searcher.scheduler(self.collection.request.threads)
+                job.add_list(searcher.round_so_far(job.task, scheduler, job.hits), self.collection, searcher)
+            if job.task.outcome is not None:
+                job.answer = job.answer_in(self.collection, searcher)
             else:
-                self._end(job, job.take_labels().tolist())
+                pairs = searcher.pairs(job.task)
+                job.wanted = pairs, self.labels.lookup(pairs)
 
-    def _ask_labels(self, job: Job, pairs: Sequence[Pair]) -> None:
-        def ended() -> None:
-            with self._changed:
-                self._labelled.append(job)
-                self._changed.notify()
 
-        job.pending = self.labels.ask(pairs, self.latest_start(job), ended)
+def _until(deadline: float) -> float | None:
+    """Seconds until a deadline; None if there is none."""
+    return None if math.isinf(deadline) else max(deadline - time.monotonic(), 0.0)
 
-    def _fail(self, job: Job, error: Exception) -> None:
-        if not isinstance(error, RequestError):  # then the reason is for the log only
-            log.error("a search failed", exc_info=error)
-            error = FailedError("the service has failed; its log says why.")
-        self._end(job, error)
 
-    def _end(self, job: Job, message: object) -> None:
-        self._running.discard(job)
-        if not isinstance(message, Exception):
-            self._seconds.append(time.monotonic() - job.started)
-        job.report(message)
+def _told(error: Exception) -> Exception:
+    """What is told of an error to whoever asked."""
+    if isinstance(error, RequestError):
+        return error
+    log.error("a search failed", exc_info=error)
+    return FailedError("the service has failed; its log says why.")

@@ -1,18 +1,133 @@
-"""Serving: from a request to a running service."""
+"""Serving: what a service is asked to do, and from there to one that runs."""
 
+import asyncio
 import contextlib
+import ipaddress
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.service.serve_request import ServeRequest
+from tour_pyserini.flags import option
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.packages import import_optional
 
+KEY_VARIABLE = "TOUR_PYSERINI_SERVICE_KEY"
+_SHORTEST_KEY = 8
+_SERVING, _LIMITS = "how it is served", "what a request may ask for"
+
 CONNECTIONS = 1000
-"""Most connections; more get status 503."""
+"""Most connections, or half of the descriptors that the process may open, if these are fewer."""
+HEADER_SECONDS = 10.0
+"""In this time the line and the headers of a request must be there."""
+_ACCEPTED = 16
+"""Connections that are accepted before any of them is looked at."""
+
+
+def _hidden(default: Any = None) -> Any:
+    """A field of a search request that a service has no flag for."""
+    return field(default=default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeRequest(SearchRequest):
+    """Serve searches of one index; the fields are the flags of `python -m tour_pyserini.serve`.
+
+    Attributes:
+        host: the address that it listens on. Another one than this machine's own needs a key.
+        port: its port; 0: any that is free.
+        at_once: searches that advance together.
+        queue: searches that may wait for their turn; who comes then is sent away.
+    """
+
+    topics: str = option("", "`demo` serves the embedded collection", group="what is searched")
+    topics_format: str = _hidden("default")
+    qrels: str | None = _hidden()
+    remove_query: bool = _hidden(False)
+    output: str | None = _hidden()
+    output_format: str = _hidden("trec")
+    output_queries: str | None = _hidden()
+    trace: str | None = _hidden()
+    trace_vectors: bool = _hidden(False)
+    hits: int = _hidden(1000)
+    tag: str | None = _hidden()
+    shard: str | None = _hidden()
+    ray: str | None = _hidden()
+    ray_workers: int | None = _hidden()
+    batch_size: int = _hidden(64)
+    encoded_queries: str | None = _hidden()
+    predictions: str | None = _hidden()
+    unit: str | None = _hidden()
+    max_words: int | None = _hidden()
+    context: str | None = _hidden()
+    title: bool | None = _hidden()
+    separator: str | None = _hidden()
+
+    host: str = option("127.0.0.1", "address to listen on", group=_SERVING)
+    port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, metavar="N")
+    key_file: str | None = option(
+        None,
+        f"file whose first line is the key that requests must have (or set {KEY_VARIABLE})",
+        group=_SERVING,
+        metavar="FILE",
+    )
+    no_key: bool = option(False, "let everybody in who reaches --host", group=_SERVING)
+    at_once: int = option(16, "searches that advance together", group=_SERVING, count=True)
+    queue: int = option(128, "searches that may wait; more are sent away with 429", group=_SERVING, count=True)
+    no_mcp: bool = option(False, "do not serve the MCP tool at /mcp", group=_SERVING)
+    most_hits: int = option(1_000, "length of a list, and depth of a round", group=_LIMITS, count=True)
+    most_labels: int = option(200, "labels of a query, or passages of a request to re-rank", group=_LIMITS, count=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.port <= 65_535:
+            raise TourError(f"--port must be a number from 0 to 65535, not {self.port!r}.")
+        if self.no_key and self.key_file:
+            raise TourError("--key-file and --no-key contradict each other; give one of them.")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine reach the service."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def names(self) -> set[str] | None:
+        """The host names that a service of this machine only answers to; None: any, because others reach it too."""
+        return {"127.0.0.1", "localhost", "::1", self.host} if self.is_local else None
+
+    def read_key(self) -> str | None:
+        """The key that requests must have, from its file or the environment; None if there is none.
+
+        Raises:
+            TourError: if it cannot be read, is too short, or is missing where others can reach the service.
+        """
+        if self.no_key:
+            return None
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        if self.key_file:
+            try:
+                key = Path(self.key_file).read_text(encoding="utf-8").partition("\n")[0].strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise TourError(f"cannot read the key in {self.key_file}: {error}.") from error
+            if not key:
+                raise TourError(f"the first line of {self.key_file} is empty; write the key there.")
+        if key and not (len(key) >= _SHORTEST_KEY and key.isascii() and key.isprintable()):
+            raise TourError(f"the key must have {_SHORTEST_KEY} characters or more, all of them ASCII.")
+        if not key and not self.is_local:
+            raise TourError(
+                f"--host {self.host} lets other machines in: give a key with --key-file or {KEY_VARIABLE}, "
+                "or --no-key to let everybody in."
+            )
+        return key or None
 
 
 def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -31,46 +146,14 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
         import_optional("mcp.server.mcpserver", extra="mcp")
     from tour_pyserini.service.app import new_app
     from tour_pyserini.service.collection import Collection
-    from tour_pyserini.service.middleware import read_key
 
-    key = read_key(request)
+    key = request.read_key()
     with contextlib.closing(listen(request)) as listener:  # a port in use is reported before models are loaded
         app = new_app(Collection(request), key=key)
         listener.listen(2048)
-        tell(f"http://{_shown(request.host)}:{listener.getsockname()[1]}")
+        host = f"[{request.host}]" if ":" in request.host else request.host
+        tell(f"http://{host}:{listener.getsockname()[1]}")
         _run(app, listener)
-
-
-def _run(app: object, listener: socket.socket) -> None:
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        """Ends with code 0 after a signal, and at once with code 1 after a second one."""
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            before = {number: signal.signal(number, self.end) for number in (signal.SIGINT, signal.SIGTERM)}
-            try:
-                yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
-
-        def end(self, *_: object) -> None:
-            if self.should_exit:
-                # What a search still waits for may never come. Labels are in the score cache after each call.
-                os._exit(1)
-            self.should_exit = True
-
-    config = uvicorn.Config(
-        app,  # type: ignore[arg-type]  # the library declares an ASGI application more narrowly
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=CONNECTIONS,
-    )
-    Server(config).run(sockets=[listener])
 
 
 def listen(request: ServeRequest) -> socket.socket:
@@ -89,5 +172,86 @@ def listen(request: ServeRequest) -> socket.socket:
     return listener
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _run(app: object, listener: socket.socket) -> None:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Ends with code 0 after a signal, and at once with code 1 after a second one."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for one in sockets or ():
+                one.listen(2048)  # the backlog that uvicorn is given is also how many asyncio accepts at a time
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            before = {number: signal.signal(number, self.end) for number in (signal.SIGINT, signal.SIGTERM)}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+        def end(self, *_: object) -> None:
+            if self.should_exit:
+                # What a search still waits for may never come. Labels are in the score cache after each call.
+                os._exit(1)
+            self.should_exit = True
+
+    logging.raiseExceptions = False  # a log that cannot be written is no reason to fail
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]  # the library declares an ASGI application more narrowly
+        http=_connection_class(),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=_ACCEPTED,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    Server(config).run(sockets=[listener])
+
+
+def _connection_class() -> type[asyncio.Protocol]:
+    """Connections of which there are never too many, and which are closed if their requests do not come in time."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    most = CONNECTIONS
+    if sys.platform != "win32":
+        import resource
+
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = CONNECTIONS if descriptors == resource.RLIM_INFINITY else min(CONNECTIONS, descriptors // 2)
+    idle: dict[H11Protocol, asyncio.TimerHandle] = {}  # those without a request, the longest first
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._watch()
+            if len(self.connections) > most:
+                longest = next(iter(idle))
+                idle.pop(longest).cancel()
+                longest.transport.abort()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if timer := idle.pop(self, None):
+                timer.cancel()
+
+        def _watch(self) -> None:
+            """Begin to wait for a request, or end that when it has come."""
+            is_idle = self.cycle is None or self.cycle.response_complete
+            if is_idle and self not in idle:
+                idle[self] = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+            elif not is_idle and self in idle:
+                idle.pop(self).cancel()
+
+    return Connection
