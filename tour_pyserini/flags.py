@@ -57,7 +57,13 @@ def same_option(request: type["Request"], name: str, *, group: str, help: str | 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Base of all requests. Each field is a flag of the command: `batch_size` is `--batch-size`."""
+    """Base of all requests. Each field is a flag of the command: `batch_size` is `--batch-size`.
+
+    Attributes:
+        NO_FLAGS: names of fields that are no flags of this command.
+    """
+
+    NO_FLAGS: typing.ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -226,7 +232,7 @@ def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -
     groups: dict[str, argparse._ArgumentGroup] = {}
     hints = typing.get_type_hints(request)
     for field in dataclasses.fields(request):
-        if not field.metadata.get("help"):
+        if not field.metadata.get("help") or field.name in request.NO_FLAGS:
             continue
         group = field.metadata["group"]
         if group not in groups:

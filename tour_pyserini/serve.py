@@ -3,11 +3,13 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from tour_pyserini.command import run
 from tour_pyserini.flags import add_config_flags, request_parser
-from tour_pyserini.service.serving import ServeRequest, serve
+from tour_pyserini.service.serving import ServeRequest, listen, run_server
+from tour_pyserini.support.packages import import_optional
 
 DESCRIPTION = """\
 Serve searches of an index over HTTP. Searches that come at the same time share the calls of the re-ranker; labels are
@@ -18,6 +20,32 @@ EXAMPLES = """examples:
   python -m tour_pyserini.serve --topics demo
   python -m tour_pyserini.serve --index indexes/scifact --corpus scifact/corpus.jsonl --port 9000 --budget 30
   curl -s http://127.0.0.1:8080/search -H 'Content-Type: application/json' -d '{"query": "...", "deadline_ms": 300}'"""
+
+
+def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None) -> None:
+    """Serve searches until a signal (SIGINT, SIGTERM) asks for the end; what runs is finished first.
+
+    Args:
+        request: what is served, and how.
+        tell: called with the address once the service is ready.
+
+    Raises:
+        TourError: if something is missing or wrong, or the port is in use.
+    """
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        import_optional(module, extra="serve")
+    if not request.no_mcp:
+        import_optional("mcp.server.mcpserver", extra="mcp")
+    from tour_pyserini.service.app import new_app
+    from tour_pyserini.service.collection import Collection
+
+    key = request.read_key()
+    with closing(listen(request)) as listener:  # a port in use is reported before models are loaded
+        app = new_app(Collection(request), key=key)
+        listener.listen(2048)
+        host = f"[{request.host}]" if ":" in request.host else request.host
+        tell(f"http://{host}:{listener.getsockname()[1]}")
+        run_server(app, listener)
 
 
 def serve_parser() -> argparse.ArgumentParser:

@@ -71,5 +71,3 @@ def test_a_document_store_and_a_function_are_enough(toy, similarity):
 def test_what_it_cannot_use_is_named():
     with pytest.raises(TourError, match="dict does not hand out its vectors"):
         TourRetriever.from_document_store({}, None, len)
-    with pytest.raises(TourError, match="searcher is str, not a TourSearcher"):
-        TourRetriever("index")

@@ -78,5 +78,3 @@ def test_what_it_cannot_use_is_named(toy):
         TourRetriever.from_vectorstore(Elsewhere.__new__(Elsewhere), len)
     with pytest.raises(TourError, match="no documents with vectors"):
         TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len)
-    with pytest.raises(TourError, match="searcher is str, not a TourSearcher"):
-        TourRetriever(searcher="index")

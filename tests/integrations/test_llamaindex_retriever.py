@@ -71,5 +71,3 @@ def test_what_it_cannot_use_is_named(index):
 
     with pytest.raises(TourError, match="object does not hand out its vectors"):
         TourRetriever.from_index(Elsewhere(), len)
-    with pytest.raises(TourError, match="searcher is VectorStoreIndex, not a TourSearcher"):
-        TourRetriever(index)

@@ -54,8 +54,6 @@ def test_no_queries_give_no_results_and_wrong_frames_are_named(topics, searcher)
         Tour(searcher)(topics[["qid"]])
     with pytest.raises(pt.validate.InputValidationError, match="score"):
         Tour(searcher)(topics.assign(docno="d1"))
-    with pytest.raises(TourError, match="searcher is str, not a TourSearcher"):
-        Tour("index")
 
 
 def test_a_retriever_before_it_is_a_signal(toy, topics, words, searcher):

@@ -7,6 +7,7 @@ import numpy as np
 from toy_collection import DIMENSION, unit
 
 from tour_pyserini import TourConfig, TourSearcher
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.service.serving import ServeRequest
 
@@ -57,7 +58,7 @@ class InMemoryCollection:
         return TourSearcher.from_vectors(self._vectors, self.texts, self.encode, self.reranker, config)
 
     def text(self, docid):
-        return self.texts[docid]
+        return Passage("", self.texts[docid])
 
     def try_search(self):
         return 0.0

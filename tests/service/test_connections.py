@@ -85,7 +85,9 @@ def test_long_headers_are_refused(server):
 
 UNWRITABLE = """
 import json, logging, os, sys
-from tour_pyserini.service import app, collection, serving
+from tour_pyserini.serve import serve
+from tour_pyserini.service import app, collection
+from tour_pyserini.service.serving import ServeRequest
 
 async def failing(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -97,7 +99,7 @@ async def failing(scope, receive, send):
 
 collection.Collection, app.new_app = lambda request: None, lambda collection, key: failing
 os.close(2)
-serving.serve(serving.ServeRequest(port=0, no_mcp=True), tell=lambda address: print(address, flush=True))
+serve(ServeRequest(port=0, no_mcp=True), tell=lambda address: print(address, flush=True))
 """
 
 

@@ -61,7 +61,7 @@ def test_lists_are_those_of_the_command_line_whatever_else_is_searched(small, se
     with ThreadPoolExecutor(12) as clients:
         answers = list(clients.map(ask, wanted))
     for case, answer in zip(wanted, answers, strict=True):
-        assert answer["query"] == {"qid": case[1], "text": small.queries[case[1]]}
+        assert (answer["qid"], answer["query"]) == (case[1], small.queries[case[1]])
         assert as_lines(answer) == runs[case], case
 
 

@@ -18,9 +18,9 @@ from running_server import running_server
 
 from tour_pyserini import TourError
 from tour_pyserini.core.method import StopReason
-from tour_pyserini.serve import serve_parser
+from tour_pyserini.serve import serve, serve_parser
 from tour_pyserini.service import serving
-from tour_pyserini.service.serving import ServeRequest, serve
+from tour_pyserini.service.serving import ServeRequest
 
 BUDGET = 40
 PATH = "/slower/tei/rerank"
@@ -143,7 +143,8 @@ def kept(cache):
 
 HANGING = """
 import asyncio
-from tour_pyserini.service import app, collection, serving
+from tour_pyserini.serve import serve
+from tour_pyserini.service import app, collection
 from tour_pyserini.service.serving import ServeRequest
 
 async def hanging(scope, receive, send):
@@ -155,7 +156,7 @@ async def hanging(scope, receive, send):
     await asyncio.sleep(60)
 
 collection.Collection, app.new_app = lambda request: None, lambda collection, key: hanging
-serving.serve(ServeRequest(port=0, no_mcp=True))
+serve(ServeRequest(port=0, no_mcp=True))
 """
 
 

@@ -1,1 +1,75 @@
-"""TouR in other frameworks: one module for each, which needs the extra of the same framework."""
+"""TouR in other frameworks: one module for each, which needs the extra of the same framework.
+
+Here: searchers over what a framework's vector store holds, and the place of results in its metadata.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
+from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.searcher import TourSearcher
+
+KEY = "tour"
+"""The key of a document's metadata that holds what TouR knows of it."""
+
+
+def store_searcher(
+    vectors: Mapping[str, Sequence[float]],
+    texts: Mapping[str, str],
+    embed: Callable[[str], Sequence[float]],
+    score: Any,
+    *,
+    cosine: bool,
+    settings: Mapping[str, Any],
+) -> TourSearcher:
+    """A searcher over a vector store's own vectors.
+
+    Args:
+        vectors: the vector [d] of each document, by id.
+        texts: its passage, by id.
+        embed: from a query to its vector [d].
+        score: where labels come from, as `TourSearcher.from_vectors` takes it.
+        cosine: whether the store compares by cosine: vectors then get length 1.
+        settings: of `TourSearcher.from_vectors`.
+    """
+    if not vectors:
+        raise TourError("the vector store has no documents with vectors; add them before making a retriever.")
+    try:
+        matrix = np.array(list(vectors.values()), dtype=np.float32)
+    except ValueError as error:
+        raise TourError(f"the vectors of the store are not all of the same length ({error}).") from error
+    shape: Callable[[Any], Floats] = _unit if cosine else _plain
+    return TourSearcher.from_vectors(
+        shape(matrix),
+        {docid: texts[docid] for docid in vectors},
+        lambda query: shape(embed(query)),
+        score,
+        **settings,
+    )
+
+
+def check_store(store: Any, kind: type) -> None:
+    """Refuse a store of another kind than the one whose vectors can be read.
+
+    Raises:
+        TourError: if it is of another kind.
+    """
+    if not isinstance(store, kind):
+        raise TourError(
+            f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
+            "TourSearcher.from_vectors from the vectors and texts that you put there."
+        )
+
+
+def _plain(vectors: Any) -> Floats:
+    return np.asarray(vectors, dtype=np.float32)
+
+
+def _unit(vectors: Any) -> Floats:
+    """The vectors with length 1; a zero vector stays one."""
+    values = np.asarray(vectors, dtype=np.float32)
+    norms = np.linalg.norm(values, axis=-1, keepdims=True)
+    return values / np.where(norms > 0, norms, 1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
+from tour_pyserini.integrations import KEY, check_store, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -35,7 +35,7 @@ class TourRetriever:
             top_k: documents that are returned.
             documents: the document of each docid, where documents are more than their content.
         """
-        self._searcher, self._top_k, self._documents = checked_searcher(searcher), top_k, documents or {}
+        self._searcher, self._top_k, self._documents = searcher, top_k, documents or {}
 
     @classmethod
     def from_document_store(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
+from tour_pyserini.integrations import KEY, check_store, store_searcher
 from tour_pyserini.searchers.search_path import search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -38,10 +38,6 @@ class TourRetriever(BaseRetriever):
     searcher: Any
     k: int = 10
     metadata_of: Mapping[str, Mapping[str, Any]] = {}
-
-    def __init__(self, **fields: Any) -> None:
-        checked_searcher(fields.get("searcher"))  # a validator's error would come as one of pydantic's
-        super().__init__(**fields)
 
     @classmethod
     def from_vectorstore(cls, store: InMemoryVectorStore, score: Any, *, k: int = 10, **settings: Any) -> Self:

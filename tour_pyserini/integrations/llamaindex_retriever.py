@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tour_pyserini.integrations.stored_vectors import KEY, check_store, checked_searcher, store_searcher
+from tour_pyserini.integrations import KEY, check_store, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -40,7 +40,7 @@ class TourRetriever(BaseRetriever):
             options: those of LlamaIndex's retrievers, such as `callback_manager`.
         """
         super().__init__(**options)
-        self._searcher, self._k, self._nodes = checked_searcher(searcher), k, nodes or {}
+        self._searcher, self._k, self._nodes = searcher, k, nodes or {}
 
     @classmethod
     def from_index(cls, index: VectorStoreIndex, score: Any, *, k: int = 10, **settings: Any) -> Self:

@@ -8,7 +8,6 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations.stored_vectors import checked_searcher
 from tour_pyserini.searchers.feedback import Feedback
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.packages import import_optional
@@ -44,7 +43,7 @@ class Tour(pt.Transformer):
         """
         if batch_size < 1:
             raise TourError(f"batch_size must be at least 1, not {batch_size}.")
-        self.searcher = checked_searcher(searcher)
+        self.searcher = searcher
         self.num_results, self.batch_size, self.text, self.vectors = num_results, batch_size, text, vectors
 
     def __repr__(self) -> str:

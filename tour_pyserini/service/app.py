@@ -21,10 +21,10 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher, GoneError, Metrics, first_fault, sentence
+from tour_pyserini.service.dispatcher import Dispatcher, GoneError, Metrics, sentence
 from tour_pyserini.service.messages import About, Problem
 from tour_pyserini.service.middleware import Guard
-from tour_pyserini.service.routes import mcp_server, pyserini_routes, rerank_routes, search_routes
+from tour_pyserini.service.routes import mcp_server, routes_of
 from tour_pyserini.service.search_loop import BusyError, FailedError, LabelQueue, SearchLoop
 from tour_pyserini.support.devices import cores
 
@@ -87,8 +87,8 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         redoc_url=None,
     )
     _add_handlers(app)
-    for new_routes in (search_routes, rerank_routes, pyserini_routes, _state_routes):
-        app.include_router(new_routes(dispatcher))
+    for routes in (*routes_of(dispatcher), _state_routes(dispatcher)):
+        app.include_router(routes)
     app.router.routes.extend(mcp_routes)
     pages = {"/": FILES / "index.html", "/docs": FILES / "routes.html"}
     pages |= {f"/{file.name}": file for file in FILES.iterdir() if file.is_file()}
@@ -148,44 +148,24 @@ def _examples() -> list[str]:
 def _add_handlers(app: FastAPI) -> None:
     """Let every failure be a `Problem` of one sentence: never a traceback, a path or a value of this machine."""
 
-    async def wrong(_: Request, error: Exception) -> JSONResponse:
-        return _problem(422, sentence(error))
+    async def problem(_: Request, error: Exception) -> JSONResponse:
+        status, detail, headers = 500, sentence(error), {}
+        match error:
+            case RequestError() | RequestValidationError():
+                status = 422
+            case BusyError():
+                status, detail, headers = 429, f"{error}; come again later.", {"Retry-After": str(error.retry_after)}
+            case StarletteHTTPException():  # FastAPI's 400 is a body that is no JSON in one of many ways
+                status = 422 if error.status_code == 400 else error.status_code
+                detail, headers = str(error.detail), dict(error.headers or {})
+            case GoneError():
+                status = CLOSED
+            case TourError():
+                log.error("a request failed", exc_info=error)
+        return JSONResponse({"detail": detail}, status, headers)
 
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        return _problem(422, first_fault([{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]))
-
-    async def busy(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, BusyError)
-        return _problem(429, f"{error}; come again later.", {"Retry-After": str(error.retry_after)})
-
-    async def known(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, StarletteHTTPException)
-        status = 422 if error.status_code == 400 else error.status_code  # a body that is no JSON in one of many ways
-        return _problem(status, str(error.detail), dict(error.headers or {}))
-
-    async def gone(_: Request, error: Exception) -> JSONResponse:
-        return _problem(CLOSED, "the client has gone.")
-
-    async def broken(_: Request, error: Exception) -> JSONResponse:
-        log.error("a request failed", exc_info=error)
-        return _problem(500, sentence(error))
-
-    async def failed(_: Request, error: Exception) -> JSONResponse:
-        return _problem(500, sentence(error))  # it is in the log already
-
-    for kind, handler in {
-        RequestError: wrong,
-        RequestValidationError: invalid,
-        BusyError: busy,
-        StarletteHTTPException: known,
-        GoneError: gone,
-        TourError: broken,
-        FailedError: failed,
-        Exception: failed,
-    }.items():
-        app.add_exception_handler(kind, handler)
-
-
-def _problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": detail}, status, headers)
+    for kind in (
+        *(RequestValidationError, StarletteHTTPException),
+        *(RequestError, BusyError, GoneError, TourError, FailedError, Exception),
+    ):
+        app.add_exception_handler(kind, problem)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import is_phrase_index
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import Passage, open_texts
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.opening import Opener
 from tour_pyserini.rerankers.reranker import display_name, score_pairs
@@ -108,13 +108,14 @@ class Collection:
         """The request as `search` would complete it for these settings: a method may have signals of its own."""
         return replace(self.request, config=config, sparse=self._sparse).with_signals()
 
-    def text(self, docid: str) -> str:
+    def text(self, docid: str) -> Passage:
         """The passage of a document.
 
         Raises:
             KeyError: if the collection has no such document.
         """
-        return self.texts[docid]
+        passage = self.texts[docid]
+        return passage if isinstance(passage, Passage) else Passage("", passage)
 
     def try_search(self) -> float:
         """Search once without labels, which loads what is still to be loaded; the seconds of a second time."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any
 
 from fastapi import BackgroundTasks, Request
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -118,7 +119,7 @@ class Dispatcher:
             GoneError: if the client goes away meanwhile.
         """
         queries = [body.query] if isinstance(body.query, str) else body.query
-        jobs = [self.new_job(body, query, len(queries), arrival(request)) for query in queries]
+        jobs = [self.new_job(body, query, len(queries), request) for query in queries]
         with self._submitted(jobs):
             answers: list[Answer] = await _unless_gone(request, self._answers(jobs))
         if after is None:
@@ -131,7 +132,7 @@ class Dispatcher:
         """The raw scores [n] of passages; raises what `search` does."""
         if len(passages) > self.limits.most_labels:
             raise RequestError(f"a request has 1 to {self.limits.most_labels} passages, not {len(passages)}.")
-        job = Job(arrived=arrival(request))
+        job = Job(arrived=_arrival(request))
         with self._submitted([job]):
             pairs = [(query, passage) for passage in passages]
             scores: list[float] = await _unless_gone(request, self.searches.rerank(job, pairs))
@@ -156,7 +157,7 @@ class Dispatcher:
                 self.metrics.deadline(met=time.monotonic() <= job.deadline)
         self.searches.sent(max(jobs, key=lambda job: job.labelled))
 
-    def new_job(self, body: SearchBody, query: str, queries: int, arrived: float, **options: Any) -> SearchJob:
+    def new_job(self, body: SearchBody, query: str, queries: int, request: Request | None, **options: Any) -> SearchJob:
         """The job of one of the queries of a request.
 
         Raises:
@@ -168,7 +169,7 @@ class Dispatcher:
             query=query,
             **body.model_dump(include={"qid", "hits", "deadline_ms", "rounds"}),
             config=config,
-            arrived=arrived,
+            arrived=_arrival(request),
             **options,
         )
         lists = 1 + (config.values().get("iterations") or -(-config.most_labels // config.values().get("depth", 1)))
@@ -204,7 +205,7 @@ class Dispatcher:
         return job.answer
 
 
-def arrival(request: Request | None) -> float:
+def _arrival(request: Request | None) -> float:
     """When a request came, by the clock `time.monotonic`; one that did not come over HTTP comes now."""
     now = time.monotonic()
     return float(request.scope.get(ARRIVED, now)) if request else now
@@ -240,16 +241,12 @@ def chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
 
 def sentence(error: Exception) -> str:
     """Why there is no answer, for whoever asked; it says nothing of this machine."""
-    if isinstance(error, ValidationError):
-        error = RequestError(first_fault(error.errors()))
+    if isinstance(error, ValidationError | RequestValidationError):
+        fault = error.errors()[0]
+        parts = [str(part) for part in fault["loc"][isinstance(error, RequestValidationError) :]]  # without "body"
+        where = ".".join(part for part in parts if part.isidentifier() or part.isdecimal())  # others are types' names
+        return f"{where}: {fault['msg'].removeprefix('Value error, ')[:300]}."  # its value is not repeated
     return str(error) if isinstance(error, RequestError | BusyError) else "the service has failed; its log says why."
-
-
-def first_fault(faults: Sequence[Any]) -> str:
-    """The first of pydantic's errors as a sentence: where it is and what, without its value."""
-    parts = [str(part) for part in faults[0]["loc"]]
-    where = ".".join(part for part in parts if part.isidentifier() or part.isdecimal())  # the others are types' names
-    return f"{where or 'the body'}: {faults[0]['msg'].removeprefix('Value error, ')[:300]}."
 
 
 async def _unless_gone(request: Request | None, work: Coroutine[Any, Any, Any]) -> Any:

@@ -20,7 +20,7 @@ from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.searchers.label_time import PATIENCE
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.messages import Answer, Candidate, Costs, Map, QueryInfo, Round, Settings
+from tour_pyserini.service.messages import Answer, Candidate, Costs, Map, Round, Settings
 
 _WORDS = 160
 """Characters of a passage's first words."""
@@ -144,7 +144,8 @@ class SearchJob(Job):
             text = collection.text(hit.docid)
             candidates.append(Candidate(**_shown(hit, rank, text), text=str(text), label=labels.get(id_)))
         return Answer(
-            query=QueryInfo(qid=self.qid, text=self.query),
+            query=self.query,
+            qid=self.qid,
             candidates=candidates,
             stop=outcome.stop,
             settings=self.settings_in(collection),
@@ -200,13 +201,8 @@ class SearchJob(Job):
         return Map(queries=queries, candidates=dict(zip((docids[id_] for id_ in ids), candidates, strict=True)))
 
 
-def title_and_text(passage: str) -> tuple[str, str]:
-    """The two parts of a passage; a plain string has no title."""
-    return passage.parts if isinstance(passage, Passage) else ("", passage)
-
-
-def _shown(hit: Any, rank: int, passage: str) -> dict[str, Any]:
+def _shown(hit: Any, rank: int, passage: Passage) -> dict[str, Any]:
     """What every candidate of a message has."""
-    title, text = title_and_text(passage)
+    title, text = passage.parts
     words = first_words(text, _WORDS)
     return {"docid": hit.docid, "score": float(hit.score), "rank": rank, "title": title, "words": words}

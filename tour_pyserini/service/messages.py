@@ -94,13 +94,6 @@ class StreamQuery(_SearchOptions):
         return SearchBody(**self.model_dump(exclude={"setting"}), settings=settings)
 
 
-class QueryInfo(Message):
-    """The query of an answer."""
-
-    qid: str
-    text: str
-
-
 class Candidate(Message):
     """One line of a list.
 
@@ -176,7 +169,8 @@ class Settings(Message):
 class Answer(Message):
     """What `POST /search` gives for a query. The data of the event `answer`."""
 
-    query: QueryInfo
+    query: str
+    qid: str
     candidates: list[Candidate] = Field(description="the list, best first")
     stop: str = Field(description="why the search ended, in words, such as `the deadline came`")
     settings: Settings
@@ -258,37 +252,12 @@ class RerankBody(BaseModel):
         return self.texts or [one if isinstance(one, str) else one.text for one in self.documents or ()]
 
 
-class TextScore(Message):
-    """One passage of an answer to a request with `texts`."""
-
-    index: int
-    score: float
-    text: str | None = None
-
-
-class DocumentScore(Message):
-    """One passage of an answer to a request with `documents`."""
-
-    index: int
-    relevance_score: float
-    document: DocumentText | None = None
-
-
-class Reranked(Message):
-    """The answer to a request with `documents`, best first."""
-
-    id: str
-    model: str
-    results: list[DocumentScore]
-
-
 # Pyserini's REST server
 
 
 class PyseriniQuery(BaseModel):
-    """The query where Pyserini's clients send an object, and in answers to them."""
+    """The query where Pyserini's clients send an object."""
 
-    qid: str = ""
     query_txt: QueryText
 
 
@@ -306,27 +275,3 @@ class PyseriniSearch(BaseModel):
     encoder: None = None
     query_generator: None = None
     instruction_config: None = None
-
-
-class PyseriniCandidate(BaseModel):
-    """One line of a list, with Pyserini's fields."""
-
-    docid: str
-    score: float
-    document_txt: str
-    document_img_path: str | None = None
-    encoded_img: str | None = None
-
-
-class PyseriniHits(BaseModel):
-    """What Pyserini's clients expect."""
-
-    query: PyseriniQuery
-    candidates: list[PyseriniCandidate]
-
-
-class IndexStatus(BaseModel):
-    """Whether the index is here, and the bytes of its folder."""
-
-    downloaded: bool
-    size_bytes: str

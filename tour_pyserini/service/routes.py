@@ -5,7 +5,6 @@ Pyserini's own REST server has them, and tools of the Model Context Protocol.
 """
 
 import logging
-import math
 import uuid
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -15,29 +14,22 @@ import numpy as np
 from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field, ValidationError
+from scipy.special import expit
 
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.dispatcher import Dispatcher, arrival, sentence
-from tour_pyserini.service.jobs import SearchJob, title_and_text
+from tour_pyserini.service.dispatcher import Dispatcher, sentence
+from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import (
     Answer,
     Answers,
     Document,
-    DocumentScore,
-    DocumentText,
-    IndexStatus,
-    Message,
     Problem,
-    PyseriniCandidate,
-    PyseriniHits,
-    PyseriniQuery,
     PyseriniSearch,
     RerankBody,
-    Reranked,
     Round,
     SearchBody,
     StreamQuery,
-    TextScore,
 )
 from tour_pyserini.service.search_loop import BusyError, FailedError
 from tour_pyserini.support.packages import import_optional
@@ -50,7 +42,12 @@ _EVENTS = (
 )
 
 
-def search_routes(dispatcher: Dispatcher) -> APIRouter:
+def routes_of(dispatcher: Dispatcher) -> list[APIRouter]:
+    """All routes of searches, documents and re-ranking."""
+    return [make(dispatcher) for make in (_search_routes, _rerank_routes, _pyserini_routes)]
+
+
+def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/search`, `/search/stream` and `/documents/{docid}`."""
     routes = APIRouter(tags=["search"])
 
@@ -73,7 +70,7 @@ def search_routes(dispatcher: Dispatcher) -> APIRouter:
         _check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
-        job = dispatcher.new_job(asked.body(), asked.query, 1, arrival(request), streamed=True)
+        job = dispatcher.new_job(asked.body(), asked.query, 1, request, streamed=True)
         dispatcher.searches.submit([job])
         return _EventStream(dispatcher, job)
 
@@ -81,13 +78,13 @@ def search_routes(dispatcher: Dispatcher) -> APIRouter:
     def document(docid: str) -> Document:
         """A document of the collection."""
         passage = _passage(dispatcher, docid)
-        title, text = title_and_text(passage)
+        title, text = passage.parts
         return Document(docid=docid, title=title, text=text, contents=str(passage))
 
     return routes
 
 
-def rerank_routes(dispatcher: Dispatcher) -> APIRouter:
+def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/rerank`, also as `/v1/rerank` and `/v2/rerank`, and `/info`, which tells what is behind it."""
     routes = APIRouter(tags=["re-rank"])
     limits, collection = dispatcher.limits, dispatcher.collection
@@ -95,27 +92,23 @@ def rerank_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.post("/rerank")
     @routes.post("/v1/rerank", include_in_schema=False)
     @routes.post("/v2/rerank", include_in_schema=False)
-    async def rerank(body: RerankBody, request: Request) -> list[TextScore] | Reranked:
+    async def rerank(body: RerankBody, request: Request) -> list[dict[str, Any]] | dict[str, Any]:
         """Score passages for a query, best first.
 
         With `texts`, the answer is that of text-embeddings-inference; with `documents`, that of Cohere, Jina and vLLM.
         Scores are probabilities, or raw logits with `raw_scores`. The model is the service's: `model` is not read.
         """
-        passages = body.passages
+        passages, is_tei = body.passages, body.texts is not None
         scores = np.array(await dispatcher.rerank(body.query, passages, request))
-        order = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
-        shown = [float(score) if body.raw_scores else _probability(score) for score in scores]
-        if body.texts is not None:
-            return [TextScore(index=i, score=shown[i], text=passages[i] if body.return_text else None) for i in order]
-        results = [
-            DocumentScore(
-                index=i,
-                relevance_score=shown[i],
-                document=DocumentText(text=passages[i]) if body.return_documents else None,
-            )
-            for i in order
-        ]
-        return Reranked(id=uuid.uuid4().hex, model=collection.reranker_name, results=results)
+        shown = scores if body.raw_scores else expit(scores)
+        results: list[dict[str, Any]] = []
+        for i in np.argsort(-scores, kind="stable")[: body.top_n].tolist():
+            results.append({"index": i, "score" if is_tei else "relevance_score": float(shown[i])})
+            if body.return_text and is_tei:
+                results[-1]["text"] = passages[i]
+            elif body.return_documents and not is_tei:
+                results[-1]["document"] = {"text": passages[i]}
+        return results if is_tei else {"id": uuid.uuid4().hex, "model": collection.reranker_name, "results": results}
 
     @routes.get("/info")
     def info() -> dict[str, Any]:
@@ -134,7 +127,7 @@ def rerank_routes(dispatcher: Dispatcher) -> APIRouter:
     return routes
 
 
-def pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
+def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     """`/v1/indexes/{index}/search`, `/documents/{docid}` and `/status`, for the one index that is served."""
     routes = APIRouter(prefix="/v1/indexes", tags=["Pyserini"])
     collection = dispatcher.collection
@@ -149,16 +142,13 @@ def pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         return [collection.name] if index_type == "faiss" else []
 
     @routes.post("/{index}/search")
-    async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> PyseriniHits:
+    async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
         """Search with the service's own method."""
         check(index)
         query = params.query if isinstance(params.query, str) else params.query.query_txt
         (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request, after)
-        candidates = [
-            PyseriniCandidate(docid=hit.docid, score=hit.score, document_txt=hit.text or "")
-            for hit in answer.candidates
-        ]
-        return PyseriniHits(query=PyseriniQuery(qid=params.qid, query_txt=query), candidates=candidates)
+        candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
+        return {"query": {"qid": params.qid, "query_txt": query}, "candidates": candidates}
 
     @routes.get("/{index}/documents/{docid:path}")
     def document(index: str, docid: str) -> dict[str, str]:
@@ -167,10 +157,10 @@ def pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         return {"id": docid, "contents": _passage(dispatcher, docid)}
 
     @routes.get("/{index}/status")
-    def status(index: str) -> IndexStatus:
+    def status(index: str) -> dict[str, Any]:
         """Whether the index is here, and how large it is."""
         check(index)
-        return IndexStatus(downloaded=True, size_bytes=str(collection.bytes))
+        return {"downloaded": True, "size_bytes": str(collection.bytes)}
 
     return routes
 
@@ -193,19 +183,20 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         deadline_ms: Annotated[
             float | None, Field(gt=0, description="milliseconds in which the answer must be there")
         ] = None,
-    ) -> FoundPassages:
+    ) -> _FoundPassages:
         """Search the collection for passages that answer a query; the best come first."""
         try:
             (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
-            titles = [title_and_text(collection.text(hit.docid)) for hit in answer.candidates]
+            passages = [
+                _FoundPassage(
+                    **hit.model_dump(include={"docid", "score", "title"}), text=collection.text(hit.docid).parts[1]
+                )
+                for hit in answer.candidates
+            ]
         except Exception as error:
             raise tool_error(_told(error)) from None
-        passages = [
-            FoundPassage(docid=hit.docid, score=hit.score, title=title, text=text)
-            for hit, (title, text) in zip(answer.candidates, titles, strict=True)
-        ]
         costs = answer.costs
-        return FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
+        return _FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
 
     @server.tool()  # type: ignore[untyped-decorator]
     async def get_document(docid: str) -> str:
@@ -220,7 +211,7 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
     return server
 
 
-class FoundPassage(BaseModel):
+class _FoundPassage(BaseModel):
     """One passage that the tool `search` found."""
 
     docid: str
@@ -229,10 +220,10 @@ class FoundPassage(BaseModel):
     text: str
 
 
-class FoundPassages(BaseModel):
+class _FoundPassages(BaseModel):
     """What the tool `search` gives: the passages, best first, why it stopped and what it cost."""
 
-    passages: list[FoundPassage]
+    passages: list[_FoundPassage]
     stop: str
     labels: int
     milliseconds: float
@@ -261,7 +252,7 @@ class _EventStream(StreamingResponse):
                 yield _event("round" if isinstance(message, Round) else "answer", message)
 
 
-def _event(name: str, message: Message) -> bytes:
+def _event(name: str, message: BaseModel) -> bytes:
     return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
@@ -273,7 +264,7 @@ def _check_site(request: Request) -> None:
         raise HTTPException(403, "pages of other sites may not search here.")
 
 
-def _passage(dispatcher: Dispatcher, docid: str) -> str:
+def _passage(dispatcher: Dispatcher, docid: str) -> Passage:
     try:
         return dispatcher.collection.text(docid)
     except KeyError:
@@ -288,7 +279,3 @@ def _told(error: Exception) -> str:
     ):  # a failure is in the log already
         log.error("a tool failed", exc_info=error)
     return told
-
-
-def _probability(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))

@@ -1,4 +1,4 @@
-"""Serving: what a service is asked to do, and from there to one that runs."""
+"""Serving: what a service is asked to do, and its connections."""
 
 import asyncio
 import contextlib
@@ -8,15 +8,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import option
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.support.packages import import_optional
 
 KEY_VARIABLE = "TOUR_PYSERINI_SERVICE_KEY"
 _SHORTEST_KEY = 8
@@ -30,11 +28,6 @@ _ACCEPTED = 16
 """Connections that are accepted before any of them is looked at."""
 
 
-def _hidden(default: Any = None) -> Any:
-    """A field of a search request that a service has no flag for."""
-    return field(default=default)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ServeRequest(SearchRequest):
     """Serve searches of one index; the fields are the flags of `python -m tour_pyserini.serve`.
@@ -46,29 +39,14 @@ class ServeRequest(SearchRequest):
         queue: searches that may wait for their turn; who comes then is sent away.
     """
 
+    NO_FLAGS = frozenset(
+        (
+            *("topics_format", "qrels", "remove_query", "output", "output_format", "output_queries", "trace", "tag"),
+            *("trace_vectors", "hits", "shard", "ray", "ray_workers", "batch_size", "encoded_queries", "predictions"),
+            *("unit", "max_words", "context", "separator", "title"),
+        )
+    )
     topics: str = option("", "`demo` serves the embedded collection", group="what is searched")
-    topics_format: str = _hidden("default")
-    qrels: str | None = _hidden()
-    remove_query: bool = _hidden(False)
-    output: str | None = _hidden()
-    output_format: str = _hidden("trec")
-    output_queries: str | None = _hidden()
-    trace: str | None = _hidden()
-    trace_vectors: bool = _hidden(False)
-    hits: int = _hidden(1000)
-    tag: str | None = _hidden()
-    shard: str | None = _hidden()
-    ray: str | None = _hidden()
-    ray_workers: int | None = _hidden()
-    batch_size: int = _hidden(64)
-    encoded_queries: str | None = _hidden()
-    predictions: str | None = _hidden()
-    unit: str | None = _hidden()
-    max_words: int | None = _hidden()
-    context: str | None = _hidden()
-    title: bool | None = _hidden()
-    separator: str | None = _hidden()
-
     host: str = option("127.0.0.1", "address to listen on", group=_SERVING)
     port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, metavar="N")
     key_file: str | None = option(
@@ -130,32 +108,6 @@ class ServeRequest(SearchRequest):
         return key or None
 
 
-def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None) -> None:
-    """Serve searches until a signal (SIGINT, SIGTERM) asks for the end; what runs is finished first.
-
-    Args:
-        request: what is served, and how.
-        tell: called with the address once the service is ready.
-
-    Raises:
-        TourError: if something is missing or wrong, or the port is in use.
-    """
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
-        import_optional(module, extra="serve")
-    if not request.no_mcp:
-        import_optional("mcp.server.mcpserver", extra="mcp")
-    from tour_pyserini.service.app import new_app
-    from tour_pyserini.service.collection import Collection
-
-    key = request.read_key()
-    with contextlib.closing(listen(request)) as listener:  # a port in use is reported before models are loaded
-        app = new_app(Collection(request), key=key)
-        listener.listen(2048)
-        host = f"[{request.host}]" if ":" in request.host else request.host
-        tell(f"http://{host}:{listener.getsockname()[1]}")
-        _run(app, listener)
-
-
 def listen(request: ServeRequest) -> socket.socket:
     """A socket that is bound to host and port, not yet listening."""
     try:
@@ -172,7 +124,8 @@ def listen(request: ServeRequest) -> socket.socket:
     return listener
 
 
-def _run(app: object, listener: socket.socket) -> None:
+def run_server(app: object, listener: socket.socket) -> None:
+    """Serve an application until a signal (SIGINT, SIGTERM) asks for the end; what runs is finished first."""
     import uvicorn
 
     class Server(uvicorn.Server):

@@ -183,7 +183,7 @@ class Handler(SimpleHTTPRequestHandler):
             if service.fault == "cut":
                 return None
         answer = {"candidates": message["candidates"], "stop": STOP, "costs": message["costs"], "rounds": None}
-        answer["query"], answer["settings"] = {"qid": "", "text": "q"}, settings_of(method)
+        answer |= {"query": "q", "qid": "", "settings": settings_of(method)}
         return self.event("answer", answer)
 
     def event(self, name, value):
