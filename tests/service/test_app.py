@@ -1,13 +1,11 @@
 """The application: its pages, what it says of itself, and what goes wrong inside it."""
 
-import http.client
 import logging
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 from fastapi.testclient import TestClient
 from in_memory_collection import InMemoryCollection
@@ -61,14 +59,6 @@ IMPOSSIBLE = ["/%00", "/" + "a" * 300, "/" + "a" * 300 + "/b", "/x%00/y"]
 @pytest.mark.parametrize("path", [*OUTSIDE, *IMPOSSIBLE])
 def test_the_page_folder_is_all_that_is_served(server, path):
     assert server.client.get(path).status_code == 404
-
-
-def test_a_request_for_no_path_is_answered(server):
-    connection = http.client.HTTPConnection("127.0.0.1", httpx.URL(server.url).port)
-    connection.request("OPTIONS", "*")
-    answer = connection.getresponse()
-    assert answer.status in (400, 404, 405) and b"Traceback" not in answer.read()
-    connection.close()
 
 
 @pytest.fixture

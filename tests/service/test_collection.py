@@ -92,13 +92,6 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
     assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
 
 
-def test_a_signal_weight_counts_where_there_are_signals(served):
-    served.check_settings({"signal_weight"}, TourConfig(signal_weight=0.9))
-    served.check_settings({"depth"}, TourConfig("hard", depth=5))
-    with pytest.raises(RequestError, match="signal_weight changes nothing"):
-        served.check_settings({"signal_weight"}, TourConfig("dense", signal_weight=0.9))
-
-
 def test_the_searchers_of_few_settings_are_kept(served):
     first = served.searcher(CONFIGS["tour"])
     for depth in range(1, SEARCHERS):

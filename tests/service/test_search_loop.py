@@ -17,7 +17,7 @@ from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.service import search_loop
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, Round
-from tour_pyserini.service.search_loop import RESERVED, BusyError, FailedError, LabelQueue, LatencyReserve, SearchLoop
+from tour_pyserini.service.search_loop import RESERVED, BusyError, FailedError, LabelQueue, SearchLoop
 
 
 async def until(condition):
@@ -256,7 +256,9 @@ def test_the_slowest_of_the_recent_searches_of_a_kind_had_enough_time():
     def job(name="tour", hits=10):
         return SearchJob(query="q", hits=hits, config=TourConfig(name))
 
-    reserve = LatencyReserve(0.5)
+    collection = InMemoryCollection()
+    collection.try_search = lambda: 0.5
+    reserve = SearchLoop(collection, None, at_once=1, queue=1).reserve
     assert reserve.seconds(job()) == 0.5 and reserve.seconds(Job()) == 0
     for _ in range(RESERVED):
         reserve.learn(job(), 0.02)

@@ -100,18 +100,6 @@ def test_a_client_that_goes_away_stops_costing(small, slow, slow_reranker):
         assert calls() == after < before + BUDGET  # rounds of one label
 
 
-def test_labels_of_searches_at_the_same_time_share_calls(small, slow):
-    def cost(run):
-        before = slow.metric("tour_reranker_calls_total")
-        run()
-        return slow.metric("tour_reranker_calls_total") - before
-
-    queries = [small.queries[qid] for qid in ("q6", "q7", "q8")]
-    body = {"k": 3, "budget": 10, "settings": {"depth": 1}}
-    alone = cost(lambda: [slow.search(query, **body) for query in queries])
-    assert cost(lambda: slow.search(queries, **body)) < alone == 30
-
-
 def test_a_signal_lets_what_runs_end_and_a_killed_service_loses_no_label(small, slow_flags, tmp_path):
     cache, query = tmp_path / "scores.sqlite", small.queries["q9"]
     flags = (*slow_flags, "--cache", cache, "--no-early-stopping", "--budget", "20")

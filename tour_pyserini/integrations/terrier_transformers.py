@@ -41,8 +41,6 @@ class Tour(pt.Transformer):
             text: whether results have the passages (`text`).
             vectors: whether results have vectors (`query_vec`, the optimised one, and `doc_vec`).
         """
-        if batch_size < 1:
-            raise TourError(f"batch_size must be at least 1, not {batch_size}.")
         self.searcher = searcher
         self.num_results, self.batch_size, self.text, self.vectors = num_results, batch_size, text, vectors
 

@@ -144,7 +144,7 @@ class LabelQueue:
                 request.end()
 
 
-class LatencyReserve:
+class _LatencyReserve:
     """Seconds that searches keep free after their last label: for update, retrieval, ranking, and sending the answer.
 
     They are what the slowest of the recent searches of its kind needed: by method and by the length of the list, in
@@ -187,7 +187,7 @@ class SearchLoop:
 
     def __init__(self, collection: Collection, labels: LabelQueue, *, at_once: int, queue: int) -> None:
         self.collection, self.labels = collection, labels
-        self.reserve = LatencyReserve(collection.try_search())
+        self.reserve = _LatencyReserve(collection.try_search())
         self._at_once, self._queue = at_once, queue
         self._waiting: list[Job] = []
         self._running: set[Job] = set()

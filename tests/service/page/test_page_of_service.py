@@ -27,19 +27,6 @@ def test_a_search_shows_the_lists_of_the_service(open_page, server, small):
     page.locator(".hit .whole").first.get_by_text(small.texts[docids(page)[0]], exact=True).wait_for()
 
 
-def test_two_methods_of_the_service_side_by_side(open_page, server, small):
-    query, page = small.queries["q5"], open_page()
-    page.goto(server.url)
-    page.get_by_label("Compare with").select_option("rerank")
-    page.get_by_role("searchbox", name="Query").fill(query)
-    page.get_by_role("button", name="Search").click()
-    page.locator(".pane[aria-busy=false]").nth(1).wait_for()
-    assert docids(page, 0) == found(server, query)
-    assert docids(page, 1) == found(server, query, method="rerank")
-    both = len(set(docids(page, 0)) & set(docids(page, 1)))
-    assert page.get_by_text(f"{both} of 10 passages are in both lists.").count() == 1
-
-
 @pytest.mark.parametrize(
     ("asked", "words"),
     [("query=a&hits=100000", "allows 1000 at most"), ("query=a&method=none", "'none'"), ("query=%20", "is empty")],

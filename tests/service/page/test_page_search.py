@@ -110,18 +110,6 @@ def test_settings_and_the_address(open_page, service):
     assert page.get_by_label("Method").input_value() == "tour" and page.title() == "TouR"
 
 
-def test_what_is_typed_before_the_service_answers_stays(open_page, service):
-    service.about.clear()
-    page = open_page()
-    page.goto(service.url)
-    page.get_by_role("searchbox", name="Query").fill("early words")
-    service.about.set()
-    page.get_by_text("1,234 documents").wait_for()
-    assert page.get_by_role("searchbox").input_value() == "early words"
-    page.get_by_role("button", name="Search").click()
-    page.get_by_role("heading", name="early words", level=1).wait_for()
-
-
 def test_a_search_before_the_service_says_what_it_offers(open_page, service):
     service.about.clear()
     page = open_page()
@@ -132,14 +120,6 @@ def test_a_search_before_the_service_says_what_it_offers(open_page, service):
     page.locator("select[name=method] option").first.wait_for(state="attached")
     assert service.searches == [{"query": "who owned the land"}]  # once
     assert docids(page) == ["d5", "d3", "d4", "d1", "d2"] and page.get_by_text(DONE).count() == 1
-
-
-def test_an_example_is_a_search(open_page, service):
-    page = open_page()
-    page.goto(service.url)
-    page.get_by_role("button", name="who owned the land").click()
-    page.get_by_text(DONE).wait_for()
-    assert service.searches[0]["query"] == "who owned the land" and not page.locator("#start").is_visible()
 
 
 def test_texts_are_never_html(open_page, service):
