@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.pictures import save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.support.display import save_picture
 from tour_pyserini.support.files import atomic_write
 
 # Okabe and Ito's blue, vermilion, green, purple, orange and sky blue, distinct for colour-blind readers.

@@ -19,13 +19,13 @@ from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.evaluation.paired_tests import compare_with_baseline
+from tour_pyserini.evaluation.pictures import save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.flags import positive
 from tour_pyserini.learn import LearnRequest, LearnSummary, NoGain, learn
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.support.display import save_picture
 from tour_pyserini.support.files import atomic_write
 
 MEASURES = ("nDCG@10", "R@100")

@@ -9,8 +9,8 @@ import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher, search_path
+from tour_pyserini.evaluation.pictures import GAIN, LOSS
 from tour_pyserini.searchers.search_path import ListSummary, PathHit, draw_ranks
-from tour_pyserini.support.display import GAIN, LOSS
 
 
 @pytest.fixture(scope="module")

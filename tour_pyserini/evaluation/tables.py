@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,6 @@ from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison, gains
 from tour_pyserini.evaluation.query_path import first_words
-from tour_pyserini.support.display import html_table
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -291,3 +291,24 @@ def _rank(ranking: Sequence[str], docid: str) -> float:
 
 def _rank_text(ranking: Sequence[str], docid: str) -> str:
     return str(ranking.index(docid) + 1) if docid in ranking else "-"
+
+
+def html_table(cells: Sequence[Sequence[str]], *, words: int = 1, title: str = "") -> str:
+    """A table of text cells as HTML; the cells are shown as they are, whatever they contain.
+
+    Args:
+        cells: rows of cells; the first row is the head.
+        words: how many columns, from the left, are words; the others are numbers and are aligned right.
+        title: the line above the table.
+    """
+    head, *body = cells
+    caption = f"<caption>{escape(title)}</caption>" if title else ""
+    rows = "".join(f"<tr>{_line('td', line, words)}</tr>" for line in body)
+    return f"<table>{caption}<thead><tr>{_line('th', head, words)}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _line(tag: str, line: Sequence[str], words: int) -> str:
+    sides = ["left"] * words + ["right"] * (len(line) - words)
+    return "".join(
+        f'<{tag} style="text-align: {side}">{escape(cell)}</{tag}>' for side, cell in zip(sides, line, strict=True)
+    )

@@ -14,11 +14,11 @@ from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
+from tour_pyserini.evaluation.pictures import save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, split_table
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
 from tour_pyserini.experiments.planning import Locations
-from tour_pyserini.support.display import save_picture
 from tour_pyserini.support.files import atomic_write
 
 ALPHA = 0.05  # level of significance

@@ -66,7 +66,7 @@ class HitList(list[Any]):
 def hits_html(head: Iterable[str], lines: Iterable[tuple[str, ...]]) -> str:
     """Lines (docid, passage, numbers ...), best first, as an HTML table with ranks and passages' first words."""
     from tour_pyserini.evaluation.query_path import first_words  # what only notebooks need is not loaded for all
-    from tour_pyserini.support.display import html_table
+    from tour_pyserini.evaluation.tables import html_table
 
     cells = [
         [str(rank), docid, first_words(passage, 80), *numbers]

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
+from tour_pyserini.evaluation.pictures import GAIN, LOSS
+from tour_pyserini.evaluation.tables import html_table
 from tour_pyserini.searchers.hits import hits_html
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
-from tour_pyserini.support.display import GAIN, LOSS, html_table
 
 SHOWN = 10
 """Hits whose ranks are drawn."""

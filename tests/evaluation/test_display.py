@@ -7,7 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tour_pyserini.support.display import COLOURS, html_table, save_picture
+from tour_pyserini.evaluation.pictures import COLOURS, save_picture
+from tour_pyserini.evaluation.tables import html_table
 
 
 @pytest.fixture
