@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tour_pyserini import doctor
+from tour_pyserini.command import run
 from tour_pyserini.doctor import CHECKS, Check, Finding, Problem, check_installation, main
 from tour_pyserini.encoders import model_folder
 from tour_pyserini.errors import TourError
@@ -49,7 +50,9 @@ ABSENT = saying(Problem("not there", "pip install it", absent=True))
 )
 def test_the_report_and_the_exit_code(monkeypatch, capsys, second, code, lines):
     monkeypatch.setattr(doctor, "CHECKS", (Check("one", good), second))
-    assert main([]) == code
+    with pytest.raises(SystemExit) as left:
+        run(lambda _: main([]))
+    assert (left.value.code or 0) == code
     first, *others, end = capsys.readouterr().out.splitlines()
     assert first.split() == ["ok", "one", "1.2"] and others == lines
     assert (end == "Everything that is needed was found.") == (code == 0)

@@ -9,25 +9,13 @@ from index_commands import ROOT, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini import index as indexing
-from tour_pyserini.command import run
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import Document
-from tour_pyserini.encoders import encoder as encoder_module
 from tour_pyserini.encoders.encoder import fitting_length
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
 from tour_pyserini.search_request import SearchRequest
-
-
-@pytest.fixture
-def encoded(monkeypatch):
-    """How many documents were encoded at a time."""
-    encoded, encode = [], encoder_module.encode_documents
-    monkeypatch.setattr(
-        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
-    )
-    return encoded
 
 
 def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
@@ -180,19 +168,6 @@ def test_an_error_is_one_line():
         2,
         "error: there is no corpus nowhere; give a corpus.jsonl, or a folder that holds one.\n",
     )
-
-
-@pytest.mark.parametrize(("outcome", "code"), [(None, None), (1, 1), (TourError("no."), 2), (KeyboardInterrupt(), 130)])
-def test_exit_codes_of_commands(outcome, code, capsys):
-    def main(argv):
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-    with pytest.raises(SystemExit) as caught:
-        run(main)
-    assert caught.value.code == code
-    assert ("error: no.\n" in capsys.readouterr().err) == (code == 2)
 
 
 @pytest.mark.slow

@@ -61,21 +61,9 @@ def sources(*folders):
 
 
 def test_source_archive_has_all_that_a_developer_needs(archive):
-    expected = {
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "LICENSE",
-        "MANIFEST.in",
-        "Makefile",
-        "README.md",
-        "constraints.txt",
-        "pyproject.toml",
-        "qrels/README.md",
-        "runs/README.md",
-        "setup.cfg",
-        "setup.py",
-        *sources("tour_pyserini", "tests", "docs", "benchmarks"),
-    }
+    names = "CHANGELOG.md CONTRIBUTING.md LICENSE MANIFEST.in Makefile README.md constraints.txt pyproject.toml"
+    expected = {*names.split(), *("qrels/README.md", "runs/README.md", "setup.cfg", "setup.py")}
+    expected |= sources("tour_pyserini", "tests", "docs", "benchmarks")
     assert expected - files(archive) == set()
 
 

@@ -99,16 +99,20 @@ def as_events(
     for number in range(len(path) + bool(final)):
         t = min(number, len(path) - 1)
         is_final = number > t
-        lines = _final_lines(final, before) if is_final else _lines(path[t])
+        known = {line.docid: line.similarity for line in before}
+        if is_final:
+            lines = [_Line(hit.docid, _known(hit.label), known.get(hit.docid)) for hit in final]
+        else:
+            lines = _lines(path[t])
         bought = {line.docid for line in lines if line.label is not None} - labelled
         labelled |= bought
         ranks = {line.docid: rank for rank, line in enumerate(before, start=1)}
-        similarities = {} if is_final else {line.docid: line.similarity for line in before}
+        similarities = {} if is_final else known
         found = {line.docid for line in lines}
         yield {
             "event": "round",
             "data": {
-                "name": "Final list" if is_final else _name(t),
+                "name": "Final list" if is_final else f"After {t} update{'s' * (t > 1)}" if t else "First retrieval",
                 "note": FINAL_NOTE if is_final else ROUND_NOTE,
                 "number": number,
                 "t": t,
@@ -139,17 +143,8 @@ def _lines(one: PathRound) -> list[_Line]:
     return [_Line(*line) for line in zip(one.docids, map(_known, one.labels), similarities, strict=False)]
 
 
-def _final_lines(final: Sequence[FinalHit], last: Sequence[_Line]) -> list[_Line]:
-    similarities = {line.docid: line.similarity for line in last}
-    return [_Line(hit.docid, _known(hit.label), similarities.get(hit.docid)) for hit in final]
-
-
 def _known(label: float) -> float | None:
     return None if math.isnan(label) else label
-
-
-def _name(t: int) -> str:
-    return "First retrieval" if t == 0 else f"After {t} update{'s' * (t > 1)}"
 
 
 def _words(docid: str, texts: Mapping[str, str]) -> dict[str, str]:
