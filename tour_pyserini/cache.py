@@ -92,14 +92,11 @@ def _stats(args: argparse.Namespace) -> None:
 def _prune(args: argparse.Namespace) -> None:
     caches = _caches(args.cache)
     models = {cache.name: cache.models() for cache in caches}
+    every = [use for uses in models.values() for use in uses]
     for cache in caches:
-        # With several files, a name need not occur in each of them.
-        elsewhere = [use for other, uses in models.items() if other != cache.name for use in uses]
-        own = [
-            name
-            for name in args.model
-            if any(use.is_named(name) for use in models[cache.name]) or not any(use.is_named(name) for use in elsewhere)
-        ]
+        # With several files, a name need not occur in each of them; one that occurs in none is refused by the first.
+        unknown = [name for name in args.model if not any(use.is_named(name) for use in every)]
+        own = unknown + [name for name in args.model if any(use.is_named(name) for use in models[cache.name])]
         if args.model and not own:
             continue
         removed = cache.prune(models=own, unused_for=args.unused_for, dry_run=args.dry_run)

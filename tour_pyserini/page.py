@@ -6,16 +6,15 @@ With a trace that holds query vectors (search --trace-vectors) and an index with
 the query moved.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import run
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.judgements import read_qrels
@@ -24,14 +23,14 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import as_events, as_page
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
-from tour_pyserini.flags import check_names, positive
+from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.index import demo_index
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import atomic_write, check_output
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageRequest:
+class PageRequest(Request):
     """Show a query path; the fields are the flags of `python -m tour_pyserini.page`.
 
     Attributes:
@@ -46,18 +45,15 @@ class PageRequest:
         shown: candidates shown per round.
     """
 
-    trace: str
-    topics: str
-    output: str
-    corpus: str | None = None
-    qrels: str | None = None
-    index: str | None = None
-    run: str | None = None
-    topic: str | None = None
-    shown: int = 10
-
-    def __post_init__(self) -> None:
-        check_names(self)
+    trace: str = option(MISSING, "what search --trace wrote", metavar="FILE")
+    topics: str = option(MISSING, "the topics that were searched, or `demo`")
+    output: str = option(MISSING, "the page", metavar="FILE")
+    corpus: str | None = option(None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name")
+    qrels: str | None = option(None, "judgements, to mark what is relevant", metavar="FILE")
+    index: str | None = option(None, "an index with exact vectors, for the map of the query's movement", metavar="DIR")
+    run: str | None = option(None, "the run of the same search, for the final list", metavar="FILE")
+    topic: str | None = option(None, "the query (default: the one whose relevant passage climbed most)", metavar="ID")
+    shown: int = option(10, "candidates shown per round", count=True)
 
 
 class PageSummary(NamedTuple):
@@ -130,23 +126,9 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    done = write_page(PageRequest(**vars(_parser().parse_args(argv))))
+    parser = request_parser("page", PageRequest, description=str(__doc__), epilog=EXAMPLE)
+    done = write_page(PageRequest.from_flags(vars(parser.parse_args(argv))))
     sys.stderr.write(f"{done.output}: query {done.qid}, {done.rounds} retrievals{'' if done.has_map else ', no map'}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser("page", description=__doc__, epilog=EXAMPLE)
-    add = parser.add_argument
-    add("--trace", required=True, metavar="FILE", help="what search --trace wrote")
-    add("--topics", required=True, help="the topics that were searched, or `demo`")
-    add("--corpus", metavar="FILE", help="passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name")
-    add("--qrels", metavar="FILE", help="judgements, to mark what is relevant")
-    add("--index", metavar="DIR", help="an index with exact vectors, for the map of the query's movement")
-    add("--run", metavar="FILE", help="the run of the same search, for the final list")
-    add("--topic", metavar="ID", help="the query (default: the one whose relevant passage climbed most)")
-    add("--shown", type=positive, default=10, metavar="N", help="candidates shown per round")
-    add("--output", required=True, metavar="FILE", help="the page")
-    return parser
 
 
 if __name__ == "__main__":
