@@ -11,7 +11,8 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,12 @@ EXAMPLES = """examples:
 """
 DATA = "questions as JSON lines, then their corpus.jsonl, then qrels if lines have neither `gold` nor `context`"
 
-# Groups of flags in --help.
-_MODEL, _VALIDATION, _TRAINING = "model", "validation", "training"
-_ENCODER = "phrase encoder: not with --query-side"
-_QUERY_SIDE, _CANDIDATES, _RERANKER = "query-side fine-tuning", "candidates", "re-ranker"
+# Fields by the group of flags that --help shows them in.
+_model, _validation, _training = (partial(option, group=group) for group in ("model", "validation", "training"))
+_encoder, _query_side, _candidates, _reranker = (
+    partial(option, group=group)
+    for group in ("phrase encoder: not with --query-side", "query-side fine-tuning", "candidates", "re-ranker")
+)
 
 # Flags of one way to train a phrase encoder only, with their defaults.
 _FROM_BASE: dict[str, Any] = {
@@ -62,45 +65,37 @@ class TrainRequest(Request):
         validation: sources to validate on; if empty, a part of `data` is held out.
     """
 
-    base: str = option(dataclasses.MISSING, "the model to start from: a folder or a hub name", group=_MODEL)
-    output: str = option(dataclasses.MISSING, "the folder of the trained model", group=_MODEL, metavar="DIR")
-    device: str = option("cpu", "cpu, cuda:0, ...", group=_MODEL)
-    threads: int | None = option(None, "most threads (default: one for each processor)", group=_MODEL, count=True)
+    base: str = _model(MISSING, "the model to start from: a folder or a hub name")
+    output: str = _model(MISSING, "the folder of the trained model", metavar="DIR")
+    device: str = _model("cpu", "cpu, cuda:0, ...")
+    threads: int | None = _model(None, "most threads (default: one for each processor)", count=True)
 
-    data: Sequence[Source] = option(dataclasses.MISSING)
+    data: Sequence[Source] = option(MISSING)
     validation: Sequence[Source] = option(())
-    validation_share: float = option(
-        0.1, "share of the passages that is held out if --validation is not given", group=_VALIDATION, metavar="X"
+    validation_share: float = _validation(
+        0.1, "share of the passages that is held out if --validation is not given", metavar="X"
     )
-    validation_questions: int = option(300, "most questions to validate on", group=_VALIDATION, count=True)
+    validation_questions: int = _validation(300, "most questions to validate on", count=True)
 
-    epochs: int = option(3, "passes over the training data", group=_TRAINING, count=True)
-    max_steps: int = option(0, "most steps; 0 means that --epochs decides", group=_TRAINING, metavar="X")
-    batch_size: int = option(8, "passages or questions per batch", group=_TRAINING, count=True)
-    accumulate: int = option(1, "batches whose gradients are added up for one step", group=_TRAINING, count=True)
-    learning_rate: float = option(3e-5, "largest learning rate of AdamW", group=_TRAINING, metavar="X")
-    warmup: float = option(
-        0.1,
-        "share of the steps in which the learning rate rises; then it falls linearly to 0",
-        group=_TRAINING,
-        metavar="X",
+    epochs: int = _training(3, "passes over the training data", count=True)
+    max_steps: int = _training(0, "most steps; 0 means that --epochs decides", metavar="X")
+    batch_size: int = _training(8, "passages or questions per batch", count=True)
+    accumulate: int = _training(1, "batches whose gradients are added up for one step", count=True)
+    learning_rate: float = _training(3e-5, "largest learning rate of AdamW", metavar="X")
+    warmup: float = _training(
+        0.1, "share of the steps in which the learning rate rises; then it falls linearly to 0", metavar="X"
     )
-    weight_decay: float = option(0.01, "weight decay of AdamW, for matrices only", group=_TRAINING, metavar="X")
-    clip: float = option(1.0, "largest norm of the gradient", group=_TRAINING, metavar="X")
-    validate_every: int = option(
-        0, "steps between validations; 0 validates after each epoch", group=_TRAINING, metavar="X"
+    weight_decay: float = _training(0.01, "weight decay of AdamW, for matrices only", metavar="X")
+    clip: float = _training(1.0, "largest norm of the gradient", metavar="X")
+    validate_every: int = _training(0, "steps between validations; 0 validates after each epoch", metavar="X")
+    save_every: int = _training(
+        50, "steps between checkpoints from which an interrupted training continues", count=True
     )
-    save_every: int = option(
-        50, "steps between checkpoints from which an interrupted training continues", group=_TRAINING, count=True
+    dropout: float = _training(
+        0.1, "share of the activations that are dropped; dropout takes a third of the time", metavar="X"
     )
-    dropout: float = option(
-        0.1,
-        "share of the activations that are dropped; dropout takes a third of the time",
-        group=_TRAINING,
-        metavar="X",
-    )
-    precision: str = option("float32", "precision of matrix products", group=_TRAINING, choices=("float32", "bfloat16"))
-    seed: int = option(42, "seed of all random numbers", group=_TRAINING, metavar="X")
+    precision: str = _training("float32", "precision of matrix products", choices=("float32", "bfloat16"))
+    seed: int = _training(42, "seed of all random numbers", metavar="X")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,35 +119,29 @@ class PhraseEncoderRequest(TrainRequest):
         query_side: a phrase index that the base built, which stays valid: query-side fine-tuning.
     """
 
-    base: str = option(
-        dataclasses.MISSING, "the model to start from: a folder, a name on the model hub, or `default`", group=_MODEL
+    base: str = _model(MISSING, "the model to start from: a folder, a name on the model hub, or `default`")
+    pooling: str | None = _encoder(
+        None, "pooling of questions (default: what the base declares, or cls)", choices=("cls", "mean")
     )
-    pooling: str | None = option(
-        None, "pooling of questions (default: what the base declares, or cls)", group=_ENCODER, choices=("cls", "mean")
+    lower_case: bool | None = _encoder(None, "put questions in lower case")
+    max_length: int | None = _encoder(None, "tokens of a passage that are read at once (default: 256)", count=True)
+    questions_per_passage: int | None = _encoder(
+        None, "most questions of a passage, drawn again in every epoch (default: 4)", count=True
     )
-    lower_case: bool | None = option(None, "put questions in lower case", group=_ENCODER)
-    max_length: int | None = option(
-        None, "tokens of a passage that are read at once (default: 256)", group=_ENCODER, count=True
+    batch_weight: float | None = _encoder(
+        None, "weight of the loss with in-batch negatives; in-passage: 1 (default: 1)", metavar="X"
     )
-    questions_per_passage: int | None = option(
-        None, "most questions of a passage, drawn again in every epoch (default: 4)", group=_ENCODER, count=True
+    filter_weight: float | None = _encoder(None, "weight of the filter's loss (default: 1)", metavar="X")
+    filter_recall: float | None = _encoder(
+        None, "share of the answers' tokens that the filter must keep (default: 0.98)", metavar="X"
     )
-    batch_weight: float | None = option(
-        None, "weight of the loss with in-batch negatives; in-passage: 1 (default: 1)", group=_ENCODER, metavar="X"
-    )
-    filter_weight: float | None = option(None, "weight of the filter's loss (default: 1)", group=_ENCODER, metavar="X")
-    filter_recall: float | None = option(
-        None, "share of the answers' tokens that the filter must keep (default: 0.98)", group=_ENCODER, metavar="X"
-    )
-    train_embeddings: bool | None = option(None, "train the vectors of the vocabulary too", group=_ENCODER)
+    train_embeddings: bool | None = _encoder(None, "train the vectors of the vocabulary too")
 
-    query_side: str | None = option(
-        None, "train only the query encoders of --base, on this phrase index", group=_QUERY_SIDE, metavar="INDEX"
+    query_side: str | None = _query_side(
+        None, "train only the query encoders of --base, on this phrase index", metavar="INDEX"
     )
-    corpus: str | None = option(None, "the corpus of the index", group=_QUERY_SIDE, metavar="FILE")
-    depth: int | None = option(
-        None, "phrases retrieved for each question (default: 100)", group=_QUERY_SIDE, count=True
-    )
+    corpus: str | None = _query_side(None, "the corpus of the index", metavar="FILE")
+    depth: int | None = _query_side(None, "phrases retrieved for each question (default: 100)", count=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,35 +172,29 @@ class PhraseRerankerRequest(TrainRequest):
             (the paper's published code).
     """
 
-    epochs: int = option(20, "passes over the training data", group=_TRAINING, count=True)
-    batch_size: int = option(32, "questions per batch", group=_TRAINING, count=True)
-    learning_rate: float = option(2e-5, "largest learning rate of AdamW", group=_TRAINING, metavar="X")
+    epochs: int = _training(20, "passes over the training data", count=True)
+    batch_size: int = _training(32, "questions per batch", count=True)
+    learning_rate: float = _training(2e-5, "largest learning rate of AdamW", metavar="X")
 
-    index: str = option(
-        dataclasses.MISSING, "the phrase index that candidates come from", group=_CANDIDATES, metavar="DIR"
+    index: str = _candidates(MISSING, "the phrase index that candidates come from", metavar="DIR")
+    corpus: str = _candidates(MISSING, "the corpus of the index", metavar="FILE")
+    encoder: str | None = _candidates(
+        None, "encoder of the questions (default: the one that built the index)", metavar="NAME"
     )
-    corpus: str = option(dataclasses.MISSING, "the corpus of the index", group=_CANDIDATES, metavar="FILE")
-    encoder: str | None = option(
-        None, "encoder of the questions (default: the one that built the index)", group=_CANDIDATES, metavar="NAME"
-    )
-    depth: int = option(100, "phrases retrieved for each question", group=_CANDIDATES, count=True)
-    positive: str = option(
+    depth: int = _candidates(100, "phrases retrieved for each question", count=True)
+    positive: str = _candidates(
         "context",
         "a phrase is right if its context contains an answer (the paper), or if the phrase is an answer",
-        group=_CANDIDATES,
         choices=("context", "phrase"),
     )
-    context: str = option(
-        "3", "sentences around a phrase that are read", group=_RERANKER, choices=("1", "3", "paragraph")
-    )
-    no_title: bool = option(False, "do not read the title", group=_RERANKER)
-    loss: str = option(
+    context: str = _reranker("3", "sentences around a phrase that are read", choices=("1", "3", "paragraph"))
+    no_title: bool = _reranker(False, "do not read the title")
+    loss: str = _reranker(
         "pairwise",
         "over a right and a wrong phrase together (the paper), or over each phrase alone (its published code)",
-        group=_RERANKER,
         choices=("pairwise", "pointwise"),
     )
-    max_length: int = option(256, "tokens of a question and a context", group=_RERANKER, count=True)
+    max_length: int = _reranker(256, "tokens of a question and a context", count=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,19 +270,13 @@ _MODELS: dict[type[TrainRequest], tuple[str, str]] = {
 }
 
 
-def train_parser() -> CommandParser:
-    """The parser of the command; each kind of model is a sub-command, whose flags are the fields of its request."""
+def parse(argv: Sequence[str] | None) -> TrainRequest:
+    """The request of a command line; each kind of model is a sub-command, whose flags are the fields of its request."""
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
     models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=argparse.ArgumentParser)
     for request, (name, about) in _MODELS.items():
-        model = models.add_parser(
-            name,
-            help=about,
-            description=f"Train {about}.",
-            formatter_class=Help,
-            allow_abbrev=False,
-            argument_default=argparse.SUPPRESS,
-        )
+        how: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False, "argument_default": argparse.SUPPRESS}
+        model = models.add_parser(name, help=about, description=f"Train {about}.", **how)
         model.set_defaults(request=request)
         data = "questions with answers, in any format of topics" if request is PhraseRerankerRequest else DATA
         add = model.add_argument_group("data").add_argument
@@ -307,18 +284,13 @@ def train_parser() -> CommandParser:
         add("--data", required=True, help=f"{data}; may be given several times", **files)
         add("--validation", help="like --data, for validation only", **files)
         add_request_flags(model, request)
-    return parser
-
-
-def request_of(flags: argparse.Namespace) -> TrainRequest:
-    """The request that parsed flags describe."""
-    given = {name: value for name, value in vars(flags).items() if name not in ("what", "request")}
-    return flags.request.from_flags(given)
+    flags = vars(parser.parse_args(argv))
+    return flags["request"].from_flags({name: flags[name] for name in flags if name not in ("what", "request")})
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    request = request_of(train_parser().parse_args(argv))
+    request = parse(argv)
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of reading and writing weights; the training has its own

@@ -34,7 +34,7 @@ from tour_pyserini.index import index_request
 from tour_pyserini.search import search_request
 from tour_pyserini.serve import serve_request
 from tour_pyserini.support.packages import load_plugins, plugin_files
-from tour_pyserini.train import request_of, train_parser
+from tour_pyserini.train import parse as parse_training
 
 DOCUMENTS, QUERIES = 40, 4
 
@@ -234,7 +234,7 @@ def parse(name, argv):
         "tour_pyserini.search": search_request,
         "tour_pyserini.index": index_request,
         "tour_pyserini.serve": serve_request,
-        "tour_pyserini.train": lambda words: request_of(train_parser().parse_args(words)),
+        "tour_pyserini.train": parse_training,
     }
     if name in requests:
         requests[name](argv)

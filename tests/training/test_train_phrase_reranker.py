@@ -22,7 +22,7 @@ from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training import examples as examples_module
 from tour_pyserini.training import reranker_tasks
 from tour_pyserini.training.examples import Example
-from tour_pyserini.training.reranker_tasks import ReadingTask, RerankerTask, find_candidates
+from tour_pyserini.training.reranker_tasks import ReadingTask, RerankerTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,7 +39,9 @@ def searcher(folder):
 
 def run(folder, output, *more, base="base", data="questions.jsonl"):
     words = f"phrase-reranker --base {folder / base} --index {folder}/phrases --corpus {folder}/corpus.jsonl --depth 60"
-    words += f" --data {folder / data if '.' in data else data} --validation {folder}/questions.jsonl --output {output}"
+    words += (
+        f" --data {folder / data if '.' in str(data) else data} --validation {folder}/questions.jsonl --output {output}"
+    )
     words += " --threads 1 --max-length 100 --batch-size 4 --learning-rate 3e-3"
     train.main([*words.split(), *map(str, more)])
 
@@ -51,19 +53,23 @@ def run_reader(folder, output, *more):
     train.main([*words.split(), *more])
 
 
+def make_task(folder, kept, **more):
+    data = [[folder / "questions.jsonl"]]
+    where = {"base": "b", "output": "o", "index": folder / "phrases", "corpus": folder / "corpus.jsonl", "depth": 60}
+    return RerankerTask(train.PhraseRerankerRequest(**where, data=data, validation=data, **more), folder / "base", kept)
+
+
 @pytest.mark.parametrize(("positive", "context"), [("context", "1"), ("phrase", "3")])
 def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, tmp_path, positive, context):
-    questions = read_questions(folder / "questions.jsonl")
-    how = {"depth": 60, "positive": positive, "file": tmp_path / "kept.jsonl"}
-    found = find_candidates(questions, searcher, PhraseInput(context=context), **how)
-    answers = {question.text: question.answers for question in questions}
-    assert len(found) >= 3 and "nothing to be found" not in {one.question for one in found}
-    for one in found:
+    task = make_task(folder, tmp_path, positive=positive, context=context)
+    answers = {question.text: question.answers for question in read_questions(folder / "questions.jsonl")}
+    assert len(task.candidates) >= 3 and "nothing to be found" not in {one.question for one in task.candidates}
+    for one in task.candidates:
         for spans, wanted in ((one.right, True), (one.wrong, False)):
             for docid, begin, end in spans:
                 text = searcher.texts[docid].parts[1]
                 if positive == "context":
-                    shown = text[slice(*PhraseInput(context=context).context_span(text, begin, end))].lower()
+                    shown = text[slice(*task.phrase_input.context_span(text, begin, end))].lower()
                     assert any(answer.lower() in shown for answer in answers[one.question]) is wanted
                 else:
                     assert (normalise(text[begin:end]) in map(normalise, answers[one.question])) is wanted
@@ -71,19 +77,16 @@ def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, tmp_pa
 
 def test_saved_candidates_are_not_searched_again(folder, searcher, tmp_path, monkeypatch):
     monkeypatch.setattr(reranker_tasks, "AT_ONCE", 3)
-    questions = read_questions(folder / "questions.jsonl")
-    how = {"depth": 60, "positive": "context", "file": tmp_path / "kept.jsonl"}
-    whole = find_candidates(questions, searcher, PhraseInput(), **how)
-    kept = (tmp_path / "kept.jsonl").read_bytes()
-    (tmp_path / "kept.jsonl").write_bytes(kept[: len(kept) // 2])  # in the middle of a line
-    asked = []
-    search = PhraseSearcher.batch_search
+    whole = make_task(folder, tmp_path).candidates
+    kept = (tmp_path / "candidates.jsonl").read_bytes()
+    (tmp_path / "candidates.jsonl").write_bytes(kept[: len(kept) // 2])  # in the middle of a line
+    asked, search = [], PhraseSearcher.batch_search
     monkeypatch.setattr(PhraseSearcher, "batch_search", lambda s, q, *a, **k: asked.extend(q) or search(s, q, *a, **k))
-    assert find_candidates(questions, searcher, PhraseInput(), **how) == whole
-    assert 0 < len(asked) < len(questions)
-    assert (tmp_path / "kept.jsonl").read_bytes() == kept
+    assert make_task(folder, tmp_path).candidates == whole and 0 < len(asked) < len(whole)
+    assert (tmp_path / "candidates.jsonl").read_bytes() == kept
+    (tmp_path / "none.jsonl").write_text('{"question": "nothing to be found", "answers": ["Atlantis"]}')
     with pytest.raises(TourError, match="right and wrong"):
-        find_candidates(questions[-1:], searcher, PhraseInput(), **{**how, "file": tmp_path / "none.jsonl"})
+        run(folder, tmp_path / "model", data=tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
@@ -124,10 +127,7 @@ def test_data_may_be_a_name_of_pyserini_topics(folder, searcher, tmp_path, monke
 
 @pytest.mark.parametrize("max_length", [24, 4096])  # fewer than a question has; more than the model's 128 positions
 def test_pairs_are_truncated_as_in_search(folder, searcher, tmp_path, max_length):
-    data = [[folder / "questions.jsonl"]]
-    where = {"base": "b", "output": "o", "index": folder / "phrases", "corpus": folder / "corpus.jsonl"}
-    request = train.PhraseRerankerRequest(**where, data=data, validation=data, max_length=max_length)
-    task, seen = RerankerTask(request, folder / "base", tmp_path), []
+    task, seen = make_task(folder, tmp_path, max_length=max_length), []
     task.model.register_forward_pre_hook(lambda _, args, given: seen.append(given), with_kwargs=True)
     spans = (PhraseSpan("b", 2, 7), PhraseSpan("d", 4, 8))
     ways = {"who " * 140: "longest_first", "which river": "only_second"}

@@ -1,8 +1,9 @@
 """Searching phrases, or passages by their phrases, with questions: straight from the index, and with TouR."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import Outcome
 from tour_pyserini.core.scheduler import Task
-from tour_pyserini.data.texts import Passage, UnknownDocument
+from tour_pyserini.data.texts import Passage, UnknownDocument, open_texts
 from tour_pyserini.encoders.encoder import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import (
@@ -21,6 +22,8 @@ from tour_pyserini.phrases.phrase_index import (
     PhraseIndex,
     PhraseSpan,
     Rows,
+    open_phrase_index,
+    read_settings,
 )
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.hits import HitList
@@ -245,6 +248,16 @@ class PhraseSearcher:
         self.docids, self.query_encoder, self.texts = _Names(index), query_encoder, texts
         self.index = index.index
         self.dimension = 2 * index.vectors.shape[1]
+
+    @classmethod
+    def open(cls, index: str, corpus: str, encoder: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """Search the index in a folder with the encoder that built it; another one is refused."""
+        from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder  # torch takes seconds to start
+
+        opened, loaded = open_phrase_index(index, corpus=corpus), load_phrase_encoder(encoder, device=device)
+        if not loaded.has_built(read_settings(index)):
+            raise TourError(f"{index} was not built with {encoder}; give the encoder that built it.")
+        return cls(opened, loaded, open_texts(corpus))
 
     def search(self, query: str | Floats, k: int = 10, threads: int = 1, *, unit: str = "phrase") -> list[PhraseHit]:
         """The k best phrases, or the best phrase of each of the k best passages; best first."""

@@ -10,24 +10,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tour_pyserini.data.texts import Document, Passage, open_texts
+from tour_pyserini.data.texts import Document, Passage
 from tour_pyserini.encoders.model_folder import read_model_folder
-from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import answer_means, exact_match
 from tour_pyserini.phrases.phrase_encoder import (
     EncoderSettings,
     PhraseEncoder,
     PhraseModel,
     Window,
-    load_phrase_encoder,
 )
 from tour_pyserini.phrases.phrase_index import (
     ENDS,
     STARTS,
     PhraseIndex,
     Rows,
-    open_phrase_index,
-    read_settings,
     token_rows,
 )
 from tour_pyserini.phrases.phrase_index_building import build_token_index
@@ -38,14 +34,6 @@ from tour_pyserini.training.trainer import Task
 
 if TYPE_CHECKING:
     from tour_pyserini.train import PhraseEncoderRequest
-
-
-def open_searcher(index: str, corpus: str, encoder: str | Path, *, device: str) -> PhraseSearcher:
-    """An index, searched with the encoder that built it."""
-    opened, loaded = open_phrase_index(index, corpus=corpus), load_phrase_encoder(encoder, device=device)
-    if not loaded.has_built(read_settings(index)):
-        raise TourError(f"{index} was not built with {encoder}; give the encoder that built it.")
-    return PhraseSearcher(opened, loaded, open_texts(corpus))
 
 
 class _TrainingPassage(NamedTuple):
@@ -308,7 +296,7 @@ class QueryTask(Task):
         self._questions, self._validation = (
             [(one.question, one.answers) for one in part] for part in training_examples(request)
         )
-        self._searcher = open_searcher(request.query_side, request.corpus, base, device=request.device)
+        self._searcher = PhraseSearcher.open(request.query_side, request.corpus, base, device=request.device)
         self.encoder, self.request = self._searcher.query_encoder, request
         self.model = self.encoder.model
         for name, parameter in self.model.named_parameters():

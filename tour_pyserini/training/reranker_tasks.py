@@ -26,7 +26,7 @@ from tour_pyserini.rerankers.local_reranker import pair_tokens
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
 from tour_pyserini.support.resumable import whole_lines, write_through
-from tour_pyserini.training.encoder_tasks import marginal_loss, open_searcher
+from tour_pyserini.training.encoder_tasks import marginal_loss
 from tour_pyserini.training.examples import Example, answer_spans, training_examples, training_questions
 from tour_pyserini.training.trainer import Task
 
@@ -50,7 +50,7 @@ class _Candidates(NamedTuple):
     wrong: Sequence[PhraseSpan]
 
 
-def find_candidates(
+def _find_candidates(
     questions: Sequence[Question],
     searcher: PhraseSearcher,
     phrase_input: PhraseInput,
@@ -140,6 +140,9 @@ class RerankerTask(Task):
 
     The pairwise loss is the paper's: the binary cross-entropy of P+ = exp(h+) / (exp(h+) + exp(h-)). The pointwise loss
     is that of the paper's published code: each phrase alone is classified as right or wrong.
+
+    Attributes:
+        candidates: the questions with their right and wrong phrases.
     """
 
     def __init__(self, request: "PhraseRerankerRequest", base: Path, folder: Path) -> None:
@@ -156,10 +159,10 @@ class RerankerTask(Task):
         self.phrase_input = PhraseInput(context=request.context, title=not request.no_title, separator=separator)
         parts = training_questions(request)
         encoder = request.encoder or read_settings(request.index)["encoder"]
-        self._searcher = open_searcher(request.index, request.corpus, encoder, device=request.device)
+        self._searcher = PhraseSearcher.open(request.index, request.corpus, encoder, device=request.device)
         how: dict[str, Any] = {"depth": request.depth, "positive": request.positive}
-        self._candidates, validation = (
-            find_candidates(part, self._searcher, self.phrase_input, **how, file=folder / file)
+        self.candidates, validation = (
+            _find_candidates(part, self._searcher, self.phrase_input, **how, file=folder / file)
             for part, file in zip(parts, ("candidates.jsonl", "validation.jsonl"), strict=True)
         )
         self.request, self._pairwise = request, request.loss == "pairwise"
@@ -174,7 +177,7 @@ class RerankerTask(Task):
 
     def batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
         """Pairs that are drawn for this epoch."""
-        return self.shuffled(_draw_pairs(self._candidates, [self.request.seed, epoch, 1]), epoch, 0)
+        return self.shuffled(_draw_pairs(self.candidates, [self.request.seed, epoch, 1]), epoch, 0)
 
     def loss(self, batch: Sequence[Pair]) -> Any:
         """The mean loss of pairs."""
