@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +27,8 @@ from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, option, request_parser, same_option
 from tour_pyserini.opening import Opener
-from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.stores.store import Store, as_store
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.files import check_output
 from tour_pyserini.training.adapter import (
@@ -44,6 +43,7 @@ from tour_pyserini.training.adapter import (
 # Groups of flags in --help.
 INPUT, MODELS = "what is read", "models"
 
+_input = functools.partial(option, MISSING, group=INPUT)
 _same = functools.partial(same_option, SearchRequest, group=MODELS)
 
 
@@ -72,15 +72,8 @@ class LearnRequest(Request):
         depth: how many of a query's nearest passages are looked up in the score cache.
     """
 
-    index: str = option(
-        dataclasses.MISSING, "FAISS index folder, or the name of a prebuilt index", group=INPUT, metavar="DIR"
-    )
-    corpus: str = option(
-        dataclasses.MISSING,
-        "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name",
-        group=INPUT,
-        metavar="FILE",
-    )
+    index: str = _input("FAISS index folder, or the name of a prebuilt index", metavar="DIR")
+    corpus: str = _input("passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", metavar="FILE")
     vectors: str | None = same_option(
         SearchRequest,
         "vectors",
@@ -106,14 +99,10 @@ class LearnRequest(Request):
     precision: str | None = _same("precision")
     cache: str | None = _same("cache", help="the score cache (default: scores.sqlite in the cache folder)")
 
-    topics: str = option(
-        dataclasses.MISSING,
-        "the queries whose cached labels are used: topics as `search` takes them",
-        group=INPUT,
-    )
+    topics: str = _input("the queries whose cached labels are used: topics as `search` takes them")
     topics_format: str = option("default", "Pyserini's format of topics", group=INPUT, metavar="FORMAT")
     depth: int = option(200, "passages near a query whose cached labels are looked up", group=INPUT, count=True)
-    output: str = option(dataclasses.MISSING, "the adapter", group="what is written", metavar="FILE")
+    output: str = option(MISSING, "the adapter", group="what is written", metavar="FILE")
 
     def search_request(self) -> SearchRequest:
         """A search of the index with these models."""
@@ -175,20 +164,11 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     search = request.search_request()
     reranker = opener.reranker(search)
     searcher = opener.searcher(search, None).searcher
-    store = as_store(searcher.index)
+    store, encoder = as_store(searcher.index), searcher.query_encoder
     ids, queries = _queries(request)
-    encoder = searcher.query_encoder
     vectors = encode_queries(encoder, queries, ids, store.dimension)
-    data, rows = _read_cached_labels(
-        queries,
-        vectors,
-        reranker,
-        store=store,
-        passage_vectors=open_vectors(request.vectors, store=store, docids=searcher.docids),
-        docids=searcher.docids,
-        texts=opener.open(open_texts, request.corpus),
-        depth=request.depth,
-    )
+    texts = opener.open(open_texts, request.corpus)
+    data, rows = _read_cached_labels(request, queries, vectors, reranker, searcher, texts)
     if len(rows) < LEAST_QUERIES:
         raise TourError(
             f"{len(rows)} of the {len(queries)} queries of {request.topics} have two or more cached labels of "
@@ -212,15 +192,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
 
 
 def _read_cached_labels(
-    queries: Sequence[str],
-    vectors: Floats,
-    reranker: CachedReranker,
-    *,
-    store: Store,
-    passage_vectors: Callable[[Ids], Any],
-    docids: Sequence[str],
-    texts: Mapping[str, str],
-    depth: int,
+    request: LearnRequest, queries: Sequence[str], vectors: Floats, reranker: Any, searcher: Any, texts: Any
 ) -> tuple[LabelledQueries, Ids]:
     """Look up the labels of the passages near each query in the score cache; none is computed.
 
@@ -230,10 +202,12 @@ def _read_cached_labels(
         The queries that have at least two labels that differ, and their rows in `queries`. Their candidates are rows
         of `passages`, which holds the labelled passages only.
     """
+    store, docids = as_store(searcher.index), searcher.docids
+    passage_vectors = open_vectors(request.vectors, store=store, docids=docids)
     passage = functools.cache(lambda id_: texts[docids[id_]])  # it is near many queries, and reading it takes time
     found: dict[int, dict[int, float]] = {}  # row of a query: position of a passage: label
     for start in range(0, len(queries), BATCH):
-        near = store.search(vectors[start : start + BATCH], depth).ids
+        near = store.search(vectors[start : start + BATCH], request.depth).ids
         places = [(row, id_) for row, ids in enumerate(near.tolist(), start) for id_ in ids if id_ >= 0]
         labels = reranker.lookup([(queries[row], passage(id_)) for row, id_ in places])
         for (row, id_), label in zip(places, labels.tolist(), strict=True):

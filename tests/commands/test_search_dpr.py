@@ -310,25 +310,3 @@ class TestScale:
             assert [hit.docid for hit in hits[q_id]] == [collection.docids[i] for i in order]
             moved += not np.allclose(start, end)
         assert moved > 10
-
-    def test_one_update_is_not_longer_than_its_bound(self, collection):
-        config = TourConfig.preset("paper-passages-dpr")
-        vectors, _ = self.searched(collection, config)
-        starts = np.stack([collection.encoder.encode(query) for query in collection.queries])
-        widest = np.linalg.norm(collection.vectors[:, None] - collection.vectors[None], axis=-1).max()
-        steps = np.linalg.norm(vectors - starts, axis=1)
-        decay = config.weight_decay * np.linalg.norm(starts, axis=1)
-        assert (steps <= config.learning_rate * (widest + decay) * 1.001).all()
-        assert steps.max() > 0.1
-
-    def test_similarities_of_this_scale_give_peaked_probabilities(self, collection):
-        starts = np.stack([collection.encoder.encode(query) for query in collection.queries])
-        assert np.linalg.norm(collection.vectors, axis=1).mean() == pytest.approx(9, abs=1)
-        similarities = np.sort(starts @ collection.vectors.T, axis=1)[:, ::-1][:, :100]
-        assert 50 < np.median(similarities) < 100
-
-        def largest(scale):
-            return np.mean([max(oracle.soft_max(list(scale * row))) for row in similarities])
-
-        assert largest(1) > 0.5
-        assert largest(1 / 81) < 0.02, "as with unit norms"

@@ -2,11 +2,9 @@
 
 import json
 
-import numpy as np
 import pytest
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
-from tour_pyserini import answers, compare
 from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
@@ -96,23 +94,6 @@ def test_context_and_unit_change_the_run(case, tmp_path):
     assert all(" " not in line["answer"] for line in read(tmp_path / "short.answers.jsonl"))
     assert short.exists()
     assert len({line["passage"] for line in read(tmp_path / "passages.answers.jsonl") if line["qid"] == "q1"}) == 4
-
-
-def test_answers_are_measured_beside_the_run(case, tmp_path, capsys):
-    run = case.search(tmp_path / "a.trec", "--method", "dense", "--hits", 40)
-    predicted = read(tmp_path / "a.trec.answers.jsonl")
-    gold = {qid: texts for qid, _, texts in QUESTIONS}
-    hit = np.mean([any(line["answer"] in gold[qid] for line in predicted if line["qid"] == qid) for qid in gold])
-    qrels = tmp_path / "qrels.trec"
-    answers.main([str(w) for w in ["--topics", case.topics, "--corpus", case.corpus, "--output", qrels]])
-    capsys.readouterr()
-    flags = [qrels, run, "--topics", case.topics, "--predictions", tmp_path / "a.trec.answers.jsonl"]
-    compare.main([str(w) for w in [*flags, "--measures", "Success@4", "EM@1", "EM@40", "F1@40", "--format", "csv"]])
-    header, values = capsys.readouterr().out.splitlines()[:2]
-    row = dict(zip(header.split(","), values.split(","), strict=True))
-    assert float(row["Success@4"]) == 1.0
-    assert float(row["EM@40"]) >= hit
-    assert float(row["F1@40"]) >= float(row["EM@40"]) >= float(row["EM@1"])
 
 
 def test_encoded_queries_can_search_phrases(case, tmp_path):

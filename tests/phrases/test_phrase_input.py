@@ -34,8 +34,32 @@ def test_the_input_without_its_marks_is_the_original_text(text, data, context):
         begin, end = words[first][0], words[data.draw(st.integers(first, len(words) - 1))][1]
         phrase_input = PhraseInput(context=context, title=False)
         left, right = phrase_input.context_span(text, begin, end)
-        assert left <= begin and end <= right
+        narrow = PhraseInput(context="1").context_span(text, begin, end)
+        assert left <= narrow[0] <= begin < end <= narrow[1] <= right
         assert phrase_input("", text, begin, end) == f"{text[left:begin]}[S] {text[begin:end]} [E]{text[end:right]}"
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["One. ", "Two? ", "Three"],
+        ["J. K. Rowling met Dr. Who. ", "He left."],
+        ['He said "No." ', "Then he left."],
+        ["about 3.5 m. of it and e.g. this"],
+        ["一。", "二。"],
+    ],
+)
+def test_the_context_of_a_phrase_is_its_sentence_or_one_more_on_each_side(sentences):
+    text, begin = "".join(sentences), 0
+    for number, sentence in enumerate(sentences):
+        for context, around in (
+            ("1", sentences[number : number + 1]),
+            ("3", sentences[max(0, number - 1) : number + 2]),
+        ):
+            span = PhraseInput(context=context).context_span(text, begin, begin + len(sentence))
+            assert text[slice(*span)] == "".join(around)
+        begin += len(sentence)
+    assert PhraseInput().context_span("", 0, 0) == (0, 0)
 
 
 def test_settings_are_read_from_the_folder_of_a_reranker(tmp_path):

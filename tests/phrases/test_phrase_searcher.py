@@ -1,13 +1,150 @@
-"""Searching phrases: questions to answers with their offsets."""
+"""Searching phrases: the same lists as brute force over all spans, and hits with their offsets."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.phrase_index import PhraseIndex, token_rows, word_offsets
+from tour_pyserini.phrases import phrase_searcher as finder_module
+from tour_pyserini.phrases.phrase_index import ENDS, ROW, STARTS, PhraseIndex, token_rows, word_offsets
 from tour_pyserini.phrases.phrase_index_building import build_token_index
-from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseFinder, PhraseSearcher
+
+
+def make_index(words, vectors, roles, *, dtype="float32", **kind):
+    """An index of several passages; `words` has, for each passage, the word number of each of its rows."""
+    rows = np.zeros(len(vectors), dtype=ROW)
+    rows["passage"] = np.repeat(np.arange(len(words)), [len(numbers) for numbers in words])
+    rows["first"] = rows["last"] = np.concatenate(words)
+    rows["roles"] = roles
+    vectors = np.asarray(vectors, dtype=dtype)
+    index = build_token_index(vectors, **kind)
+    docids = [f"p{i}" for i in range(len(words))]
+    largest = float(np.linalg.norm(vectors.astype(np.float32), axis=1).max())
+    return PhraseIndex(rows, vectors, index, docids, kind.get("kind", "flat") == "flat", largest)
+
+
+def oracle(index, query, max_words):
+    """All phrases that are the best with their start or with their end, as {(start, end): score}; plain loops."""
+    start_query, end_query = query.reshape(2, -1).astype(np.float64)
+    spans = {}
+    for s, start in enumerate(index.rows):
+        for e in range(s, len(index.rows)):
+            end = index.rows[e]
+            length = int(end["last"]) - int(start["first"]) + 1
+            has_roles = start["roles"] & STARTS and end["roles"] & ENDS
+            if has_roles and start["passage"] == end["passage"] and length <= max_words:
+                spans[s, e] = float(index.vectors[s] @ start_query) + float(index.vectors[e] @ end_query)
+    best = {}
+    for side in (0, 1):
+        for span, score in spans.items():
+            key = (side, span[side])
+            if key not in best or (score, span[0] - span[1]) > (spans[best[key]], best[key][0] - best[key][1]):
+                best[key] = span
+    return {span: spans[span] for span in best.values()}
+
+
+def ordered(spans):
+    return sorted(spans, key=lambda span: (-spans[span], span))
+
+
+@st.composite
+def indexes_with_queries(draw):
+    """An index and queries of small integers: inner products are exact and ties are common."""
+    words = []
+    for _ in range(draw(st.integers(1, 5))):
+        steps = draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+        numbers = np.cumsum([max(1, step) if i and steps[i - 1] == 0 else step for i, step in enumerate(steps)])
+        words.append(numbers)
+    count = sum(map(len, words))
+    numbers = st.integers(-3, 3)
+    vectors = draw(st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=count, max_size=count))
+    roles = draw(st.lists(st.sampled_from([STARTS, ENDS, STARTS | ENDS]), min_size=count, max_size=count))
+    queries = draw(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=1, max_size=3))
+    dtype = draw(st.sampled_from(["float16", "float32"]))
+    return make_index(words, vectors, roles, dtype=dtype), np.array(queries, dtype=np.float32)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    indexes_with_queries(), st.integers(1, 6), st.integers(1, 8), st.sampled_from([1, 2, 1024]), st.sampled_from([1, 3])
+)
+def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, max_words, k, fetch, completed):
+    index, queries = index_with_queries
+    finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
+    before, finder_module.COMPLETED = finder_module.COMPLETED, completed
+    try:
+        phrases, passages = finder.find(queries, phrases=k), finder.find(queries, passages=k)
+        both = finder.find(queries, phrases=1, passages=k)
+    finally:
+        finder_module.COMPLETED = before
+    for row, query in enumerate(queries):
+        spans = oracle(index, query, max_words)
+        ranking = ordered(spans)
+        firsts = list({index.rows[span[0]]["passage"]: span for span in reversed(ranking)}.items())[::-1]
+        by_passage = [span for _, span in sorted(firsts, key=lambda pair: ranking.index(pair[1]))][:k]
+        for hits, expected in [
+            (phrases, ranking[:k]),
+            (passages, by_passage),
+            (both, sorted({*ranking[:1], *by_passage}, key=ranking.index)),
+        ]:
+            is_hit = hits.ids[row] >= 0
+            got = list(zip(*(side.tolist() for side in index.start_and_end(hits.ids[row][is_hit])), strict=True))
+            assert got == expected
+            assert hits.similarities[row][is_hit].tolist() == [spans[span] for span in expected]
+            assert (hits.similarities[row][~is_hit] == -np.inf).all()
+
+
+def random_index(seed=0, passages=8, length=30, **kind):
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(passages * length, 16))
+    return make_index([np.arange(length)] * passages, vectors, STARTS | ENDS, **kind)
+
+
+def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched():
+    index = random_index()
+    queries = np.random.default_rng(1).normal(size=(5, 32)).astype(np.float32)
+    together = PhraseFinder(index).find(queries, phrases=7)
+    alone = [PhraseFinder(index).find(queries[row : row + 1], phrases=7) for row in range(5)]
+    assert np.array_equal(together.ids, np.concatenate([hits.ids for hits in alone]))
+    assert np.array_equal(together.ids, PhraseFinder(index, fetch=3).find(queries, phrases=7).ids)
+    for row in range(5):
+        assert (
+            list(zip(*PhraseIndex.start_and_end(together.ids[row]), strict=True))
+            == ordered(oracle(index, queries[row], 10))[:7]
+        )
+
+
+@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
+def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
+    index = random_index(passages=100, kind=kind, nlist=8, nprobe=4, pq_m=8, pq_nbits=4)
+    exact = random_index(passages=100)
+    queries = np.stack([index.vectors[[i, i + 2]].reshape(-1) * 4 for i in range(5, 2900, 170)])
+    got = PhraseFinder(index, fetch=50).find(queries, phrases=5)
+    expected = PhraseFinder(exact).find(queries, phrases=5)
+    assert (got.ids >= 0).all()
+    short = PhraseFinder(index, fetch=3000).find(queries[:1], phrases=5000)  # the searched lists have no more tokens
+    assert 0 < (short.ids >= 0).sum() < 5000
+    assert (got.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9
+    # Scores are computed from the vectors, not from the compressed ones.
+    same = got.ids[:, 0] == expected.ids[:, 0]
+    assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda index: PhraseFinder(index, max_words=0), "1 to 32767"),
+        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=64), "--nlist"),
+        (lambda index: build_token_index(index.vectors, kind="ivfpq", nlist=4, nprobe=2, pq_m=3), "--pq-m"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(TourError, match=message):
+        make(random_index(passages=2, length=5))
+
 
 DOCUMENTS = {
     "a": Passage("Prize", "The first prize went to Wilhelm Conrad Röntgen in 1901."),

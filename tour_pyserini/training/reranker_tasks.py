@@ -50,61 +50,6 @@ class _Candidates(NamedTuple):
     wrong: Sequence[PhraseSpan]
 
 
-def _find_candidates(
-    questions: Sequence[Question],
-    searcher: PhraseSearcher,
-    phrase_input: PhraseInput,
-    *,
-    depth: int,
-    positive: str,
-    file: Path,
-) -> list[_Candidates]:
-    """Retrieve phrases for each question, and separate the right ones from the wrong ones.
-
-    Questions that do not have both right and wrong phrases are left out.
-
-    Args:
-        questions: with their answers.
-        searcher: the retriever.
-        phrase_input: what the re-ranker will read of a phrase.
-        depth: phrases retrieved for each question.
-        positive: a phrase is right if its `context` contains an answer, as in the paper, or if the `phrase` is one.
-        file: the phrases are saved here as they are found; questions that it already has are not searched again.
-    """
-    from tqdm import tqdm
-
-    def is_right(span: PhraseSpan, answers: Sequence[str]) -> bool:
-        _, text = searcher.passage(span)
-        if positive == "phrase":
-            return exact_match(text[span.begin : span.end], answers) > 0
-        first, last = phrase_input.context_span(text, span.begin, span.end)
-        return bool(matcher_for([answers]).matches(text[first:last]))
-
-    with open(file, "a+b") as saved:
-        lines = whole_lines(saved)
-        saved.truncate(sum(map(len, lines)))
-        with tqdm(total=len(questions), initial=len(lines), unit="question", desc="retrieving", disable=None) as bar:
-            for start in range(len(lines), len(questions), AT_ONCE):
-                some = questions[start : start + AT_ONCE]
-                hits = searcher.batch_search([q.text for q in some], [q.qid for q in some], depth)
-                for question in some:
-                    spans = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in hits[question.qid]]
-                    judged = [[*span, is_right(span, question.answers)] for span in spans]
-                    lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
-                write_through(saved, b"".join(lines[start:]))
-                bar.update(len(some))
-    useful = []
-    for question, line in zip(questions, lines, strict=True):
-        found: tuple[list[PhraseSpan], list[PhraseSpan]] = ([], [])
-        for *span, right in json.loads(line):
-            found[not right].append(PhraseSpan(*span))
-        if all(found):
-            useful.append(_Candidates(question.text, *found))
-    if not useful:
-        raise TourError("no question has both right and wrong phrases among its candidates; check index and answers.")
-    return useful
-
-
 def _marked_classifier(folder: Path, *, logits: int) -> tuple[Any, Any]:
     """The model and tokenizer in a folder, with one or two logits and with [S] and [E] as tokens.
 
@@ -160,12 +105,9 @@ class RerankerTask(Task):
         parts = training_questions(request)
         encoder = request.encoder or read_settings(request.index)["encoder"]
         self._searcher = PhraseSearcher.open(request.index, request.corpus, encoder, device=request.device)
-        how: dict[str, Any] = {"depth": request.depth, "positive": request.positive}
-        self.candidates, validation = (
-            _find_candidates(part, self._searcher, self.phrase_input, **how, file=folder / file)
-            for part, file in zip(parts, ("candidates.jsonl", "validation.jsonl"), strict=True)
-        )
         self.request, self._pairwise = request, request.loss == "pairwise"
+        self.candidates = self._find(parts[0], folder / "candidates.jsonl")
+        self._validation = _draw_pairs(self._find(parts[1], folder / "validation.jsonl"), [request.seed])
         torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
         model, tokenizer = _marked_classifier(base, logits=LOGITS[request.loss])
         self.model, self._tokenizer = on_device(model, request.device), tokenizer
@@ -173,7 +115,49 @@ class RerankerTask(Task):
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
         self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=self._max_length)
         self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-        self._validation = _draw_pairs(validation, [request.seed])
+
+    def _find(self, questions: Sequence[Question], file: Path) -> list[_Candidates]:
+        """Retrieve phrases for each question, and separate the right ones from the wrong ones.
+
+        Questions that do not have both are left out. The phrases are saved in the file as they are found; questions
+        that it already has are not searched again.
+        """
+        from tqdm import tqdm
+
+        with open(file, "a+b") as saved:
+            lines = whole_lines(saved)
+            saved.truncate(sum(map(len, lines)))
+            bar = tqdm(total=len(questions), initial=len(lines), unit="question", desc="retrieving", disable=None)
+            for start in range(len(lines), len(questions), AT_ONCE):
+                some = questions[start : start + AT_ONCE]
+                hits = self._searcher.batch_search([q.text for q in some], [q.qid for q in some], self.request.depth)
+                for question in some:
+                    spans = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in hits[question.qid]]
+                    judged = [[*span, self._holds_answer(span, question.answers)] for span in spans]
+                    lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
+                write_through(saved, b"".join(lines[start:]))
+                bar.update(len(some))
+            bar.close()
+        useful = []
+        for question, line in zip(questions, lines, strict=True):
+            found: tuple[list[PhraseSpan], list[PhraseSpan]] = ([], [])
+            for *span, right in json.loads(line):
+                found[not right].append(PhraseSpan(*span))
+            if all(found):
+                useful.append(_Candidates(question.text, *found))
+        if not useful:
+            raise TourError(
+                "no question has both right and wrong phrases among its candidates; check index and answers."
+            )
+        return useful
+
+    def _holds_answer(self, span: PhraseSpan, answers: Sequence[str]) -> bool:
+        """Whether a phrase is right: its context contains an answer, or, as `positive` says, it is one."""
+        _, text = self._searcher.passage(span)
+        if self.request.positive == "phrase":
+            return exact_match(text[span.begin : span.end], answers) > 0
+        first, last = self.phrase_input.context_span(text, span.begin, span.end)
+        return bool(matcher_for([answers]).matches(text[first:last]))
 
     def batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
         """Pairs that are drawn for this epoch."""
@@ -181,7 +165,7 @@ class RerankerTask(Task):
 
     def loss(self, batch: Sequence[Pair]) -> Any:
         """The mean loss of pairs."""
-        return self._loss(self._logits(batch))
+        return self._judge(batch)[0]
 
     def validate(self) -> Mapping[str, float]:
         """Share of pairs whose right phrase scores higher (pointwise: of right classes), and mean log-likelihood."""
@@ -189,9 +173,9 @@ class RerankerTask(Task):
         with torch.inference_mode():
             for start in range(0, len(self._validation), VALIDATED_AT_ONCE):
                 batch = self._validation[start : start + VALIDATED_AT_ONCE]
-                logits = self._logits(batch)
-                right.append(self._is_right(logits))
-                losses.append(float(self._loss(logits)) * len(batch))
+                loss, is_right = self._judge(batch)
+                right.append(is_right)
+                losses.append(float(loss) * len(batch))
         accuracy = float(torch.cat(right).float().mean())
         return {"accuracy": accuracy, "log_likelihood": -sum(losses) / len(self._validation)}
 
@@ -202,32 +186,23 @@ class RerankerTask(Task):
         self._tokenizer.save_pretrained(folder)
         self.phrase_input.save(folder)
 
-    def _logits(self, batch: Sequence[Pair]) -> torch.Tensor:
-        """[2 b, labels]: the right phrases', then the wrong ones'."""
+    def _judge(self, batch: Sequence[Pair]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The mean loss of pairs, and which pairs (pointwise: which phrases, first the right ones) are right."""
         pairs = [(question, self._passage(right)) for question, right, _ in batch]
         pairs += [(question, self._passage(wrong)) for question, _, wrong in batch]
         rows = padded(self._pairs.rows(pairs), self._fill, left=self._tokenizer.padding_side == "left")
         coded = {name: torch.from_numpy(ids).to(self.request.device) for name, ids in rows.items()}
         with self.computing():
-            return self.model(**coded).logits.float()
+            logits = self.model(**coded).logits.float()
+        if self._pairwise:
+            right, wrong = logits[:, 0].chunk(2)
+            return softplus(wrong - right).mean(), right > wrong
+        classes = torch.tensor([1] * len(batch) + [0] * len(batch), device=self.request.device)
+        return cross_entropy(logits, classes), logits.argmax(1) == classes
 
     def _passage(self, span: PhraseSpan) -> str:
-        return self.phrase_input(*self._searcher.passage(span), span.begin, span.end)
-
-    def _loss(self, logits: torch.Tensor) -> torch.Tensor:
-        if self._pairwise:
-            right, wrong = logits[:, 0].chunk(2)
-            return softplus(wrong - right).mean()
-        return cross_entropy(logits, self._classes(len(logits) // 2))
-
-    def _is_right(self, logits: torch.Tensor) -> torch.Tensor:
-        if self._pairwise:
-            right, wrong = logits[:, 0].chunk(2)
-            return right > wrong
-        return logits.argmax(1) == self._classes(len(logits) // 2)
-
-    def _classes(self, count: int) -> torch.Tensor:
-        return torch.tensor([1] * count + [0] * count, device=self.request.device)
+        title, text = self._searcher.passage(span)
+        return self.phrase_input(title, text, span.begin, span.end)
 
 
 def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[Pair]:

@@ -1,4 +1,4 @@
-"""Offsets of words and sentences, rows of tokens, and the filter."""
+"""Tokens of an index: words, rows, and the filter."""
 
 import itertools
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from odd_texts import ODD, texts
 
 from tour_pyserini.phrases.phrase_index import ENDS, STARTS, filter_rows, token_rows, word_offsets
-from tour_pyserini.phrases.phrase_input import PhraseInput
 
 
 @pytest.mark.parametrize(
@@ -24,40 +23,12 @@ def test_words_of_examples(text, words):
     assert [text[begin:end] for begin, end in word_offsets(text)] == words
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["One. ", "Two? ", "Three"],
-        ["J. K. Rowling met Dr. Who. ", "He left."],
-        ['He said "No." ', "Then he left."],
-        ["about 3.5 m. of it and e.g. this"],
-        ["一。", "二。"],
-    ],
-)
-def test_the_context_of_a_phrase_is_its_sentence_or_one_more_on_each_side(sentences):
-    text, begin = "".join(sentences), 0
-    for number, sentence in enumerate(sentences):
-        for context, around in (
-            ("1", sentences[number : number + 1]),
-            ("3", sentences[max(0, number - 1) : number + 2]),
-        ):
-            span = PhraseInput(context=context).context_span(text, begin, begin + len(sentence))
-            assert text[slice(*span)] == "".join(around)
-        begin += len(sentence)
-    assert PhraseInput().context_span("", 0, 0) == (0, 0)
-
-
-@given(texts, st.data())
-def test_words_cover_the_text_and_contexts_contain_their_phrase(text, data):
-    words, end = word_offsets(text).tolist(), 0
-    for begin, after in [*words, (len(text), len(text))]:
+@given(texts)
+def test_words_cover_the_text(text):
+    end = 0
+    for begin, after in [*word_offsets(text).tolist(), (len(text), len(text))]:
         assert end <= begin and not text[end:begin].strip()
         end = after
-    if words:
-        (begin, _), (_, end) = sorted([data.draw(st.sampled_from(words)), data.draw(st.sampled_from(words))])
-        end = max(end, begin + 1)
-        narrow, wide = (PhraseInput(context=context).context_span(text, begin, end) for context in "13")
-        assert wide[0] <= narrow[0] <= begin < end <= narrow[1] <= wide[1] <= len(text)
 
 
 def roles(rows):
