@@ -75,6 +75,22 @@ class GraphRunner:
         self._cut = own["cut"]
         self._workers = threads or cores()
 
+    @classmethod
+    def of_model(
+        cls, folder: Path, role: str, options: ModelOptions, *, threads: int | None = None, precision: str = "fp32"
+    ) -> "GraphRunner":
+        """The encoder of a folder as a graph, made now or before.
+
+        Raises:
+            GraphError: if the model cannot be exported, or its graph gives other vectors; this is remembered.
+        """
+        files = [fingerprint(folder), fingerprint(Path(options.tokenizer)) if options.tokenizer else None]
+        asked = [options.pooling, options.l2_norm, options.truncate_dim]
+        graph = cached_graph(_key(files, asked, GRAPH), lambda path: _export(folder, options, path))
+        if precision == "int8":
+            graph = cached_graph(_key(files, asked, GRAPH, quantisation_recipe()), partial(_quantise, graph))
+        return cls(graph, role, threads=threads, precision=precision)
+
     def _properties(self) -> dict[str, Any]:
         """Tokenizer, lengths and settings, as `_export` writes them into the graph."""
         return json.loads(self._session.get_modelmeta().custom_metadata_map["encoder"])
@@ -135,6 +151,12 @@ class StoredGraphRunner(GraphRunner):
         super().__init__(folder / GRAPH_FILE, role, threads=threads, precision="int8" if quantised else "fp32")
         self._inputs = {node.name for node in self._session.get_inputs()}
 
+    @staticmethod
+    def accepts(folder: Path) -> bool:
+        """Whether a folder holds an encoder as an ONNX graph alone."""
+        has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+        return (folder / GRAPH_FILE).is_file() and (folder / "tokenizer.json").is_file() and not has_weights
+
     def _properties(self) -> dict[str, Any]:
         positions = read_json(self._folder / "config.json").get("max_position_embeddings")
         longest = read_json(self._folder / "tokenizer_config.json").get("model_max_length")
@@ -162,28 +184,6 @@ _POOLED: dict[str, Callable[[Floats], Floats]] = {
     "mean": lambda tokens: tokens.mean(axis=0),
     "max": lambda tokens: tokens.max(axis=0),
 }
-
-
-def is_stored_graph(folder: Path) -> bool:
-    """Whether a folder holds an encoder as an ONNX graph alone."""
-    has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
-    return (folder / GRAPH_FILE).is_file() and (folder / "tokenizer.json").is_file() and not has_weights
-
-
-def open_encoder_graph(
-    folder: Path, role: str, options: ModelOptions, *, threads: int | None = None, precision: str = "fp32"
-) -> GraphRunner:
-    """The encoder of a folder as a graph, made now or before.
-
-    Raises:
-        GraphError: if the model cannot be exported, or its graph gives other vectors; this is remembered.
-    """
-    files = [fingerprint(folder), fingerprint(Path(options.tokenizer)) if options.tokenizer else None]
-    asked = [options.pooling, options.l2_norm, options.truncate_dim]
-    graph = cached_graph(_key(files, asked, GRAPH), lambda path: _export(folder, options, path))
-    if precision == "int8":
-        graph = cached_graph(_key(files, asked, GRAPH, quantisation_recipe()), partial(_quantise, graph))
-    return GraphRunner(graph, role, threads=threads, precision=precision)
 
 
 def _key(*parts: Any) -> str:

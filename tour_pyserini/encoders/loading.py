@@ -15,7 +15,7 @@ from tour_pyserini.encoders.encoder import (
     TextQueryEncoder,
     TextRunner,
 )
-from tour_pyserini.encoders.graph_runner import StoredGraphRunner, is_stored_graph, open_encoder_graph
+from tour_pyserini.encoders.graph_runner import GraphRunner, StoredGraphRunner
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_modular
 from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
 from tour_pyserini.encoders.query_vectors import CachedQueryEncoder
@@ -215,7 +215,7 @@ def _runner(
         _refuse_engine("model2vec", backend, precision)
         return _static_runner(folder, options)
     _check_pooling(spec, folder, options.pooling)
-    if is_stored_graph(folder):
+    if StoredGraphRunner.accepts(folder):
         if backend == "torch" or options.device != "cpu" or options.tokenizer or options.pooling == "weighted":
             raise TourError(
                 f"the encoder {spec} is an ONNX graph with its tokenizer: it runs on the device cpu with "
@@ -232,7 +232,7 @@ def _runner(
         )
     if chosen == "onnx":
         try:
-            return open_encoder_graph(folder, role, options, threads=threads, precision=precision)
+            return GraphRunner.of_model(folder, role, options, threads=threads, precision=precision)
         except GraphError as error:
             if backend == "onnx" or precision == "int8":
                 raise TourError(f"{spec}: {error}; use --encoder-backend torch and fp32.") from error
