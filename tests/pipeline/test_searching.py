@@ -47,6 +47,11 @@ def test_a_search_writes_what_the_searcher_finds(saved, request_, method):
     assert (summary.costs.queries, summary.costs.pairs) == (7, searcher.costs.pairs)
 
 
+def test_a_run_is_written_to_standard_output_without_a_record(request_, capfd):
+    search(replace(request_, output="/dev/stdout"))
+    assert capfd.readouterr().out.startswith("q0 Q0 d")
+
+
 def test_the_record_describes_the_search(request_):
     request_ = replace(request_, config=TourConfig("soft", depth=4, tau=1.5), tag="mine")
     summary = search(request_)
