@@ -72,48 +72,55 @@ async def opened(*, gate=False):
         await asyncio.to_thread(memory.labels.close)
 
 
+def within(opened, **options):
+    """Make a plain test of a coroutine, which is given what was opened; it has an event loop of its own."""
+
+    def decorate(test):
+        async def work():
+            async with opened(**options) as made:
+                await test(made)
+
+        def run():
+            awaited(work())
+
+        run.__doc__ = test.__doc__
+        return run
+
+    return decorate
+
+
 def hits_of(answer):
     return [(hit.docid, hit.score) for hit in answer.candidates]
 
 
-def test_searches_with_several_settings_and_re_ranking_go_on_together():
+@within(opened, gate=True)
+async def test_searches_with_several_settings_and_re_ranking_go_on_together(memory):
     configs = [TourConfig(depth=5), TourConfig("hard", depth=4), TourConfig("dense")]
-
-    async def work():
-        async with opened(gate=True) as memory:
-            tasks = [memory.ask("a" * n, config=config) for n, config in enumerate(configs, start=1)]
-            scores = memory.ask("b", passages=["one", "four"])
-            for number, (config, task) in enumerate(zip(configs, tasks, strict=True), start=1):
-                alone = memory.collection.searcher(config).search("a" * number, k=5)
-                assert hits_of((await task)[-1]) == [(hit.docid, hit.score) for hit in alone]
-            assert await scores == [3.0, 4.0]
-            await until(lambda: not memory.loop.running)
-
-    awaited(work())
+    tasks = [memory.ask("a" * n, config=config) for n, config in enumerate(configs, start=1)]
+    scores = memory.ask("b", passages=["one", "four"])
+    for number, (config, task) in enumerate(zip(configs, tasks, strict=True), start=1):
+        alone = memory.collection.searcher(config).search("a" * number, k=5)
+        assert hits_of((await task)[-1]) == [(hit.docid, hit.score) for hit in alone]
+    assert await scores == [3.0, 4.0]
+    await until(lambda: not memory.loop.running)
 
 
-def test_searches_at_the_same_time_share_the_calls_of_index_and_re_ranker():
-    async def work():
-        async with opened() as memory:
-            tasks = [memory.ask("a" * number) for number in (1, 2, 3)]
-            await until(lambda: memory.labels.waiting or memory.reranker.calls)
-            memory.reranker.gate.set()
-            rounds = [len((await task)[-1].stop) for task in tasks]
-            assert rounds and len(memory.reranker.calls[0]) + len(memory.reranker.calls[1]) >= 15
-
-    awaited(work())
+@within(opened)
+async def test_searches_at_the_same_time_share_the_calls_of_index_and_re_ranker(memory):
+    tasks = [memory.ask("a" * number) for number in (1, 2, 3)]
+    await until(lambda: memory.labels.waiting or memory.reranker.calls)
+    memory.reranker.gate.set()
+    await asyncio.gather(*tasks)
+    assert len(memory.reranker.calls[0]) + len(memory.reranker.calls[1]) >= 15
 
 
-def test_a_streamed_search_tells_every_list():
-    async def work():
-        async with opened(gate=True) as memory:
-            *rounds, answer = await memory.ask(streamed=True, rounds=True)
-            assert {type(one) for one in rounds} == {Round} and isinstance(answer, Answer)
-            assert [one.number for one in rounds] == list(range(len(rounds))) and answer.rounds == rounds
-            assert rounds[0].costs.labels == 0 and rounds[-1].stop == answer.stop
-            assert [hit.docid for hit in rounds[-1].candidates] == [hit.docid for hit in answer.candidates]
-
-    awaited(work())
+@within(opened, gate=True)
+async def test_a_streamed_search_tells_every_list(memory):
+    *rounds, answer = await memory.ask(streamed=True, rounds=True)
+    assert {type(one) for one in rounds} == {Round} and isinstance(answer, Answer)
+    assert [one.number for one in rounds] == list(range(len(rounds))) and answer.rounds == rounds
+    assert rounds[0].costs.labels == 0 and rounds[-1].stop == answer.stop
+    assert [hit.docid for hit in rounds[-1].candidates] == [hit.docid for hit in answer.candidates]
 
 
 @method(MethodSettings)
@@ -145,111 +152,92 @@ def test_a_search_that_fails_fails_no_other(caplog):
     awaited(work())
 
 
-def test_when_the_re_ranker_fails_all_searches_end():
-    async def work():
-        async with opened(gate=True) as memory:
-            tasks = [memory.ask("bad"), memory.ask("bad one"), memory.ask("bad", passages=["a"])]
-            assert [type(await task) for task in tasks] == [FailedError] * 3
-            assert len(memory.reranker.calls) <= 6  # at most once together, and once each
-
-    awaited(work())
+@within(opened, gate=True)
+async def test_when_the_re_ranker_fails_all_searches_end(memory):
+    tasks = [memory.ask("bad"), memory.ask("bad one"), memory.ask("bad", passages=["a"])]
+    assert [type(await task) for task in tasks] == [FailedError] * 3
+    assert len(memory.reranker.calls) <= 6  # at most once together, and once each
 
 
-def test_at_the_deadline_a_search_ends_with_the_labels_it_has():
-    async def work():
-        async with opened() as memory:
-            late = memory.ask(deadline_ms=50)
-            (answer,) = await late
-            assert answer.stop == StopReason.DEADLINE and answer.costs.labels == 0
-            assert time.monotonic() >= late.job.deadline
-            dense = memory.collection.searcher(TourConfig("dense")).search("a", k=5)
-            assert [hit.docid for hit in answer.candidates] == [hit.docid for hit in dense]
-
-    awaited(work())
+@within(opened)
+async def test_at_the_deadline_a_search_ends_with_the_labels_it_has(memory):
+    late = memory.ask(deadline_ms=50)
+    (answer,) = await late
+    assert answer.stop == StopReason.DEADLINE and answer.costs.labels == 0
+    assert time.monotonic() >= late.job.deadline
+    dense = memory.collection.searcher(TourConfig("dense")).search("a", k=5)
+    assert [hit.docid for hit in answer.candidates] == [hit.docid for hit in dense]
 
 
-def test_who_finds_no_room_is_sent_away():
-    async def work():
-        async with opened() as memory:
-            await memory.labelling("a", "a", "a")
-            with pytest.raises(BusyError, match="deadline would pass"):
-                memory.ask(deadline_ms=1)
-            with pytest.raises(BusyError, match="waiting already"):
-                memory.loop.submit([Job() for _ in range(3)])  # all or none
-            with pytest.raises(RequestError, match="1 to 5"):
-                memory.loop.submit([Job() for _ in range(6)])
-            assert memory.loop.waiting == 0 and memory.loop.room == 2
-            late = memory.ask()
-            memory.ask()
-            with pytest.raises(BusyError, match="2 searches are waiting") as busy:
-                memory.ask()
-            assert busy.value.retry_after >= 1 and memory.loop.room == 0
-            memory.reranker.gate.set()
-            assert isinstance((await late)[-1], Answer)
-            await until(lambda: not memory.loop.running)
-
-    awaited(work())
+@within(opened)
+async def test_who_finds_no_room_is_sent_away(memory):
+    await memory.labelling("a", "a", "a")
+    with pytest.raises(BusyError, match="deadline would pass"):
+        memory.ask(deadline_ms=1)
+    with pytest.raises(BusyError, match="waiting already"):
+        memory.loop.submit([Job() for _ in range(3)])  # all or none
+    with pytest.raises(RequestError, match="1 to 5"):
+        memory.loop.submit([Job() for _ in range(6)])
+    assert memory.loop.waiting == 0 and memory.loop.room == 2
+    late = memory.ask()
+    memory.ask()
+    with pytest.raises(BusyError, match="2 searches are waiting") as busy:
+        memory.ask()
+    assert busy.value.retry_after >= 1 and memory.loop.room == 0
+    memory.reranker.gate.set()
+    assert isinstance((await late)[-1], Answer)
+    await until(lambda: not memory.loop.running)
 
 
-def test_who_is_due_first_begins_first_and_who_comes_too_late_is_told():
-    async def work():
-        async with opened() as memory:
-            begun = await memory.labelling("a", "a", "a")
-            memory.loop._seconds.append(0.001)  # by what it has seen, the queue is short
-            patient, urgent = memory.ask("aa"), memory.ask("aaa", deadline_ms=900)
-            begun[0].cancel()
-            await until(lambda: urgent.job.started)
-            assert not patient.job.started
-            late = memory.ask("a", deadline_ms=200)
-            assert "in the queue" in str(await late)
-            await until(lambda: memory.loop.waiting == 1)
-            memory.reranker.gate.set()
-            assert isinstance((await patient)[-1], Answer) and isinstance((await urgent)[-1], Answer)
-
-    awaited(work())
+@within(opened)
+async def test_who_is_due_first_begins_first_and_who_comes_too_late_is_told(memory):
+    begun = await memory.labelling("a", "a", "a")
+    memory.loop._seconds.append(0.001)  # by what it has seen, the queue is short
+    patient, urgent = memory.ask("aa"), memory.ask("aaa", deadline_ms=900)
+    begun[0].cancel()
+    await until(lambda: urgent.job.started)
+    assert not patient.job.started
+    late = memory.ask("a", deadline_ms=200)
+    assert "in the queue" in str(await late)
+    await until(lambda: memory.loop.waiting == 1)
+    memory.reranker.gate.set()
+    assert isinstance((await patient)[-1], Answer) and isinstance((await urgent)[-1], Answer)
 
 
-def test_who_goes_away_makes_room_and_stops_costing():
-    async def work():
-        async with opened() as memory:
-            running = await memory.labelling("a", "a", "a")
-            waiting = [memory.ask(), memory.ask()]
-            waiting[0].cancel()
-            await until(lambda: memory.loop.waiting == 1)
-            for task in (*running, *waiting):
-                task.cancel()
-            await until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
-            calls = len(memory.reranker.calls)
-            memory.reranker.gate.set()
-            assert isinstance((await memory.ask("aa"))[-1], Answer) and calls <= 1
-
-    awaited(work())
+@within(opened)
+async def test_who_goes_away_makes_room_and_stops_costing(memory):
+    running = await memory.labelling("a", "a", "a")
+    waiting = [memory.ask(), memory.ask()]
+    waiting[0].cancel()
+    await until(lambda: memory.loop.waiting == 1)
+    for task in (*running, *waiting):
+        task.cancel()
+    await until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
+    calls = len(memory.reranker.calls)
+    memory.reranker.gate.set()
+    assert isinstance((await memory.ask("aa"))[-1], Answer) and calls <= 1
 
 
-def test_many_searches_that_come_and_go_all_end():
+@within(opened, gate=True)
+async def test_many_searches_that_come_and_go_all_end(memory):
     """Deadlines, failures and clients that go away, at the same time: nothing is lost and nothing is left."""
-
-    async def work():
-        async with opened(gate=True) as memory:
-            tasks = []
-            for number in range(60):
-                options = {"deadline_ms": 30} if number % 3 == 0 else {}
-                await until(lambda: memory.loop.room > 0)
-                query = "bad" if number % 7 == 0 else "a" * (number % 5 + 1)
-                try:
-                    tasks.append(memory.ask(query, streamed=number % 4 == 0, **options))
-                except BusyError:
-                    continue
-                if number % 5 == 0:
-                    await asyncio.sleep(0.001 * (number % 4))
-                    tasks.pop().cancel()
-            results = await asyncio.gather(*tasks)
-            assert len(results) > 30
-            assert all(isinstance(one, Exception) or isinstance(one[-1], Answer) for one in results)
-            assert sum(isinstance(one, FailedError) for one in results) <= 9
-            await until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
-
-    awaited(work())
+    tasks = []
+    for number in range(60):
+        options = {"deadline_ms": 30} if number % 3 == 0 else {}
+        await until(lambda: memory.loop.room > 0)
+        query = "bad" if number % 7 == 0 else "a" * (number % 5 + 1)
+        try:
+            tasks.append(memory.ask(query, streamed=number % 4 == 0, **options))
+        except BusyError:
+            continue
+        if number % 5 == 0:
+            await asyncio.sleep(0.001 * (number % 4))
+            tasks.pop().cancel()
+    results = await asyncio.gather(*tasks)
+    assert len(results) > 30
+    assert all(isinstance(one, Exception) or isinstance(one[-1], Answer) for one in results)
+    assert sum(isinstance(one, FailedError) for one in results) <= 9
+    await until(lambda: memory.loop.running == memory.loop.waiting == memory.labels.waiting == 0)
 
 
 def test_the_slowest_of_the_recent_searches_of_a_kind_had_enough_time():
@@ -298,43 +286,34 @@ async def asked(*requests):
     return tasks
 
 
-def test_what_waits_goes_into_one_call_in_the_order_in_which_it_is_due():
-    async def work():
-        async with label_queue(gate=False) as queue:
-            queue.cost.learn([("q", "x")] * 4, 0.001)
-            later, urgent = await asked(ask(queue, "bb", "ccc"), ask(queue, "dddd", seconds=0.9))
-            assert queue.waiting == 3
-            queue.reranker.gate.set()
-            assert [await one for one in (queue.first, later, urgent)] == [[1.0], [2.0, 3.0], [4.0]]
-            assert queue.reranker.calls == [["a"], ["dddd", "bb", "ccc"]] and (queue.calls, queue.labels) == (2, 4)
-
-    awaited(work())
+@within(label_queue, gate=False)
+async def test_what_waits_goes_into_one_call_in_the_order_in_which_it_is_due(queue):
+    queue.cost.learn([("q", "x")] * 4, 0.001)
+    later, urgent = await asked(ask(queue, "bb", "ccc"), ask(queue, "dddd", seconds=0.9))
+    assert queue.waiting == 3
+    queue.reranker.gate.set()
+    assert [await one for one in (queue.first, later, urgent)] == [[1.0], [2.0, 3.0], [4.0]]
+    assert queue.reranker.calls == [["a"], ["dddd", "bb", "ccc"]] and (queue.calls, queue.labels) == (2, 4)
 
 
-def test_pairs_that_cannot_be_scored_in_time_are_not_begun():
-    async def work():
-        async with label_queue() as queue:
-            queue.cost.learn([("q", "x" * 99)] * 4, 4.0)  # a second each
-            assert np.isnan(await ask(queue, *["x" * 99] * 3, seconds=0.5)).all() and not queue.reranker.calls
-            labelled = await ask(queue, *["x" * 99] * 3, seconds=2.5)
-            assert labelled[0] == 99 and queue.reranker.calls[0] == ["x" * 99]
-
-    awaited(work())
+@within(label_queue)
+async def test_pairs_that_cannot_be_scored_in_time_are_not_begun(queue):
+    queue.cost.learn([("q", "x" * 99)] * 4, 4.0)  # a second each
+    assert np.isnan(await ask(queue, *["x" * 99] * 3, seconds=0.5)).all() and not queue.reranker.calls
+    labelled = await ask(queue, *["x" * 99] * 3, seconds=2.5)
+    assert labelled[0] == 99 and queue.reranker.calls[0] == ["x" * 99]
 
 
-def test_a_passage_that_fails_does_not_harm_the_others_of_its_call():
-    async def work():
-        async with label_queue(gate=False) as queue:
-            good, bad, other = await asked(ask(queue, "bb", "ccc"), ask(queue, "x", "bad"), ask(queue, "dddd"))
-            queue.reranker.gate.set()
-            with pytest.raises(ValueError, match="bad passage"):
-                await bad
-            assert [await one for one in (queue.first, good, other)] == [[1.0], [2.0, 3.0], [4.0]]
-            assert sorted(queue.reranker.calls[1]) == ["bad", "bb", "ccc", "dddd", "x"]
-            assert sorted(queue.reranker.calls[2:]) == [["bb", "ccc"], ["dddd"], ["x", "bad"]]
-            assert await ask(queue, "eeeee") == [5.0]
-
-    awaited(work())
+@within(label_queue, gate=False)
+async def test_a_passage_that_fails_does_not_harm_the_others_of_its_call(queue):
+    good, bad, other = await asked(ask(queue, "bb", "ccc"), ask(queue, "x", "bad"), ask(queue, "dddd"))
+    queue.reranker.gate.set()
+    with pytest.raises(ValueError, match="bad passage"):
+        await bad
+    assert [await one for one in (queue.first, good, other)] == [[1.0], [2.0, 3.0], [4.0]]
+    assert sorted(queue.reranker.calls[1]) == ["bad", "bb", "ccc", "dddd", "x"]
+    assert sorted(queue.reranker.calls[2:]) == [["bb", "ccc"], ["dddd"], ["x", "bad"]]
+    assert await ask(queue, "eeeee") == [5.0]
 
 
 def test_a_service_that_is_down_is_not_asked_for_each_search(monkeypatch):

@@ -132,8 +132,7 @@ class Collection:
     def label_cost(self) -> LabelCost:
         """The cost of labels, measured on a few passages of the collection; it also loads the model."""
         request, inner = self.request, getattr(self.reranker, "reranker", self.reranker)
-        description = getattr(inner, "description", None)
-        cost = LabelCost(max_length=getattr(description, "max_length", None) or request.reranker_max_length)
+        cost = LabelCost(max_length=request.reranker_max_length)
         docids = self.searcher(request.config).searcher.docids
         some = [str(self.texts[docids[i * len(docids) // 16]]) for i in range(min(16, len(docids)))]
         score_pairs(inner, [(some[0][:100], some[0])])  # the first call of a model takes longer

@@ -43,13 +43,13 @@ _MethodName = Annotated[str, Field(json_schema_extra=lambda schema: schema.updat
 _PresetName = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
 
 
-class Message(BaseModel):
+class _Message(BaseModel):
     """Base of all messages: a field that is not known is refused, NaN and infinity too."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
 
-class _SearchOptions(Message):
+class _SearchOptions(_Message):
     """How a request wants to search."""
 
     hits: int = Field(default=10, ge=1, description="length of the list")
@@ -94,7 +94,7 @@ class StreamQuery(_SearchOptions):
         return SearchBody(**self.model_dump(exclude={"setting"}), settings=settings)
 
 
-class Candidate(Message):
+class Candidate(_Message):
     """One line of a list.
 
     `label`, `similarity` and what follows are there for a method with labels, and where vectors are known.
@@ -117,7 +117,7 @@ class Candidate(Message):
     )
 
 
-class Costs(Message):
+class Costs(_Message):
     """What a search has cost so far."""
 
     labels: int = Field(description="labels bought: (query, passage) pairs")
@@ -128,7 +128,7 @@ class Costs(Message):
     label_ms: float = Field(description="of these, while labels were bought")
 
 
-class Map(Message):
+class Map(_Message):
     """The query among its candidates, in two dimensions; each round has all points anew, because axes turn.
 
     The first axis points from the first query vector to the present one; the second is the direction in which the
@@ -139,7 +139,7 @@ class Map(Message):
     candidates: dict[str, Point] = Field(description="the passages of the list and all that were labelled, by docid")
 
 
-class Round(Message):
+class Round(_Message):
     """One list of a search: the first retrieval, or what a round made of it. The data of the event `round`."""
 
     number: int = Field(description="0 is the first retrieval, without a label; then 1, 2, ...")
@@ -153,7 +153,7 @@ class Round(Message):
     costs: Costs
 
 
-class Settings(Message):
+class Settings(_Message):
     """How a search is made. The data of the event `settings`."""
 
     method: str
@@ -166,7 +166,7 @@ class Settings(Message):
     reranker: str | None = Field(description="name of the re-ranker; null for a method without labels")
 
 
-class Answer(Message):
+class Answer(_Message):
     """What `POST /search` gives for a query. The data of the event `answer`."""
 
     query: str
@@ -178,19 +178,19 @@ class Answer(Message):
     rounds: list[Round] | None = Field(default=None, description="every list on the way, if asked for")
 
 
-class Answers(Message):
+class Answers(_Message):
     """What `POST /search` gives for a list of queries, in their order."""
 
     answers: list[Answer]
 
 
-class Problem(Message):
+class Problem(_Message):
     """Why there is no answer, in one sentence: the data of the event `error`, and of every status from 400 on."""
 
     detail: str
 
 
-class About(Message):
+class About(_Message):
     """What `GET /about` gives: what a search can choose from, and what there is to search."""
 
     method: str = Field(description="the method of a search that names none")
@@ -201,7 +201,7 @@ class About(Message):
     examples: list[str] = Field(description="queries to begin with; the embedded collection has some")
 
 
-class Document(Message):
+class Document(_Message):
     """What `GET /documents/{docid}` gives."""
 
     docid: str

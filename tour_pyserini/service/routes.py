@@ -113,14 +113,12 @@ def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get("/info")
     def info() -> dict[str, Any]:
         """Which re-ranker runs here, in the words of text-embeddings-inference."""
-        inner = getattr(collection.reranker, "reranker", collection.reranker)
-        description = getattr(inner, "description", None)
         return {
             "model_id": collection.reranker_name,
             "model_sha": getattr(collection.reranker, "fingerprint", None),
-            "model_dtype": getattr(description, "dtype", None) or "float32",
+            "model_dtype": "float32" if limits.dtype == "auto" else limits.dtype,
             "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
-            "max_input_length": getattr(description, "max_length", None) or limits.reranker_max_length,
+            "max_input_length": limits.reranker_max_length,
             "max_client_batch_size": limits.most_labels,
         }
 
