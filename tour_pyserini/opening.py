@@ -111,12 +111,12 @@ class Opener:
     def encoder_fingerprint(self, request: SearchRequest) -> str:
         """What identifies the query encoder of a request: its model, and the options that change similarities."""
         from tour_pyserini.encoders.loading import encoder_fingerprint
-        from tour_pyserini.encoders.query_adapter import read_adapter
+        from tour_pyserini.encoders.query_adapter import QueryAdapter
 
         options = encoder_options(request)
         changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
         changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
-        changes["adapter"] = read_adapter(request.adapter).fingerprint if request.adapter else None
+        changes["adapter"] = QueryAdapter.read(request.adapter).fingerprint if request.adapter else None
         order = request.order or ("index" if request.vectors == "encode" else "exact")
         if request.vectors is not None and order == "exact":
             changes["vectors"] = "exact"  # a compressed index's hits then have other similarities

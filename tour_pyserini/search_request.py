@@ -365,9 +365,9 @@ class SearchRequest(Request):
             if isinstance(spec, str):
                 check_signal(spec)
         if self.adapter:
-            from tour_pyserini.encoders.query_adapter import read_adapter
+            from tour_pyserini.encoders.query_adapter import QueryAdapter
 
-            read_adapter(self.adapter)
+            QueryAdapter.read(self.adapter)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

@@ -14,7 +14,6 @@ from tour_pyserini.encoders.query_adapter import (
     QueryAdapter,
     corrected,
     probe_vectors,
-    read_adapter,
 )
 from tour_pyserini.errors import TourError
 
@@ -73,7 +72,7 @@ def test_the_file_holds_the_adapter_and_is_the_same_each_time(tmp_path):
     for name in ("a", "b"):
         made.write(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    read = read_adapter(tmp_path / "a")
+    read = QueryAdapter.read(tmp_path / "a")
     assert all(np.array_equal(getattr(read, name), getattr(made, name)) for name in ("left", "right", "probes"))
     assert read.about == made.about and read.fingerprint == made.fingerprint
     assert adapter(seed=2).fingerprint != made.fingerprint
@@ -148,13 +147,13 @@ def _described(about, **tensors):
 def test_a_file_that_is_no_adapter_is_named(tmp_path, write):
     write(tmp_path / "bad.adapter")
     with pytest.raises(TourError, match="not an adapter"):
-        read_adapter(tmp_path / "bad.adapter")
+        QueryAdapter.read(tmp_path / "bad.adapter")
 
 
 def test_numbers_that_are_not_finite_and_missing_files_are_refused(tmp_path):
     for work, word in (
         (lambda: QueryAdapter(np.full((4, 1), np.nan), np.zeros((4, 1)), np.zeros((3, 4))), "'left'"),
-        (lambda: read_adapter(tmp_path / "missing"), "does not exist"),
+        (lambda: QueryAdapter.read(tmp_path / "missing"), "does not exist"),
     ):
         with pytest.raises(TourError, match=word):
             work()

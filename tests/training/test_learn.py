@@ -8,7 +8,7 @@ from tiny_phrases import save_reranker
 from toy_collection import HashReranker
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.encoders.query_adapter import read_adapter
+from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.learn import LearnRequest, NoGain, learn, main
 from tour_pyserini.rerankers import load_reranker
@@ -39,7 +39,7 @@ def test_a_hidden_correction_is_learnt_without_computing_labels(place, tmp_path)
     assert reranker.asked == before
     assert (done.queries, done.labels) == (200, 2000)
     assert done.choice.gain > 0.02 and done.choice.p < 0.05
-    about = read_adapter(output).about
+    about = QueryAdapter.read(output).about
     assert about["reranker"] == "hidden" and about["topics"]["labels"] == 2000
     assert about["index"]["passages"] == 200 and about["chosen"]["gain"] == done.choice.gain
     again = learn(LearnRequest(**fields, output=str(tmp_path / "b.adapter")))
@@ -81,4 +81,4 @@ def test_the_command_says_what_it_learnt(place, tmp_path, capsys):
     words = f"--topics {place}/train.tsv --index {place}/index --corpus {place}/corpus.jsonl --backend torch"
     main([*words.split(), "--reranker", str(place / "reranker"), "--output", str(tmp_path / "a.adapter")])
     assert "2000 labels of 200 queries" in capsys.readouterr().err
-    assert read_adapter(tmp_path / "a.adapter").about["reranker"] == named
+    assert QueryAdapter.read(tmp_path / "a.adapter").about["reranker"] == named

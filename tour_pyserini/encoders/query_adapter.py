@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,6 +85,33 @@ class QueryAdapter:
             )
         return corrected(vectors, self.left, self.right)
 
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an adapter.
+
+        Raises:
+            TourError: if the file does not exist or is not an adapter.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        if not Path(path).is_file():
+            raise TourError(
+                f"the adapter {os.fspath(path)} does not exist; make it with python -m tour_pyserini.learn."
+            )
+        try:
+            with safe_open(path, framework="numpy") as file:
+                described = json.loads((file.metadata() or {})[_KEY])
+                if described["version"] != _VERSION:
+                    raise ValueError(f"it has layout {described['version']}, and this version reads layout {_VERSION}")
+                if not isinstance(described["about"], dict):
+                    raise ValueError("its description has another form")
+                return cls(**{name: file.get_tensor(name) for name in _TENSORS}, about=described["about"])
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
+            raise TourError(
+                f"{os.fspath(path)} is not an adapter of query vectors ({first_line(error):.200}); "
+                "make one with python -m tour_pyserini.learn."
+            ) from error
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file, which holds numbers and text only; the same adapter, the same bytes."""
         from safetensors.numpy import save
@@ -113,7 +140,7 @@ class AdaptedQueryEncoder:
 
     def __init__(self, encoder: Any, adapter: QueryAdapter | str | os.PathLike[str]) -> None:
         self._encoder = encoder
-        self.adapter = adapter if isinstance(adapter, QueryAdapter) else read_adapter(adapter)
+        self.adapter = adapter if isinstance(adapter, QueryAdapter) else QueryAdapter.read(adapter)
         probes = probe_vectors(encoder)
         self.adapter.adapt(probes)  # it checks the dimension
         norms = np.linalg.norm(probes, axis=1) * np.linalg.norm(self.adapter.probes, axis=1)
@@ -168,29 +195,4 @@ def probe_vectors(encoder: Any) -> Floats:
         raise TourError(
             "an adapter corrects vectors of an encoder, and queries that were encoded before come from an encoder that "
             "is not known; give the encoder."
-        ) from error
-
-
-def read_adapter(path: str | os.PathLike[str]) -> QueryAdapter:
-    """Read an adapter.
-
-    Raises:
-        TourError: if the file does not exist or is not an adapter.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(path).is_file():
-        raise TourError(f"the adapter {os.fspath(path)} does not exist; make it with python -m tour_pyserini.learn.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            described = json.loads((file.metadata() or {})[_KEY])
-            if described["version"] != _VERSION:
-                raise ValueError(f"it has layout {described['version']}, and this version reads layout {_VERSION}")
-            if not isinstance(described["about"], dict):
-                raise ValueError("its description has another form")
-            return QueryAdapter(**{name: file.get_tensor(name) for name in _TENSORS}, about=described["about"])
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
-        raise TourError(
-            f"{os.fspath(path)} is not an adapter of query vectors ({first_line(error):.200}); "
-            "make one with python -m tour_pyserini.learn."
         ) from error
