@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from tiny_r2d2 import TinyR2D2
-from toy_collection import HashReranker, TableEncoder, ToyCollection
 from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
 
 from tour_pyserini.core.config import TourConfig
@@ -270,43 +269,3 @@ def test_the_error_for_an_unavailable_prebuilt_index_names_it(monkeypatch):
     monkeypatch.setattr(FaissSearcher, "from_prebuilt_index", lambda name, encoder: None)
     with pytest.raises(TourError, match=INDEX):
         open_searcher(INDEX, None)
-
-
-class TestScale:
-    """Vectors of the size of DPR's: norms near 9, inner products of 50 to 100, and a similarity scale of 1."""
-
-    @pytest.fixture
-    def collection(self, tmp_path):
-        collection = ToyCollection(tmp_path, documents=200, queries=20)
-        random = np.random.default_rng(5)
-        common = 8 * collection.vectors[0]
-        collection.vectors = (common + random.normal(size=collection.vectors.shape) * 1.4).astype(np.float32)
-        collection.write(faiss.IndexFlatIP(collection.vectors.shape[1]))
-        starts = (common + random.normal(size=(20, len(common))) * 1.4).astype(np.float32)
-        collection.encoder = TableEncoder(dict(zip(collection.queries, starts, strict=True)))
-        return collection
-
-    def searched(self, collection, config):
-        from tour_pyserini import TourSearcher
-
-        searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
-        return searcher.batch_run(collection.queries, collection.q_ids, k=100)
-
-    @pytest.mark.parametrize("method", ["hard", "soft"])
-    @pytest.mark.parametrize("iterations", [1, 3])
-    def test_single_precision_agrees_with_double(self, collection, method, iterations):
-        config = TourConfig.preset("paper-passages-dpr").replace(method=method, iterations=iterations)
-        vectors, hits = self.searched(collection, config)
-        assert np.isfinite(vectors).all()
-        moved = 0
-        for row, (q_id, query) in enumerate(zip(collection.q_ids, collection.queries, strict=True)):
-
-            def score(i, query=query):
-                return float(HashReranker().predict([(query, collection.texts[collection.docids[i]])])[0])
-
-            start = collection.encoder.encode(query)
-            end, order, _, _ = oracle.tour(collection.vectors.astype(float), start, score, config, 100)
-            assert np.linalg.norm(vectors[row] - end) <= 1e-4 * np.linalg.norm(end)
-            assert [hit.docid for hit in hits[q_id]] == [collection.docids[i] for i in order]
-            moved += not np.allclose(start, end)
-        assert moved > 10

@@ -100,16 +100,23 @@ def training_examples(request: "TrainRequest") -> tuple[list[Example], list[Exam
     Without validation sources, a share of the passages is held out with all their questions. Where these are more than
     enough, the others are not trained on either.
     """
-    examples, most = _read_sources(request.data), request.validation_questions
-    if request.validation:
-        return examples, _read_sources(request.validation)[:most]
+    for source in (*request.data, *request.validation):
+        if not 1 <= len(source) <= 3:
+            raise TourError(f"a source of data has {len(source)} files; give questions, a corpus and qrels, or fewer.")
+    examples, held_out = (
+        [example for source in sources for example in read_examples(*source)]
+        for sources in (request.data, request.validation)
+    )
+    most = request.validation_questions
+    if held_out:
+        return examples, held_out[:most]
     passages = list(dict.fromkeys(example.docid for example in examples))
     held = max(1, round(request.validation_share * len(passages)))
     if held == len(passages):
         raise TourError("there is only one passage, so none can be held out; give more data, or validation data.")
-    held_out = {passages[position] for position in _order(request, len(passages))[:held]}
-    kept = [example for example in examples if example.docid not in held_out]
-    return kept, [example for example in examples if example.docid in held_out][:most]
+    chosen = {passages[position] for position in _order(request, len(passages))[:held]}
+    kept = [example for example in examples if example.docid not in chosen]
+    return kept, [example for example in examples if example.docid in chosen][:most]
 
 
 def training_questions(request: "TrainRequest") -> tuple[list[Question], list[Question]]:
@@ -124,14 +131,6 @@ def training_questions(request: "TrainRequest") -> tuple[list[Question], list[Qu
 
 def _order(request: "TrainRequest", count: int) -> list[int]:
     return np.random.default_rng([request.seed, 17]).permutation(count).tolist()
-
-
-def _read_sources(sources: Sequence["Source"]) -> list[Example]:
-    """The examples of several sources: each has the arguments of `read_examples`."""
-    for source in sources:
-        if not 1 <= len(source) <= 3:
-            raise TourError(f"a source of data has {len(source)} files; give questions, a corpus and qrels, or fewer.")
-    return [example for source in sources for example in read_examples(*source)]
 
 
 def _read_topics(sources: Sequence["Source"]) -> list[Question]:
