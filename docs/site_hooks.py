@@ -41,7 +41,13 @@ def on_post_template(output_content: str, **kwargs: Any) -> str:
 def _help(command: str) -> str:
     name, *words = command.split()
     done = subprocess.run(
-        [sys.executable, "-m", f"tour_pyserini.{name}", *words, "--help"],
+        [
+            sys.executable,
+            "-m",
+            f"tour_pyserini.{name}",
+            *words,
+            "--help-all" if name in ("search", "serve") else "--help",
+        ],
         env={**os.environ, "COLUMNS": "100"},
         capture_output=True,
         text=True,

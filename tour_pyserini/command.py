@@ -2,7 +2,10 @@
 
 import argparse
 import contextlib
+import difflib
+import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -100,8 +103,17 @@ def _leave(code: int, message: str = "") -> NoReturn:
     sys.exit(code)
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of examples, and shows defaults that are not empty."""
+class Help(argparse.HelpFormatter):
+    """Fits text to the terminal, keeps the lines of examples and lists, and shows defaults that are not empty."""
+
+    def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 28, **options: Any) -> None:
+        super().__init__(prog, indent_increment, max_help_position, **options)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = text.strip().split("\n\n")
+        is_list = ["\n " in part for part in parts]
+        fill = super()._fill_text
+        return "\n\n".join(part if raw else fill(part, width, indent) for part, raw in zip(parts, is_list, strict=True))
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -118,24 +130,57 @@ class CommandParser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: str | None, **options: Any) -> None:
-        super().__init__(prog=program_name(command), **{"formatter_class": Help} | options)
-        self.add_argument("--version", action=_Version, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS)
-        self.add_argument("--debug", action=_Debug, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS)
+        for name in ("description", "epilog"):  # examples are what the user would type
+            text = options.get(name) or ""
+            options[name] = re.sub(r"python -m tour_pyserini\.(\w+)", lambda found: program_name(found[1]), text)
+        kinds: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
+        super().__init__(prog=program_name(command), **kinds | options)
+        self._rare: list[argparse.Action] = []
+        unread: Any = {"nargs": 0, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+        self.add_argument("--version", action=_Version, **unread)
+        self.add_argument("--debug", action=_Debug, **unread)
+
+    def hide(self, action: argparse.Action) -> None:
+        """Show a flag in --help-all only."""
+        if not self._rare:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS)
+        self._rare.append(action)
+
+    def format_help(self, *, everything: bool = False) -> str:
+        """What --help shows, or --help-all."""
+        hidden = [] if everything else [(action, action.help) for action in self._rare]
+        for action, _ in hidden:
+            action.help = argparse.SUPPRESS
+        try:
+            return super().format_help()
+        finally:
+            for action, text in hidden:
+                action.help = text
+
+    def error(self, message: str) -> NoReturn:
+        """Say in one line what is wrong with the arguments, and leave with exit code 2."""
+        self.exit(WRONG_INPUT, f"{self.prog}: error: {message}; --help shows the flags.\n")
 
     def parse_args(  # type: ignore[override]  # argparse declares overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
         """Parse as argparse does; if a shell asks for completions, write them and exit.
 
-        Raises:
-            TourError: if an argument contains NUL, which no name of a file does.
+        A flag that does not exist ends the command, with the nearest one that does.
         """
         if "_ARGCOMPLETE" in os.environ:
             self._complete()
-        for word in sys.argv[1:] if args is None else args:
-            if "\0" in word:
-                raise TourError(f"{self.prog}: the argument {word!r:.200} contains NUL; leave it out.")
+        if not self._subparsers:  # whose flags are their own
+            self._check_flags(sys.argv[1:] if args is None else args)
         return super().parse_args(args, namespace)
+
+    def _check_flags(self, words: Sequence[str]) -> None:
+        flags = self._option_string_actions
+        for word in itertools.takewhile(lambda word: word != "--", words):
+            name = word.partition("=")[0]
+            if name.startswith("--") and " " not in name and name not in flags:
+                nearest = difflib.get_close_matches(name, flags, 1)
+                self.error(f"there is no flag {name}" + (f": did you mean {nearest[0]}?" if nearest else ""))
 
     def _complete(self) -> None:
         try:
@@ -165,6 +210,18 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         sys.stdout.write(f"tour_pyserini {tour_pyserini.__version__}\n")
+        parser.exit()
+
+
+class _HelpAll(argparse.Action):
+    """`--help-all`: --help with all flags."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, help="show all flags and settings")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, CommandParser)
+        sys.stdout.write(parser.format_help(everything=True))
         parser.exit()
 
 

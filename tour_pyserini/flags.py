@@ -5,7 +5,7 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ def option(
     choices: Collection[str] = (),
     count: bool = False,
     metavar: str | None = None,
+    common: bool = False,
 ) -> Any:
     """A field of a request.
 
@@ -36,8 +37,9 @@ def option(
         choices: the words that it may be.
         count: whether it must be a whole number above 0.
         metavar: what `--help` shows for its value.
+        common: whether `--help` shows it where some fields of the request are common; `--help-all` shows all.
     """
-    metadata = {"help": help, "group": group, "choices": choices, "count": count, "metavar": metavar}
+    metadata = {"help": help, "group": group, "choices": choices, "count": count, "metavar": metavar, "common": common}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -66,7 +68,6 @@ class Request:
     NO_FLAGS: typing.ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        check_names(self)
         for item in dataclasses.fields(self):
             object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
 
@@ -94,23 +95,6 @@ class Request:
         """The fields that differ from their defaults, by the flags' names."""
         values = {item.name: (getattr(self, item.name), item.default) for item in dataclasses.fields(self)}
         return {name.replace("_", "-"): value for name, (value, default) in values.items() if value != default}
-
-
-def check_names(request: Any) -> None:
-    """Refuse NUL in the texts of a request (a dataclass): no name of a file can contain it."""
-    for item in dataclasses.fields(request):
-        for name in _names(getattr(request, item.name)):
-            if "\0" in name:
-                raise TourError(f"{flag_name(item.name)} has NUL in {name!r:.200}, which no name can contain.")
-
-
-def _names(value: Any) -> Iterator[str]:
-    """The texts and paths in a value of a field."""
-    if isinstance(value, list | tuple):
-        for part in value:
-            yield from _names(part)
-    elif isinstance(value, str | os.PathLike):
-        yield str(value)
 
 
 def flag_name(name: str) -> str:
@@ -220,24 +204,29 @@ def request_parser(command: str, request: type[Request], *, description: str, ep
         description: what the command does.
         epilog: examples.
     """
+    required = [item.name for item in dataclasses.fields(request) if item.default is item.default_factory]
+    usage = " ".join(["%(prog)s", *(f"{flag_name(name)} {name.upper()}" for name in required), "[flags]"])
     parser = CommandParser(
-        command, description=description, epilog=epilog, allow_abbrev=False, argument_default=argparse.SUPPRESS
+        command, usage=usage, description=description, epilog=epilog, argument_default=argparse.SUPPRESS
     )
     add_request_flags(parser, request)
     return parser
 
 
 def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
-    """Add a flag for each field of a request that has a help text."""
+    """Add a flag for each field of a request that has a help text: of a group, the common ones first."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     hints = typing.get_type_hints(request)
-    for field in dataclasses.fields(request):
-        if not field.metadata.get("help") or field.name in request.NO_FLAGS:
-            continue
+    described = (field for field in dataclasses.fields(request) if field.metadata.get("help"))
+    fields = [field for field in described if field.name not in request.NO_FLAGS]
+    chosen = any(field.metadata["common"] for field in fields)
+    for field in fields:
         group = field.metadata["group"]
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
-        groups[group].add_argument(flag_name(field.name), **_flag_options(field, hints[field.name]))
+        action = groups[group].add_argument(flag_name(field.name), **_flag_options(field, hints[field.name]))
+        if chosen and not field.metadata["common"] and isinstance(parser, CommandParser):
+            parser.hide(action)
 
 
 def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
@@ -264,20 +253,23 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     return options
 
 
-def add_config_flags(parser: argparse._ArgumentGroup) -> None:
-    """Add `--preset`, `--config`, `--method`, and a flag for each setting of any method."""
-    parser.add_argument("--preset", choices=list(PRESETS), help="start from these settings")
-    parser.add_argument("--config", metavar="FILE", help="start from a TOML file of settings")
-    method = parser.add_argument("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
+def add_config_flags(parser: CommandParser, title: str) -> None:
+    """Add `--preset`, `--config`, `--method`, and a flag for each setting; common are the default method's numbers."""
+    add = parser.add_argument_group(title).add_argument
+    parser.hide(add("--preset", choices=list(PRESETS), help="start from these settings"))
+    parser.hide(add("--config", metavar="FILE", help="start from a TOML file of settings"))
+    method = add("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     method.completer = lambda **_: list(METHODS)  # type: ignore[attr-defined]  # for Tab completion by argcomplete
     for name, (field, methods) in settings_by_name().items():
-        methods = ["all methods"] if len(methods) == len(METHODS) else methods
-        text = f"{field.metadata['help']} (default: {field.default}; {', '.join(methods)})"
+        described = ["all methods"] if len(methods) == len(METHODS) else methods
+        text = f"{field.metadata['help']} (default: {field.default}; {', '.join(described)})"
+        options: dict[str, Any] = {"metavar": name.split("_")[-1].upper()}
         if isinstance(field.default, bool):
-            parser.add_argument(flag_name(name), action=argparse.BooleanOptionalAction, help=text)
-        else:
-            parser.add_argument(flag_name(name), metavar=name.split("_")[-1].upper(), help=text)
+            options = {"action": argparse.BooleanOptionalAction}
+        action = add(flag_name(name), help=text, **options)
+        if DEFAULT_METHOD not in methods or len(methods) == len(METHODS) or "action" in options:
+            parser.hide(action)
     prf_depth = "Pyserini's: feedback from this many passages; sets --depth"
-    parser.add_argument("--prf-depth", type=int, metavar="N", help=prf_depth)
-    parser.add_argument("--prf-method", choices=list(PRF_METHODS), help="Pyserini's, with --prf-depth (default: avg)")
-    parser.add_argument("--rocchio-topk", type=int, metavar="N", help="Pyserini's name for --positives")
+    parser.hide(add("--prf-depth", type=int, metavar="N", help=prf_depth))
+    parser.hide(add("--prf-method", choices=list(PRF_METHODS), help="Pyserini's, with --prf-depth (default: avg)"))
+    parser.hide(add("--rocchio-topk", type=int, metavar="N", help="Pyserini's name for --positives"))

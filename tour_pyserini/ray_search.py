@@ -107,7 +107,7 @@ class _Hit:
     score: float
 
 
-class _Worker:
+class SearchWorker:
     """Searches batches; the index and the models are opened for the first one."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ def _start_workers(request: SearchRequest, *, most: int) -> list[Any]:
             "--ray-workers, --threads or --reranker-threads."
         )
     options = {"num_cpus": threads, "num_gpus": int(gpu), "max_restarts": -1, "max_task_retries": DEATHS}
-    worker = ray.remote(_Worker).options(**options)
+    worker = ray.remote(SearchWorker).options(**options)
     return [worker.remote() for _ in range(min(wanted, most))]
 
 

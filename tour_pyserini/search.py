@@ -1,7 +1,6 @@
 # PYTHON_ARGCOMPLETE_OK
 """Search topics and write a run."""
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.command import run
+from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import write_record
 from tour_pyserini.data.runs import open_run
@@ -249,10 +248,10 @@ EXAMPLES = """examples:
   python -m tour_pyserini.search ... --preset paper-passages-dpr --reranker cross-encoder/ms-marco-MiniLM-L-6-v2"""
 
 
-def search_parser() -> argparse.ArgumentParser:
+def search_parser() -> CommandParser:
     """The parser of `python -m tour_pyserini.search`."""
     parser = request_parser("search", SearchRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    add_config_flags(parser.add_argument_group("settings of TouR"))
+    add_config_flags(parser, "settings of TouR")
     return parser
 
 

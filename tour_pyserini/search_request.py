@@ -69,18 +69,21 @@ class SearchRequest(Request):
     """
 
     topics: str = _input(
-        dataclasses.MISSING, "topics: a file (TSV, DPR, BEIR queries.jsonl), a Pyserini name, or `demo`"
+        dataclasses.MISSING, "topics: a file (TSV, DPR, BEIR queries.jsonl), a Pyserini name, or `demo`", common=True
     )
     topics_format: str = _input("default", "Pyserini's format of topics", metavar="FORMAT")
-    qrels: str | None = _input(None, "search only the topics judged in this TREC or BEIR file", metavar="FILE")
+    qrels: str | None = _input(
+        None, "search only the topics judged in this TREC or BEIR file", metavar="FILE", common=True
+    )
     index: str | None = _input(
         None,
         "FAISS index folder, the name of a prebuilt index, or a collection: milvus:FILE.db?collection=C, "
         "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
         metavar="DIR",
+        common=True,
     )
     corpus: str | None = _input(
-        None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", metavar="FILE"
+        None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", metavar="FILE", common=True
     )
     vectors: str | None = _input(
         None,
@@ -114,7 +117,7 @@ class SearchRequest(Request):
     )
     remove_query: bool = _input(False, "never retrieve the document that is the query")
 
-    output: str | None = _output(None, "the run file (default: runs/TOPICS.METHOD.trec)", metavar="RUN")
+    output: str | None = _output(None, "the run file (default: runs/TOPICS.METHOD.trec)", metavar="RUN", common=True)
     output_format: str = _output("trec", "format of the run", choices=RUN_FORMATS)
     output_queries: str | None = _output(
         None, "optimised query vectors, for Pyserini's --encoded-queries", metavar="DIR"
@@ -123,7 +126,7 @@ class SearchRequest(Request):
         None, "JSON lines: candidates, labels and targets of each query and round", metavar="FILE"
     )
     trace_vectors: bool = _output(False, "write query vectors into the trace too, for python -m tour_pyserini.page")
-    hits: int = _output(1000, "hits per topic", count=True)
+    hits: int = _output(1000, "hits per topic", count=True, common=True)
     tag: str | None = _output(None, "the run's tag (default: Tour-METHOD)")
 
     shard: str | None = _work(
@@ -146,6 +149,7 @@ class SearchRequest(Request):
         None,
         "query encoder: a name, a folder, or `default`; if not given, the encoder that built the index",
         metavar="NAME",
+        common=True,
     )
     encoder_class: str | None = _work(None, "Pyserini's encoder class; inferred if not given", metavar="CLASS")
     encoder_backend: str = _work(
@@ -171,7 +175,7 @@ class SearchRequest(Request):
         None, "vectors of queries instead of an encoder: a folder or a name", metavar="DIR"
     )
     adapter: str | None = _work(None, "correct the vectors of queries by this file, which `learn` made", metavar="FILE")
-    device: str = _work("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...")
+    device: str = _work("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", common=True)
     dtype: str = _work(
         "auto",
         "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
@@ -180,7 +184,9 @@ class SearchRequest(Request):
     trust_remote_code: bool = _work(False, "run Python code that a model's folder or name brings along")
 
     reranker: Any = _labels(  # noqa: RUF009 (a dataclass field; Any hides it)
-        "default", "a cross-encoder's name or folder, http://HOST/rerank, or `default` (ms-marco-MiniLM-L-12-v2)"
+        "default",
+        "a cross-encoder's name or folder, http://HOST/rerank, or `default` (ms-marco-MiniLM-L-12-v2)",
+        common=True,
     )
     reranker_threads: int | None = _labels(
         None, "threads of the re-ranker (default: all cores), or requests to a service at a time (8)", count=True
@@ -200,6 +206,7 @@ class SearchRequest(Request):
         "the score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE, which "
         "machines can share",
         metavar="FILE",
+        common=True,
     )
     no_cache: bool = _labels(False, "do not read or write kept labels and query vectors")
 

@@ -1,12 +1,11 @@
 # PYTHON_ARGCOMPLETE_OK
 """Serve searches of an index over HTTP."""
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from tour_pyserini.command import run
+from tour_pyserini.command import CommandParser, run
 from tour_pyserini.flags import add_config_flags, request_parser
 from tour_pyserini.service.serving import ServeRequest, listen, run_server
 from tour_pyserini.support.packages import import_optional
@@ -48,10 +47,10 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
         run_server(app, listener)
 
 
-def serve_parser() -> argparse.ArgumentParser:
+def serve_parser() -> CommandParser:
     """The parser of `python -m tour_pyserini.serve`."""
     parser = request_parser("serve", ServeRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    add_config_flags(parser.add_argument_group("settings of TouR, where a request gives none"))
+    add_config_flags(parser, "settings of TouR, where a request gives none")
     return parser
 
 

@@ -377,7 +377,35 @@ def test_runs_are_named_after_their_topics(topics, name):
 
 def test_help_shows_examples_and_settings(capsys):
     with pytest.raises(SystemExit):
-        main(["--help"])
+        main(["--help-all"])
     said = capsys.readouterr().out
     for word in ("--topics demo", "--similarity-scale", "--rocchio-alpha", "--output-queries", "--ef-search"):
         assert word in said
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    short = capsys.readouterr().out
+    assert "--budget" in short and "--help-all" in short and "--rocchio-alpha" not in short
+
+
+@pytest.mark.parametrize("columns", [70, 110])
+def test_help_fits_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.partition("examples:")[0].splitlines()
+    assert columns - 20 < max(map(len, lines)) <= columns
+
+
+def test_examples_are_what_the_user_would_type(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/tour", "search"])
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert "\n  tour search --topics demo\n" in said and "python -m" not in said
+
+
+def test_a_misspelt_flag_is_one_line_with_the_nearest(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--topics", "demo", "--budjet", "30"])
+    said = capsys.readouterr().err
+    assert left.value.code == 2 and "did you mean --budget?" in said and said.count("\n") == 1

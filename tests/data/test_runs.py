@@ -116,7 +116,7 @@ def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, my_csv, ca
     assert SearchRequest(topics="t", output_format="my-csv").output_format == "my-csv"
     assert search_request(["--topics", "t", "--output-format", "my-csv"]).output_format == "my-csv"
     with pytest.raises(SystemExit):
-        search_request(["--help"])
+        search_request(["--help-all"])
     assert f"{{{','.join(RUN_FORMATS)}}}" in "".join(capsys.readouterr().out.split())
 
 

@@ -11,7 +11,6 @@ import pytest
 
 import tour_pyserini
 from tour_pyserini.__main__ import COMMANDS, main, summary
-from tour_pyserini.errors import TourError
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("numpy", "torch", "transformers", "faiss", "pyserini", "onnxruntime", "tqdm")
@@ -93,8 +92,8 @@ def test_help_names_the_program_as_the_user_typed_it(script):
     assert run(script, "--help").startswith("usage: tour [")
     assert run(script, "cache", "stats", "--help").startswith("usage: tour cache stats [")
     assert run("-m", "tour_pyserini", "--help").startswith("usage: python -m tour_pyserini [")
-    assert run("-m", "tour_pyserini", "answers", "--help").startswith("usage: python -m tour_pyserini answers [")
-    assert run("-m", "tour_pyserini.answers", "--help").startswith("usage: python -m tour_pyserini.answers [")
+    assert run("-m", "tour_pyserini", "answers", "--help").startswith("usage: python -m tour_pyserini answers --")
+    assert run("-m", "tour_pyserini.answers", "--help").startswith("usage: python -m tour_pyserini.answers --")
 
 
 def test_a_sub_command_does_its_work_and_gives_its_exit_code(script, tmp_path):
@@ -144,11 +143,3 @@ def test_tab_completion(script, tmp_path, line, words, expected):
     }
     assert run(*program, **protocol) == ""
     assert sorted(found.read_text().split("\n")) == expected
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_nul_in_any_argument_is_refused(command):
-    module = importlib.import_module(f"tour_pyserini.{command}")
-    for words in (["a\0b"], ["--output", "a\0b"], ["stats", "--cache=a\0b"]):
-        with pytest.raises(TourError, match="contains NUL"):
-            module.main(words)

@@ -8,19 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.answers import JudgeRequest
-from tour_pyserini.compare import CompareRequest
-from tour_pyserini.convert import JsonRequest
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.runs import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import words
 from tour_pyserini.index import IndexRequest, index_request
-from tour_pyserini.page import PageRequest
 from tour_pyserini.search import search_request
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.train import PhraseEncoderRequest
 
 SEARCHES = [
     SearchRequest(topics="t.tsv"),
@@ -200,21 +195,3 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
     assert config(**{"prf-depth": 5, "method": "hard"}) == TourConfig("hard", depth=5)
     assert config(method="rocchio", rocchio_topk=4) == TourConfig("rocchio", positives=4)
     assert config(preset="official", depth="7") == TourConfig.preset("official").replace(depth=7)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda name: SearchRequest(topics=name),
-        lambda name: JudgeRequest(topics="t", corpus="c", output=name),
-        lambda name: JudgeRequest(topics="t", corpus="c", output="o", runs=["a", Path(name)]),
-        lambda name: CompareRequest(qrels="q", runs=[name]),
-        lambda name: JsonRequest(output=Path(name), topics="t", corpus="c", run="r"),
-        lambda name: PageRequest(trace=name, topics="t", output="o"),
-        lambda name: PhraseEncoderRequest(data=[("d", name)], base="b", output="o"),
-    ],
-)
-def test_nul_in_a_name_is_refused(make):
-    make("fine")
-    with pytest.raises(TourError, match=r"--\w+ has NUL in"):
-        make("a\0b")

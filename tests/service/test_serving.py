@@ -183,7 +183,7 @@ def test_answers_are_sent_without_delay():
 
 
 def test_the_flags_are_those_of_a_service():
-    flags = serve_parser().format_help()
+    flags = serve_parser().format_help(everything=True)
     assert "--nprobe" in flags
     assert not [name for name in ("--shard", "--ray", "--batch-size", "--output") if name in flags]
 

@@ -47,8 +47,8 @@ class ServeRequest(SearchRequest):
         )
     )
     topics: str = option("", "`demo` serves the embedded collection", group="what is searched")
-    host: str = option("127.0.0.1", "address to listen on", group=_SERVING)
-    port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, metavar="N")
+    host: str = option("127.0.0.1", "address to listen on", group=_SERVING, common=True)
+    port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, metavar="N", common=True)
     key_file: str | None = option(
         None,
         f"file whose first line is the key that requests must have (or set {KEY_VARIABLE})",
