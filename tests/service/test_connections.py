@@ -117,11 +117,12 @@ def test_a_log_that_cannot_be_written_is_no_reason_to_fail():
 
 def test_the_description_of_the_routes_is_true(server):
     api = server.client.get("/openapi.json").json()
-    schemas = api["components"]["schemas"]
     about = server.client.get("/about").json()
-    properties = schemas["SearchBody"]["properties"]
+    properties = api["components"]["schemas"]["SearchBody"]["properties"]
     assert properties["method"]["anyOf"][0]["enum"] == about["methods"]
     assert "default" in properties["preset"]["anyOf"][0]["enum"]
+    asked = {one["name"]: one["schema"] for one in api["paths"]["/search/stream"]["get"]["parameters"]}
+    assert asked["query"]["minLength"] == 1 and asked["method"]["anyOf"][0]["enum"] == about["methods"]
     texts = json.dumps(properties["query"])
     assert texts.count('"minLength": 1') == 2 and texts.count('"maxLength": 2000') == 2
     other = {"get": "post", "post": "get"}

@@ -155,6 +155,7 @@ def run_server(app: object, listener: socket.socket) -> None:
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # the library declares an ASGI application more narrowly
         http=_connection_class(),
+        ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
