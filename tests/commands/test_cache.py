@@ -79,14 +79,24 @@ def test_prune_removes_the_chosen_scores_and_makes_the_file_smaller(path, which,
         assert cached.misses == 0
 
 
-def test_prune_needs_a_choice_and_combines_choices(path, capsys):
-    assert "\n" in output_of(capsys, "prune", "--cache", path, "--model", "b", "--unused-for", "90")
+def test_choices_of_prune_are_combined(path, capsys):
+    assert "0 scores removed" in output_of(capsys, "prune", "--cache", path, "--model", "b", "--unused-for", "90")
     assert "3,010 scores" in output_of(capsys, "stats", "--cache", path)
-    with pytest.raises(TourError, match="no scores were chosen"):
-        main(["prune", "--cache", str(path)])
-    for unknown in ("c", "", "unknown"):
-        with pytest.raises(TourError, match="no scores of a model"):
-            main(["prune", "--cache", str(path), "--model", unknown])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        *((f"{action} --cache nothing.sqlite", "does not exist") for action in ("stats", "prune --model a")),
+        ("merge nothing.sqlite --cache scores.sqlite", "does not exist"),
+        ("prune --cache scores.sqlite", "no scores were chosen"),
+        *((f"prune --cache scores.sqlite --model {name}", "no scores of a model") for name in ("c", "unknown")),
+    ],
+)
+def test_wrong_flags_are_refused(path, monkeypatch, words, says):
+    monkeypatch.chdir(path.parent)
+    with pytest.raises(TourError, match=says):
+        main(words.split())
 
 
 def test_a_reranker_works_after_its_scores_were_pruned(path, capsys):
@@ -135,13 +145,6 @@ def test_query_vectors_are_shown_and_pruned_too(vectors, path, capsys):
         main(["merge", str(vectors)])
     assert f"{vectors}: 3 vectors removed" in output_of(capsys, "prune", "--model", "letters")
     assert "0 vectors" in output_of(capsys, "stats", "--cache", vectors)
-
-
-@pytest.mark.parametrize("action", ["stats", "prune --model a", "merge nothing.sqlite"])
-def test_a_missing_file_is_refused(tmp_path, action, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(TourError, match="does not exist"):
-        main([*action.split(), "--cache", str(tmp_path / "scores.sqlite")])
 
 
 @pytest.mark.parametrize(
