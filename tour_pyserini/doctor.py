@@ -382,8 +382,11 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
     options: dict[str, Any] = {name: getattr(request, name) for name in names}
     reranker: Any = load_reranker(request.model, prompt=request.reranker_prompt, **options)
     scores = score_pairs(reranker, [(QUERY, passage) for passage in PASSAGES])
-    description = getattr(reranker, "description", None)
-    facts = {name.replace("_", " "): value for name, value in description._asdict().items()} if description else {}
+    config = Path(request.model or "") / "config.json"
+    family = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
+    said = {name: getattr(reranker, name, None) for name in ("name", "engine", "fingerprint")}
+    facts = {"family": family, **said, **getattr(reranker, "identity", {})}
+    facts = {name.replace("_", " "): value for name, value in facts.items() if value is not None}
     examples = [_Example("score", float(score), QUERY, text) for text, score in zip(PASSAGES, scores, strict=True)]
     return ModelUse("re-ranker", facts, examples)
 
