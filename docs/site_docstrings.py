@@ -12,6 +12,7 @@ import griffe
 FIELD_MAKERS = {
     *("setting", "option", "_option", "same_option", "_same"),
     *("_input", "_encoder", "_index", "_phrase", "_paired", "_texts"),
+    *("_model", "_validation", "_training", "_query_side", "_candidates", "_reranker"),
 }
 # A section `Example:` and its indented lines.
 EXAMPLE = re.compile(r"^Examples?:\n((?:[ ]{4}.*\n|\n)+)", re.MULTILINE)
