@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from tour_pyserini import index
 from tour_pyserini import index as indexing
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import Document
-from tour_pyserini.encoders.encoder import fitting_length
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.opening import encoder_options
@@ -111,29 +109,6 @@ def test_a_document_as_long_as_the_model_reads_is_encoded(tiny, tmp_path):
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "title": "", "text": "a " * 600}))
     index.main(flags(tiny, tmp_path, tmp_path / "index", "--max-length", 512))
     assert json.loads((tmp_path / "index" / PASSAGE_INDEX).read_text())["settings"]["max_length"] == 512
-
-
-@pytest.mark.parametrize(
-    ("model", "wanted", "length"),
-    [
-        ({"model_type": "bert", "max_position_embeddings": 512}, None, 256),
-        ({"model_type": "bert", "max_position_embeddings": 128}, None, 128),
-        ({"model_type": "bert", "max_position_embeddings": 512}, 512, 512),
-        ({"model_type": "bert", "max_position_embeddings": 512}, 513, None),
-        ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512, 512),
-        ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 513, None),
-        ({"model_type": "t5"}, 4096, 4096),
-        (None, 4096, 4096),
-        (None, None, 256),
-    ],
-)
-def test_the_number_of_tokens_that_are_read(model, wanted, length):
-    encoder = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(**model)) if model else "a name")
-    if length is None:
-        with pytest.raises(TourError, match="at most 512 tokens, not 513"):
-            fitting_length(encoder, wanted)
-    else:
-        assert fitting_length(encoder, wanted) == length
 
 
 @pytest.mark.parametrize(
