@@ -56,7 +56,7 @@ class PageRequest(Request):
     shown: int = option(10, "candidates shown per round", count=True)
 
 
-class PageSummary(NamedTuple):
+class _PageSummary(NamedTuple):
     """What was written: the page, the query's id, its rounds, and whether the page has a map."""
 
     output: Path
@@ -65,7 +65,7 @@ class PageSummary(NamedTuple):
     has_map: bool
 
 
-def write_page(request: PageRequest) -> PageSummary:
+def write_page(request: PageRequest) -> _PageSummary:
     """Write one query path as a self-contained HTML page."""
     if request.topics == "demo":
         request = replace(
@@ -107,7 +107,7 @@ def write_page(request: PageRequest) -> PageSummary:
     }
     with atomic_write(request.output) as file:
         file.write(as_page(recorded))
-    return PageSummary(Path(request.output), qid, len(path), vectors is not None)
+    return _PageSummary(Path(request.output), qid, len(path), vectors is not None)
 
 
 def _vectors(path: Sequence[PathRound], docids: Sequence[str], index: str | None) -> Mapping[str, Floats] | None:

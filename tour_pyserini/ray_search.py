@@ -144,7 +144,7 @@ class SearchWorker:
         )
 
 
-class RaySearcher:
+class _RaySearcher:
     """Spreads batches over workers; `batch_run` gives their results one by one, as `TourSearcher.batch_run` does.
 
     Attributes:
@@ -190,7 +190,7 @@ def ray_searcher(
     reranker: Any,
     trace: IO[str] | None,
     predictions: IO[str] | None,
-) -> Iterator[RaySearcher]:
+) -> Iterator[_RaySearcher]:
     """Connect to the request's Ray cluster, or start one on this machine for the time of the block.
 
     Args:
@@ -213,7 +213,7 @@ def ray_searcher(
             {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)},
         )
         workers = _start_workers(request, most=len(batches))
-        yield RaySearcher(job, workers, batches, (trace, "trace"), (predictions, "predictions"))
+        yield _RaySearcher(job, workers, batches, (trace, "trace"), (predictions, "predictions"))
 
 
 def _start_workers(request: SearchRequest, *, most: int) -> list[Any]:

@@ -248,7 +248,7 @@ EXAMPLES = """examples:
   python -m tour_pyserini.search ... --preset paper-passages-dpr --reranker cross-encoder/ms-marco-MiniLM-L-6-v2"""
 
 
-def search_parser() -> CommandParser:
+def _search_parser() -> CommandParser:
     """The parser of `python -m tour_pyserini.search`."""
     parser = request_parser("search", SearchRequest, description=DESCRIPTION, epilog=EXAMPLES)
     add_config_flags(parser, "settings of TouR")
@@ -257,7 +257,7 @@ def search_parser() -> CommandParser:
 
 def search_request(argv: Sequence[str] | None) -> SearchRequest:
     """The request that the command line describes; the command line of this process if `argv` is None."""
-    return SearchRequest.from_flags(vars(search_parser().parse_args(argv)))
+    return SearchRequest.from_flags(vars(_search_parser().parse_args(argv)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.method import Label, Outcome, Query, Run, Search, StopReason, Vectors, method, register_method
-from tour_pyserini.core.methods.feedback import mean_of
-from tour_pyserini.core.methods.rerank import CombinedSettings, combine
+from tour_pyserini.core.methods.baselines import CombinedSettings, combine, mean_of
 from tour_pyserini.core.settings import AT_LEAST_1, SHARE, setting
 
 

@@ -98,5 +98,5 @@ def test_axn_by_hand():
 
 def test_a_plugin_has_flags_of_its_own(capsys):
     with pytest.raises(SystemExit):
-        search(["--help"])
+        search(["--help-all"])
     assert "--qdrant-a" in capsys.readouterr().out

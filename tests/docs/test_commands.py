@@ -51,7 +51,7 @@ NOT_RUN = {
     "tour_pyserini.train": "trains for minutes or hours; tests/training trains small models",
     "tour_pyserini.learn": "needs labels of 50 queries; tests/training/test_learn.py computes them",
     "pyserini.eval.evaluate_dpr_retrieval": "Pyserini's own commands need a JDK 21; tests/data calls this evaluation",
-    "tour_pyserini.search --ray": "starts Ray; tests/pipeline/test_ray_searching.py does",
+    "tour_pyserini.search --ray": "starts Ray; tests/commands/test_ray_search.py does",
     "tour_pyserini.search --cache postgresql": "needs a server; tests/rerankers/test_postgres_store.py starts one",
     "tour_pyserini.cache merge machine-1": "needs the caches of other machines; tests/commands merges some",
     "tour_pyserini.serve": "runs until it is ended; tests/service runs it",

@@ -9,26 +9,26 @@ from typing import Any, NamedTuple
 from tour_pyserini.errors import TourError
 
 
-class Rule(NamedTuple):
+class _Rule(NamedTuple):
     """What a value must satisfy, and the words that say so."""
 
     words: str
     holds: Callable[[Any], bool]
 
 
-AT_LEAST_1 = Rule("must be at least 1", lambda value: value >= 1)
-AT_LEAST_2 = Rule("must be at least 2", lambda value: value >= 2)
-NOT_NEGATIVE = Rule("must be 0 or more", lambda value: value >= 0)
-POSITIVE = Rule("must be above 0", lambda value: value > 0)
-SHARE = Rule("must lie in [0, 1]", lambda value: 0 <= value <= 1)
-BELOW_1 = Rule("must lie in [0, 1)", lambda value: 0 <= value < 1)
-MASS = Rule("must lie in (0, 1]", lambda value: 0 < value <= 1)
+AT_LEAST_1 = _Rule("must be at least 1", lambda value: value >= 1)
+AT_LEAST_2 = _Rule("must be at least 2", lambda value: value >= 2)
+NOT_NEGATIVE = _Rule("must be 0 or more", lambda value: value >= 0)
+POSITIVE = _Rule("must be above 0", lambda value: value > 0)
+SHARE = _Rule("must lie in [0, 1]", lambda value: 0 <= value <= 1)
+BELOW_1 = _Rule("must lie in [0, 1)", lambda value: 0 <= value < 1)
+MASS = _Rule("must lie in (0, 1]", lambda value: 0 < value <= 1)
 
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
 
 def setting(
-    default: Any, help: str, *, rule: Rule | None = None, choices: tuple[str, ...] = (), infinite: bool = False
+    default: Any, help: str, *, rule: _Rule | None = None, choices: tuple[str, ...] = (), infinite: bool = False
 ) -> Any:
     """A field of a `Settings` class.
 
@@ -56,7 +56,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
-            object.__setattr__(self, item.name, checked_value(item, getattr(self, item.name)))
+            object.__setattr__(self, item.name, _checked_value(item, getattr(self, item.name)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class MethodSettings(Settings):
         return 0
 
 
-def checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
+def _checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
     """`value` as the field's type.
 
     Raises:
@@ -94,12 +94,12 @@ def checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
         raise TourError(f"{item.name} must be a finite number, not {value!r}.")
     if options["choices"] and result not in options["choices"]:
         raise TourError(f"{item.name} must be one of {', '.join(options['choices'])}, not {value!r}.")
-    rule: Rule | None = options["rule"]
+    rule: _Rule | None = options["rule"]
     if rule is not None and not rule.holds(result):
         raise TourError(f"{item.name} {rule.words}, not {value}.")
     return result
 
 
 def as_text(value: object) -> str:
-    """A setting's value as text that `checked_value` reads: `true` for True."""
+    """A setting's value as text that `_checked_value` reads: `true` for True."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,14 +15,13 @@ from tour_pyserini.core.arrays import Flags, Floats, Ids, Ranking
 from tour_pyserini.core.distributions import marginal, nucleus, softmax
 from tour_pyserini.core.label_pool import LabelPool
 from tour_pyserini.core.method import Outcome, Query, Request, Run, Search, StopReason, method
-from tour_pyserini.core.methods.feedback import mean_of
-from tour_pyserini.core.methods.rerank import CombinedSettings, combine
+from tour_pyserini.core.methods.baselines import CombinedSettings, combine, mean_of
 from tour_pyserini.core.settings import AT_LEAST_1, BELOW_1, MASS, NOT_NEGATIVE, POSITIVE, setting
 from tour_pyserini.errors import TourError
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundSettings(CombinedSettings):
+class _RoundSettings(CombinedSettings):
     """Rounds of retrieval, labels and updates."""
 
     iterations: int = setting(3, "most updates of a query (T)", rule=NOT_NEGATIVE)
@@ -49,7 +48,7 @@ class RoundSettings(CombinedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientSettings(RoundSettings):
+class _GradientSettings(_RoundSettings):
     """Stochastic gradient descent with momentum, weight decay and a linear schedule."""
 
     learning_rate: float = setting(0.2, "step size before its linear decay (eta)", rule=NOT_NEGATIVE)
@@ -61,7 +60,7 @@ class GradientSettings(RoundSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardSettings(GradientSettings):
+class HardSettings(_GradientSettings):
     """The settings of TouR with hard pseudo-labels."""
 
     p: float = setting(0.5, "mass of re-ranker probability that the pseudo-positives hold", rule=MASS)
@@ -69,7 +68,7 @@ class HardSettings(GradientSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftSettings(HardSettings):
+class _SoftSettings(HardSettings):
     """The settings of TouR with soft pseudo-labels; p is for the published code's stop only."""
 
     stopping: str = setting(
@@ -85,14 +84,14 @@ class SoftSettings(HardSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopSettings(GradientSettings):
+class _TopSettings(_GradientSettings):
     """The settings of the ablation with the first k' candidates."""
 
     positives: int = setting(3, "how many of the first candidates count as relevant (k')", rule=AT_LEAST_1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class InterpolationSettings(RoundSettings):
+class _InterpolationSettings(_RoundSettings):
     """The settings of the ablation without gradient descent."""
 
     p: float = setting(0.5, "mass of re-ranker probability that the pseudo-positives hold", rule=MASS)
@@ -115,8 +114,8 @@ def hard(query: Query, settings: HardSettings) -> Run:
     return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
 
 
-@method(SoftSettings)
-def soft(query: Query, settings: SoftSettings) -> Run:
+@method(_SoftSettings)
+def soft(query: Query, settings: _SoftSettings) -> Run:
     """Minimise the KL divergence from the re-ranker's distribution (Section 3.3)."""
     q, pool, descent = query.vector, LabelPool(query), Descent(settings)
     for t in range(settings.iterations + 1):
@@ -133,8 +132,8 @@ def soft(query: Query, settings: SoftSettings) -> Run:
     return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
 
 
-@method(TopSettings)
-def top(query: Query, settings: TopSettings) -> Run:
+@method(_TopSettings)
+def top(query: Query, settings: _TopSettings) -> Run:
     """Ablation (Table 5): the k' most similar candidates in place of the nucleus.
 
     The first candidate is one of them by construction, so agreement means nothing and every round is run.
@@ -150,8 +149,8 @@ def top(query: Query, settings: TopSettings) -> Run:
     return Outcome(q, _final_list(q, found, pool, settings), stop or StopReason.ROUNDS)
 
 
-@method(InterpolationSettings)
-def interpolation(query: Query, settings: InterpolationSettings) -> Run:
+@method(_InterpolationSettings)
+def interpolation(query: Query, settings: _InterpolationSettings) -> Run:
     """Ablation (Table 5): q + beta times the mean of the nucleus, in place of gradient descent.
 
     The paper gives beta = 0.3 and no formula; this is the plainest reading. No schedule, no momentum.
@@ -186,7 +185,7 @@ class Candidates(NamedTuple):
 class Descent:
     """SGD as PyTorch's: g += decay q;  v = momentum v + g, starting at the first g;  q -= eta_t v."""
 
-    def __init__(self, settings: GradientSettings) -> None:
+    def __init__(self, settings: _GradientSettings) -> None:
         """Begin without velocity."""
         self._settings = settings
         self._velocity: Floats | float = 0.0
@@ -210,7 +209,7 @@ def gradient(candidates: Candidates, target: Floats) -> Floats:
 
 
 def _label_first(
-    found: Ranking, q: Floats, pool: LabelPool, settings: RoundSettings
+    found: Ranking, q: Floats, pool: LabelPool, settings: _RoundSettings
 ) -> Generator[Request, Any, Candidates]:
     """Label the first k candidates of a retrieval; where the budget ends, those that have a label already."""
     known = pool.has(found.ids)
@@ -223,7 +222,7 @@ def _label_first(
 
 
 def _stop(
-    t: int, candidates: Candidates, pool: LabelPool, settings: RoundSettings, *, agrees: Flags
+    t: int, candidates: Candidates, pool: LabelPool, settings: _RoundSettings, *, agrees: Flags
 ) -> StopReason | None:
     """Why a query stops before its update after retrieval t = 0, 1, ...; None if it goes on.
 
@@ -238,7 +237,7 @@ def _stop(
     return StopReason.ROUNDS if t == settings.iterations else None
 
 
-def _final_list(q: Floats, found: Ranking, pool: LabelPool, settings: RoundSettings) -> Ranking:
+def _final_list(q: Floats, found: Ranking, pool: LabelPool, settings: _RoundSettings) -> Ranking:
     """The labelled candidates of the last retrieval, or of all, by labels and similarities; then the rest."""
     at = pool.positions(pool.ids if settings.final_list == "union" else found.ids[: settings.depth])
     return combine(pool.ids[at], pool.labels[at], pool.similarities(q)[at], found, settings)
