@@ -354,14 +354,6 @@ def test_a_wrong_index_ends_the_process_with_exit_code_2_and_no_traceback(case):
 
 
 @pytest.mark.parametrize("flag", ["--hits", "--batch-size", "--threads", "--max-length", "--ef-search"])
-@pytest.mark.parametrize("value", ["0", "-3", "many"])
-def test_counts_are_whole_numbers_above_0(case, flag, value, capsys):
-    with pytest.raises(SystemExit) as left:
-        main([*case.flags(), flag, value])
-    assert left.value.code == 2
-    assert flag in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("topics", "name"),
     [("x/scifact/queries.jsonl", "scifact"), ("nq-wiki/queries.nq-test.jsonl", "nq-wiki.nq-test"), ("nq.tsv", "nq"),
