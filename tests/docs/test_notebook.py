@@ -15,7 +15,7 @@ def test_it_is_kept_without_outputs():
     assert [cell.outputs for cell in notebook.cells if cell.cell_type == "code" and cell.outputs] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_runs_and_shows_tables_and_figures(tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")

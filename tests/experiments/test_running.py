@@ -12,7 +12,6 @@ from small_experiment import definition
 
 from tour_pyserini import search
 from tour_pyserini.core import method as registry
-from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiment import main
@@ -225,22 +224,18 @@ def test_passages_are_judged_by_answers_if_there_are_no_qrels(small, capsys):
 
 
 @pytest.mark.slow
-def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "conditions",
+    [["dense", "rerank-5"], pytest.param(["rocchio", "default"], marks=pytest.mark.long)],
+)
+def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys, conditions):
     (tmp_path / "indexes").mkdir()
     (tmp_path / "indexes" / "demo.minilm.flat").symlink_to(demo_index())  # built on first use and kept
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
     flags = ["--runs", str(tmp_path / "runs"), "--indexes", str(tmp_path / "indexes")]
-    assert main(["demo", *flags, "--index", "flat", "--condition", "dense", "rerank-5", "rocchio", "default"]) == 0
+    assert main(["demo", *flags, "--index", "flat", "--condition", *conditions]) == 0
     # The default re-ranker computes in 8 bits, and processors round differently; the other scores are exact.
     last = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("scores as expected"))
     counts = {word: int(count) for count, word in re.findall(r"(\d+) (ok|okish|FAIL|new|stale)\b", last)}
-    assert (counts["FAIL"], counts["new"], counts["stale"], counts["ok"] + counts["okish"]) == (0, 0, 0, 12)
-    assert counts["ok"] >= 6
-
-    # The command in the record of the default makes the same run.
-    runs = tmp_path / "runs" / "demo"
-    record = json.loads((runs / "demo.minilm.flat.default.trec.gz.json").read_text())
-    folders = {"DEMO": demo_collection.CORPUS.parent, "INDEXES": tmp_path / "indexes", "RUNS": runs}
-    search.main(shlex.split(Template(record["command"]).substitute(folders))[3:])
-    packed = gzip.decompress((runs / "demo.minilm.flat.default.trec.gz").read_bytes())
-    assert packed == (runs / "demo.minilm.flat.default.trec").read_bytes()
+    assert (counts["FAIL"], counts["new"], counts["stale"], counts["ok"] + counts["okish"]) == (0, 0, 0, 6)
+    assert counts["ok"] >= 3

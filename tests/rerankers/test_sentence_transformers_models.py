@@ -2,9 +2,6 @@
 
 import json
 import logging
-import re
-from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +14,14 @@ from reranker_families import DECODER, FAMILIES, LENGTH, PAIRS, TEMPLATE, save_m
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 
+from tour_pyserini.data.demo_collection import CORPUS, QRELS, QUERIES
+from tour_pyserini.data.judgements import read_qrels
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker, local_reranker
 
 BOUND = 1.25  # in logits; 600 such pairs differed by 0.98 at most, with a median of 0.08
-QUERIES, DEPTH = 8, 10
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 LIBRARY = [family for family, row in FAMILIES.items() if row.engine == "sentence-transformers"]
 
@@ -166,40 +166,20 @@ def test_what_is_no_complete_reranker_is_refused(tmp_path, family, change, optio
         load_reranker(folder, **options)
 
 
-@pytest.fixture(scope="module")
-def real_pairs(shared):
-    """Questions of NQ, each with the passages that share most of its rare words."""
-    home = shared / "collections" / "nq-wiki"
-    with open(home / "corpus.jsonl", encoding="utf-8") as file:
-        texts = [f"{doc['title']} {doc['text']}" for doc in map(json.loads, file)]
-    with open(home / "queries.nq-dev.jsonl", encoding="utf-8") as file:
-        queries = [json.loads(line)["text"] for line in islice(file, QUERIES)]
-    bags = [set(re.findall(r"\w+", text.lower())) for text in texts]
-    frequency = Counter(word for bag in bags for word in bag)
-    pairs = []
-    for query in queries:
-        words = set(query.lower().split())
-        weights = [sum(np.log(len(texts) / frequency[word]) for word in words & bag) for bag in bags]
-        pairs += [(query, texts[index]) for index in np.argsort(-np.array(weights), kind="stable")[:DEPTH]]
-    return pairs
-
-
-@pytest.fixture(scope="module")
-def logits(shared, real_pairs):
-    """The logits of each way to run the model, [QUERIES, DEPTH]."""
-    folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
-    ways = {"sentence-transformers": read(folder), "transformers": folder, "onnx": "default"}
-    found = {way: load_reranker(spec).predict(real_pairs) for way, spec in ways.items()}
-    found["library"] = ways["sentence-transformers"].predict(real_pairs, activation_fn=torch.nn.Identity())
-    return {way: scores.reshape(QUERIES, DEPTH) for way, scores in found.items()}
-
-
 @pytest.mark.slow
-def test_the_logits_of_all_three_libraries_agree(logits):
-    expected = logits["library"]
+def test_the_logits_of_all_three_libraries_agree_on_a_real_model(shared):
+    """Questions of the embedded collection, each with the passage that answers it and its neighbours."""
+    folder = shared / "models" / "ms-marco-MiniLM-L-12-v2"
+    texts, queries = open_texts(CORPUS), dict(read_topics(QUERIES))
+    docids = list(texts)
+    pairs = []
+    for qrel in read_qrels(QRELS)[:60:10]:
+        first = min(docids.index(qrel.doc_id), len(docids) - 4)
+        pairs += [(queries[qrel.query_id], texts[docid]) for docid in docids[first : first + 4]]
+    model = read(folder)
+    expected = model.predict(pairs, activation_fn=torch.nn.Identity())
     assert np.ptp(expected) > 15
-    for way in ("sentence-transformers", "transformers"):
-        np.testing.assert_allclose(logits[way], expected, atol=1e-4)
-    difference = np.abs(logits["onnx"] - expected)
-    assert difference.max() < BOUND
-    assert np.median(difference) < 0.2
+    for way in (model, folder):
+        np.testing.assert_allclose(load_reranker(way).predict(pairs), expected, atol=1e-4)
+    difference = np.abs(load_reranker("default").predict(pairs) - expected)
+    assert difference.max() < BOUND and np.median(difference) < 0.2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_short_campaign_has_no_failure():
     command = [sys.executable, str(Path(__file__).parent), "--seed", "7", "--share", "0.01"]
     done = subprocess.run(command, capture_output=True, text=True)
