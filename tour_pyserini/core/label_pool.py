@@ -56,7 +56,7 @@ class LabelPool:
 
     def has(self, ids: Ids) -> Flags:
         """[k] whether each of the candidates [k] has a label."""
-        return np.array([id_ in self._positions for id_ in ids.tolist()], dtype=bool)
+        return (ids[:, None] == self.ids).any(axis=1)
 
     def positions(self, ids: Ids) -> Ids:
         """[k] where each of the candidates [k] is in the pool, in their order; those without a label are left out."""

@@ -167,7 +167,8 @@ class Scheduler:
             excluded = np.array([task.query.excluded for task in tasks], dtype=np.int64)
             found = self._search(vectors, wanted, excluded)
             for task, search, ids, similarities in zip(tasks, requests, *found, strict=True):
-                ranking = Ranking(ids[ids >= 0], similarities[ids >= 0])
+                real = ids >= 0
+                ranking = Ranking(ids[real], similarities[real])
                 fused = task.query.fusion.fuse(search.vector, ranking, self._vectors)
                 task.answer(fused.first(search.hits))
 
