@@ -61,6 +61,15 @@ def save_reranker(folder):
     PhraseInput(context="1").save(folder)
 
 
+def build_phrases(encoder, corpus, folder, *more):
+    """Build a phrase index with the command; returns its folder."""
+    from tour_pyserini.index import main
+
+    flags = ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", folder, "--threads", 1, *more]
+    main([str(flag) for flag in flags])
+    return folder
+
+
 def write_corpus(path, documents=DOCUMENTS):
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
     return path

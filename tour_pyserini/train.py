@@ -1,7 +1,7 @@
 # PYTHON_ARGCOMPLETE_OK
 """Train the models of phrase retrieval.
 
-Phrase encoder, query encoders, phrase re-ranker, extractive reader.
+Phrase encoder, query encoders, phrase re-ranker.
 
 An interrupted training leaves OUTPUT.partial; run the same command again to continue it. OUTPUT is created when it is
 complete. Its file training.json has the settings, the SHA-256 of the data and the results of all validations.
@@ -197,13 +197,6 @@ class PhraseRerankerRequest(TrainRequest):
     max_length: int = _reranker(256, "tokens of a question and a context", count=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingComprehensionRequest(TrainRequest):
-    """Train an extractive reader; its folder can be the base of a phrase re-ranker."""
-
-    max_length: int = option(384, "tokens of a question and a passage", group="reader", count=True)
-
-
 def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str, Any]:
     """Train until the output folder holds the best model; an interrupted training goes on where it was.
 
@@ -221,7 +214,7 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
     # torch takes seconds to start, and --help does not need it
     from tour_pyserini.phrases.phrase_encoder import find_model
     from tour_pyserini.training.encoder_tasks import PhraseTask, QueryTask
-    from tour_pyserini.training.reranker_tasks import ReadingTask, RerankerTask
+    from tour_pyserini.training.reranker_tasks import RerankerTask
     from tour_pyserini.training.trainer import log, run_training
 
     def find(name: str) -> Path:
@@ -233,8 +226,6 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
                 return RerankerTask(request, base, folder)
             case PhraseEncoderRequest():
                 return QueryTask(request, base) if request.query_side else PhraseTask(request, base)
-            case ReadingComprehensionRequest():
-                return ReadingTask(request, base)
         raise TypeError(request)
 
     base = find(request.base)
@@ -263,10 +254,6 @@ _MODELS: dict[type[TrainRequest], tuple[str, str]] = {
         "token vectors of passages and [start; end] vectors of questions",
     ),
     PhraseRerankerRequest: ("phrase-reranker", "a cross-encoder that scores phrases in their contexts"),
-    ReadingComprehensionRequest: (
-        "reading-comprehension",
-        "an extractive reader, from which a phrase re-ranker can start",
-    ),
 }
 
 

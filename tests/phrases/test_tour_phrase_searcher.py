@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
-from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
+from tiny_phrases import DOCUMENTS, build_phrases, save_encoder, write_corpus
 from toy_collection import HashReranker
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.index import main as index
-from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
-from tour_pyserini.phrases.phrase_index import open_phrase_index
 from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
 from tour_pyserini.rerankers import CachedReranker
@@ -30,8 +26,7 @@ def inner(tmp_path_factory, one_thread):
     folder = tmp_path_factory.mktemp("phrases")
     encoder = save_encoder(folder / "encoder", pooling="mean")
     corpus = write_corpus(folder / "corpus.jsonl", MANY)
-    index([str(w) for w in ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", folder / "i"]])
-    return PhraseSearcher(open_phrase_index(folder / "i"), load_phrase_encoder(encoder), open_texts(corpus))
+    return PhraseSearcher.open(str(build_phrases(encoder, corpus, folder / "i")), str(corpus), encoder)
 
 
 def test_dense_is_the_phrase_searcher(inner):

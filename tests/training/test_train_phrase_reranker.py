@@ -1,28 +1,24 @@
-"""Training of phrase re-rankers and readers, on a tiny retriever and a tiny base."""
+"""Training of phrase re-rankers, on a tiny retriever and a tiny base."""
 
 import json
 
-import numpy as np
 import pytest
 import torch
-from tiny_phrases import save_encoder
-from transformers import AutoModelForSequenceClassification
+from tiny_phrases import build_phrases, configuration, save_encoder, save_tokenizer
+from transformers import AutoModelForSequenceClassification, BertForQuestionAnswering
 
-from tour_pyserini import index, train
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini import train
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import normalise
-from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
-from tour_pyserini.phrases.phrase_index import PhraseSpan, open_phrase_index
+from tour_pyserini.phrases.phrase_index import PhraseSpan
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training import examples as examples_module
 from tour_pyserini.training import reranker_tasks
-from tour_pyserini.training.examples import Example
-from tour_pyserini.training.reranker_tasks import ReadingTask, RerankerTask
+from tour_pyserini.training.reranker_tasks import RerankerTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -31,26 +27,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def searcher(folder):
     """Searches a phrase index of everything, by an encoder with random weights."""
     encoder = save_encoder(folder / "retriever", pooling="mean")
-    words = f"--phrases --corpus {folder}/corpus.jsonl --encoder {encoder} --index {folder}/phrases --threads 1"
-    index.main(words.split())
-    loaded = load_phrase_encoder(encoder)
-    return PhraseSearcher(open_phrase_index(folder / "phrases"), loaded, open_texts(folder / "corpus.jsonl"))
+    build_phrases(encoder, folder / "corpus.jsonl", folder / "phrases")
+    return PhraseSearcher.open(str(folder / "phrases"), str(folder / "corpus.jsonl"), encoder)
 
 
-def run(folder, output, *more, base="base", data="questions.jsonl"):
-    words = f"phrase-reranker --base {folder / base} --index {folder}/phrases --corpus {folder}/corpus.jsonl --depth 60"
-    words += (
-        f" --data {folder / data if '.' in str(data) else data} --validation {folder}/questions.jsonl --output {output}"
-    )
-    words += " --threads 1 --max-length 100 --batch-size 4 --learning-rate 3e-3"
+def run(folder, output, *more, base=None, data=None):
+    words = f"phrase-reranker --base {base or folder / 'base'} --index {folder}/phrases --corpus {folder}/corpus.jsonl"
+    words += f" --data {data or folder / 'questions.jsonl'} --validation {folder}/questions.jsonl --output {output}"
+    words += " --depth 60 --threads 1 --max-length 100 --batch-size 4 --learning-rate 3e-3"
     train.main([*words.split(), *map(str, more)])
-
-
-def run_reader(folder, output, *more):
-    data = f"{folder}/questions.jsonl {folder}/corpus.jsonl"
-    words = f"reading-comprehension --base {folder}/base --output {output} --data {data} --validation {data}"
-    words += " --epochs 30 --learning-rate 3e-3 --validate-every 20 --threads 1 --max-length 100 --batch-size 4"
-    train.main([*words.split(), *more])
 
 
 def make_task(folder, kept, **more):
@@ -118,11 +103,14 @@ def test_an_interrupted_training_continues_with_its_candidates(folder, searcher,
     assert not (tmp_path / "cut.partial").exists()
 
 
-def test_data_may_be_a_name_of_pyserini_topics(folder, searcher, tmp_path, monkeypatch):
+def test_a_reader_is_trained_with_topics_of_pyserini(folder, searcher, tmp_path, monkeypatch):
     read = lambda _: read_questions(folder / "questions.jsonl")  # noqa: E731 (nothing is downloaded)
     monkeypatch.setattr(examples_module, "read_questions", read)
-    run(folder, tmp_path / "model", "--max-steps", 1, data="dpr-nq-dev")
+    save_tokenizer(tmp_path / "reader", lower=True)
+    BertForQuestionAnswering(configuration()).save_pretrained(tmp_path / "reader")
+    run(folder, tmp_path / "model", "--max-steps", 1, base=tmp_path / "reader", data="dpr-nq-dev")
     assert json.loads((tmp_path / "model" / "training.json").read_text())["settings"]["data"] == [{"dpr-nq-dev": None}]
+    assert load_reranker(tmp_path / "model").predict([("who", "[S] me [E]")]).shape == (1,)
 
 
 @pytest.mark.parametrize("max_length", [24, 4096])  # fewer than a question has; more than the model's 128 positions
@@ -142,27 +130,3 @@ def test_pairs_are_truncated_as_in_search(folder, searcher, tmp_path, max_length
     ]
     rows = [ids[mask == 1].tolist() for ids, mask in zip(seen[0]["input_ids"], seen[0]["attention_mask"], strict=True)]
     assert rows == expected and len(rows[0]) == length
-
-
-@pytest.mark.parametrize("max_length", [24, 4096])
-def test_a_reader_reads_questions_of_any_length(folder, max_length):
-    data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
-    where = {"base": "b", "output": "o", "data": data, "validation": data}
-    task = ReadingTask(train.ReadingComprehensionRequest(**where, max_length=max_length), folder / "base")
-    examples = [Example(question, ["A river"], "b", "", "A river runs.") for question in ("who " * 140, "which")]
-    task.model.eval()
-    with torch.no_grad():
-        together, *each = [float(task.loss(batch)) for batch in (examples, examples[:1], examples[1:])]
-        assert task.loss([examples[0]._replace(answers=["Atlantis"])]) is None
-    assert together == pytest.approx(np.mean(each), abs=1e-5)
-    assert set(task.validate()) == {"EM", "F1"}
-
-
-def test_a_reader_can_be_the_base_of_a_reranker(folder, searcher, tmp_path):
-    run_reader(folder, folder / "reader")
-    history = json.loads((folder / "reader" / "training.json").read_text())["history"]
-    assert max(entry["EM"] for entry in history) >= 0.7 > history[0]["EM"]
-    with pytest.raises(TourError, match="not a local folder"):
-        run(folder, tmp_path / "model", base="nowhere")
-    run(folder, tmp_path / "model", "--max-steps", 2, base="reader")
-    assert load_reranker(tmp_path / "model").predict([("who", "[S] me [E]")]).shape == (1,)

@@ -14,24 +14,22 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, softplus
 
-from tour_pyserini.data.texts import Passage
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_matching import matcher_for
-from tour_pyserini.evaluation.answer_measures import answer_means, exact_match
-from tour_pyserini.phrases.phrase_index import ENDS, STARTS, PhraseSpan, read_settings, token_rows
+from tour_pyserini.evaluation.answer_measures import exact_match
+from tour_pyserini.phrases.phrase_index import PhraseSpan, read_settings
 from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers.local_reranker import pair_tokens
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
 from tour_pyserini.support.resumable import whole_lines, write_through
-from tour_pyserini.training.encoder_tasks import marginal_loss
-from tour_pyserini.training.examples import Example, answer_spans, training_examples, training_questions
+from tour_pyserini.training.examples import training_questions
 from tour_pyserini.training.trainer import Task
 
 if TYPE_CHECKING:
-    from tour_pyserini.train import PhraseRerankerRequest, ReadingComprehensionRequest
+    from tour_pyserini.train import PhraseRerankerRequest
 
 LOGITS = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""
@@ -213,100 +211,3 @@ def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[
         return spans[int(random.integers(len(spans)))]
 
     return [(question, draw(right), draw(wrong)) for question, right, wrong in candidates]
-
-
-LONGEST_ANSWER = 30  # tokens of a predicted answer
-READ_AT_ONCE = 16  # examples
-
-
-class ReadingTask(Task):
-    """Trains an extractive reader: from a question and a passage it predicts the first and last token of the answer."""
-
-    def __init__(self, request: "ReadingComprehensionRequest", base: Path) -> None:
-        """Read the data, and the model in a folder with a fast tokenizer; its head starts with random weights."""
-        from transformers import AutoModelForQuestionAnswering
-
-        self._examples, self._validation = training_examples(request)
-        torch.manual_seed(request.seed)
-        try:
-            model = AutoModelForQuestionAnswering.from_pretrained(str(base), weights_only=True, trust_remote_code=False)
-        except Exception as error:
-            raise TourError(f"{base} cannot be trained as a reader ({first_line(error)}).") from error
-        self.model, self._saved, self.request = on_device(model.float(), request.device), read_tokenizer(base), request
-        # Tokenising changes a tokenizer's truncation; the one that is saved must not depend on the last batch.
-        self._tokenizer = copy.deepcopy(self._saved)
-        self._max_length = usable_length(base, model.config, self._saved, request.max_length)
-
-    def batches(self, epoch: int) -> Sequence[Sequence[Example]]:
-        """Examples in random order."""
-        return self.shuffled(self._examples, epoch)
-
-    def loss(self, batch: Sequence[Example]) -> Any:
-        """- log of the probability of the answers' first and last tokens; None if the batch has no answer."""
-        logits, masks, _ = self._run(batch)
-        useful = torch.from_numpy(masks["gold"].any(2).all(0))
-        if not useful.any():
-            return None
-        sides = [
-            marginal_loss(logits[side][useful], torch.from_numpy(masks["gold"][side])[useful], able[useful])
-            for side, able in enumerate(torch.from_numpy(masks["able"]))
-        ]
-        return torch.cat(sides).mean()
-
-    def validate(self) -> Mapping[str, float]:
-        """Exact match and F1 of the most probable answer in each passage."""
-        best = []
-        with torch.inference_mode():
-            for start in range(0, len(self._validation), READ_AT_ONCE):
-                batch = self._validation[start : start + READ_AT_ONCE]
-                logits, masks, offsets = self._run(batch)
-                for row, example in enumerate(batch):
-                    first, last = _best_span(logits[:, row].numpy(), masks["able"][:, row])
-                    text = Passage(example.title, example.text)
-                    best.append(text[offsets[row, first, 0] : offsets[row, last, 1]])
-        return answer_means(best, [example.answers for example in self._validation])
-
-    def save(self, folder: Path) -> None:
-        """Write model and tokenizer."""
-        self.model.save_pretrained(folder)
-        self._saved.save_pretrained(folder)
-
-    def _run(self, batch: Sequence[Example]) -> tuple[torch.Tensor, dict[str, np.ndarray], np.ndarray]:
-        """Run the model on a batch.
-
-        Returns:
-            Logits [2, b, t] of starts and ends; masks [2, b, t] of tokens that can start or end an answer (`able`) and
-            that do (`gold`); and the tokens' offsets [b, t, 2].
-        """
-        texts = [Passage(example.title, example.text) for example in batch]
-        coded = self._tokenizer(
-            [example.question for example in batch],
-            texts,
-            truncation=True,
-            max_length=self._max_length,
-            padding=True,
-            return_offsets_mapping=True,
-            return_tensors="pt",
-        )
-        in_passage = [[sequence == 1 for sequence in coded.sequence_ids(row)] for row in range(len(batch))]
-        offsets = coded.pop("offset_mapping").numpy() * np.array(in_passage)[:, :, None]
-        masks = {name: np.zeros((2, *offsets.shape[:2]), dtype=bool) for name in ("able", "gold")}
-        for row, (example, text) in enumerate(zip(batch, texts, strict=True)):
-            words, tokens = token_rows(text, offsets[row])
-            spans = answer_spans(text, example.answers)
-            for side, (edge, role) in enumerate((("begin", STARTS), ("end", ENDS))):
-                able = tokens[words["roles"] & role > 0]
-                masks["able"][side, row, able] = True
-                right = np.isin(words[edge][words["roles"] & role > 0], [span[side] for span in spans])
-                masks["gold"][side, row, able[right]] = True
-        with self.computing():
-            output = self.model(**coded.to(self.request.device))
-        return torch.stack([output.start_logits, output.end_logits]).float().cpu(), masks, offsets
-
-
-def _best_span(logits: np.ndarray, able: np.ndarray) -> tuple[int, int]:
-    """The first and last token of the span with the largest sum of logits."""
-    scores = np.add.outer(np.where(able[0], logits[0], -np.inf), np.where(able[1], logits[1], -np.inf))
-    allowed = np.triu(np.ones_like(scores, dtype=bool)) & ~np.triu(np.ones_like(scores, dtype=bool), LONGEST_ANSWER)
-    best = int(np.where(allowed, scores, -np.inf).argmax())
-    return best // scores.shape[1], best % scores.shape[1]
