@@ -41,12 +41,6 @@ def test_a_vector_does_not_depend_on_the_batch_and_is_that_of_pyserini(backend):
     assert encoder.encode(QUERIES[0], max_length=4) == pytest.approx(own.encode(QUERIES[0], max_length=4), abs=1e-6)
 
 
-def test_the_text_of_a_query():
-    assert (
-        text_of("a b", "1") == text_of({"title": "a b"}, "1") == text_of({"query": "a b", "title": "c"}, "1") == "a b"
-    )
-
-
 class Table:
     def __init__(self, **vectors):
         self.vectors = vectors
@@ -58,18 +52,25 @@ class Table:
 @pytest.mark.parametrize(
     ("work", "word"),
     [
-        (lambda: text_of(3, "q7"), "'q7' must be a string"),
         (lambda: text_of({"title": " "}, "q7"), "'q7' is empty"),
         (lambda: encode_queries(Table(a=[1.0]), ["a"], ["q7"], 2), "1 dimensions"),
         (lambda: encode_queries(Table(a=[np.nan]), ["a"], ["q7"], 1), "'q7' contains NaN"),
         (lambda: encode_queries(Table(), ["a"], ["q7"], 1), "no vector for query 'q7'"),
         (lambda: encode_queries(None, np.full((1, 2), np.inf), ["q7"], 2), "'q7' contains NaN"),
-        (lambda: load_query_encoder(len).encode("a", max_length=3), "maximum length"),
+        (lambda: load_query_encoder(lambda texts: [1.0, 2.0]).encode("a"), "for 1 texts"),
+        (lambda: load_query_encoder(lambda texts: [[1.0]] * 3).encode("a"), "for 1 texts"),
+        (lambda: encode_documents(Pairs(lambda texts: [{"term": 1.0}] * 2), PLAIN), "not a dense encoder"),
+        (lambda: encode_documents(Pairs(lambda texts: np.array([[1.0], [np.nan]])), PLAIN), "'b'"),
+        (lambda: fitting_length(load_document_encoder("default"), 2), "at least 3"),
     ],
 )
 def test_refusals(work, word):
+    assert text_of("a", "1") == text_of({"title": "a"}, "1") == text_of({"query": "a", "title": "c"}, "1") == "a"
     with pytest.raises(TourError, match=word):
         work()
+
+
+PLAIN = [Document("a", "", "x"), Document("b", "", "yy")]
 
 
 QUESTION = "who got the first nobel prize in physics"
@@ -77,8 +78,6 @@ QUESTION = "who got the first nobel prize in physics"
 
 def test_document_vectors_are_those_of_the_library_in_the_order_of_the_documents():
     from sentence_transformers import SentenceTransformer
-
-    from tour_pyserini.encoders.model_folder import verify_default_encoder
 
     truth = SentenceTransformer(str(verify_default_encoder()), device="cpu").encode(QUESTION)
     title, text = QUESTION.split(" ", 1)
@@ -115,32 +114,19 @@ def test_titles_are_a_separate_argument_if_title_and_text_exist():
     assert encoder.calls[-1] == (["T x"], None)
 
 
-@pytest.mark.parametrize(
-    ("give", "word"),
-    [
-        (lambda texts: [{"term": 1.0} for _ in texts], "not a dense encoder"),
-        (lambda texts: np.array([[1.0], [np.nan]]), "'b'"),
-    ],
-)
-def test_output_that_is_not_finite_vectors_is_refused(give, word):
-    with pytest.raises(TourError, match=word):
-        encode_documents(Pairs(give), [Document("a", "", "x"), Document("b", "", "yy")])
-
-
 def test_lengths_that_fit_an_encoder():
     config = SimpleNamespace(max_position_embeddings=130, model_type="roberta", pad_token_id=1)
     tokenizer = SimpleNamespace(num_special_tokens_to_add=lambda pair: 3)
     pyserini = SimpleNamespace(model=SimpleNamespace(config=config), tokenizer=tokenizer)
-    assert (fitting_length(pyserini, None), fitting_length(pyserini, 20), fitting_length(Pairs(), None)) == (
-        128,
-        20,
-        256,
-    )
     own = load_document_encoder("default")
-    assert (fitting_length(own, None), fitting_length(own, 300)) == (256, 300)
-    for encoder, wanted, word in ((pyserini, 129, "at most 128"), (pyserini, 3, "at least 4"), (own, 2, "at least 3")):
+    for encoder, wanted, length in (
+        *((pyserini, None, 128), (pyserini, 20, 20), (Pairs(), None, 256)),
+        *((own, None, 256), (own, 300, 300)),
+    ):
+        assert fitting_length(encoder, wanted) == length
+    for wanted, word in ((129, "at most 128"), (3, "at least 4")):
         with pytest.raises(TourError, match=word):
-            fitting_length(encoder, wanted)
+            fitting_length(pyserini, wanted)
 
 
 class CollectionEncoder:

@@ -196,20 +196,13 @@ def test_a_folder_of_transformers_alone_is_pooled_as_it_is_said(tmp_path, kind):
         close(asked.encode(TEXTS), mean.numpy())
 
 
-@pytest.mark.parametrize("kind", ["bert", "qwen3"])
-@pytest.mark.parametrize("encoder_class", [None, "auto", "sentence"])
-def test_a_folder_that_does_not_say_how_it_pools_is_refused(tmp_path, kind, encoder_class):
-    folder = save_transformer(tmp_path / "bare", kind)
-    cached = tmp_path / "q.sqlite"
-    for load in (
-        load_query_encoder,
-        load_document_encoder,
-        lambda spec, **o: load_query_encoder(spec, cache=cached, **o),
-    ):
-        for spec in (folder, str(folder)):
-            with pytest.raises(TourError, match=r"--pooling mean\|cls\|last.*--l2-norm"):
-                load(spec, encoder_class=encoder_class)
-        load(folder, encoder_class=encoder_class, pooling="last")
+@pytest.mark.parametrize("encoder_class", [None, "auto"])
+def test_a_folder_that_does_not_say_how_it_pools_is_refused(tmp_path, encoder_class):
+    folder, cached = save_transformer(tmp_path / "bare", "bert"), {"cache": tmp_path / "q.sqlite"}
+    for load, options in ((load_query_encoder, {}), (load_query_encoder, cached), (load_document_encoder, {})):
+        with pytest.raises(TourError, match="--pooling mean"):
+            load(folder, encoder_class=encoder_class, **options)
+        load(str(folder), encoder_class=encoder_class, pooling="last", **options)
     assert needs_pooling(folder, encoder_class) and not needs_pooling(folder, "dpr") and not needs_pooling("default")
 
 
@@ -251,10 +244,9 @@ def test_functions_and_other_encoders_can_be_given():
     def lengths(texts):
         return [[len(text), 1.0] for text in texts]
 
-    assert load_query_encoder(lengths).encode_batch(["ab", "abc"]).tolist() == [[2, 1], [3, 1]]
-    assert load_document_encoder(lengths, prefix="x:").encode(["ab"], titles=["T"]).tolist() == [[7, 1]]
     own = load_query_encoder(lengths)
-    assert load_query_encoder(own) is own
+    assert own.encode_batch(["ab", "abc"]).tolist() == [[2, 1], [3, 1]] and load_query_encoder(own) is own
+    assert load_document_encoder(lengths, prefix="x:").encode(["ab"], titles=["T"]).tolist() == [[7, 1]]
 
 
 def test_static_embeddings_of_model2vec(tmp_path):
@@ -277,14 +269,11 @@ def test_static_embeddings_of_model2vec(tmp_path):
             load_query_encoder(folder, **options)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_other_numbers_are_close_and_are_recorded(tmp_path, dtype):
+def test_other_numbers_are_close_and_are_recorded(tmp_path):
     folder = save_modules(tmp_path / "model", "bert", dense=48)
-    exact = load_document_encoder(folder).encode(TEXTS)
-    encoder = load_document_encoder(folder, dtype=dtype)
-    assert encoder.settings["dtype"] == dtype
+    exact, encoder = load_document_encoder(folder).encode(TEXTS), load_document_encoder(folder, dtype="bfloat16")
     vectors = encoder.encode(TEXTS)
-    assert vectors.dtype == np.float32
+    assert (encoder.settings["dtype"], vectors.dtype) == ("bfloat16", np.float32)
     assert 1e-6 < np.abs(vectors - exact).max() < 0.05
 
 
@@ -306,7 +295,6 @@ ONNX = "--encoder-backend torch"
 @pytest.mark.parametrize(
     ("spec", "options", "word"),
     [
-        ("./nowhere", {}, "nowhere does not exist"),
         (Path("nowhere"), {}, "nowhere does not exist"),
         ("default", {"encoder_class": "zz"}, "choose one of"),
         ("default", {"pooling": "eos"}, "'eos'"),
@@ -316,7 +304,6 @@ ONNX = "--encoder-backend torch"
         *(("default", {"backend": "onnx", **more}, ONNX) for more in ({"device": "cuda"}, {"encoder_class": "dpr"})),
         *(("default", {"backend": "onnx", **more}, ONNX) for more in ({"tokenizer": "bert"}, {"dtype": "float16"})),
         (len, {"pooling": "mean"}, "leave pooling out"),
-        (len, {"encoder_class": "dpr"}, "encoder_class"),
         (3, {}, "int is no encoder"),
     ],
 )
@@ -324,18 +311,6 @@ def test_what_cannot_be_loaded_is_refused(spec, options, word):
     for load in (load_query_encoder, load_document_encoder):
         with pytest.raises(TourError, match=word):
             load(spec, **options)
-
-
-@pytest.mark.parametrize(("options", "word"), [({"precision": "int4"}, "'int4'"), ({"backend": "torch"}, "int8 needs")])
-def test_a_precision_that_cannot_be_had_is_refused(options, word):
-    with pytest.raises(TourError, match=word):
-        load_document_encoder("default", **{"precision": "int8", **options})
-
-
-@pytest.mark.parametrize("function", [lambda texts: [1.0, 2.0], lambda texts: [[1.0]] * 3])
-def test_a_function_that_gives_something_else_is_refused(function):
-    with pytest.raises(TourError, match="for 1 texts"):
-        load_query_encoder(function).encode("a")
 
 
 def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tour_pyserini.encoders import model_folder
-from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, read_model_folder, verify_default_encoder
+from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, read_model_folder
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
 
@@ -27,10 +27,6 @@ def test_an_encoder_that_is_not_there_is_refused(monkeypatch, change, word):
 
 def offline(*_, **__):
     raise OSError("no connection")
-
-
-def test_the_default_encoder_is_read_again_on_request():
-    assert verify_default_encoder(read_again=True) == encoder_folder("default")
 
 
 @pytest.mark.parametrize(("status", "modular"), [(200, True), (307, True), (404, False), (401, False), (None, False)])

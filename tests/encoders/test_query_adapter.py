@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 from toy_collection import unit
 
 from tour_pyserini.encoders.query_adapter import (
@@ -45,11 +46,8 @@ def test_a_correction_by_hand():
     found = corrected(np.array([[3.0, 4.0]]), np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]))
     assert found == pytest.approx(np.array([[7.0, 4.0]]) * 5 / np.sqrt(65))
     assert found.dtype == np.float32
-
-
-def test_a_vector_that_would_vanish_stays():
     vector = np.array([[1.0, 0.0]], dtype=np.float32)
-    assert corrected(vector, -np.eye(2), np.eye(2)).tolist() == vector.tolist()
+    assert corrected(vector, -np.eye(2), np.eye(2)).tolist() == vector.tolist()  # it would vanish
 
 
 @settings(max_examples=50, deadline=None)
@@ -62,9 +60,7 @@ def test_lengths_stay_and_rows_do_not_depend_on_each_other(seed, count, rank, le
     assert np.linalg.norm(together, axis=1) == pytest.approx(np.full(count, length), rel=1e-4)
     alone = np.concatenate([corrected(vector[None], left, right) for vector in vectors])
     assert np.array_equal(together, alone)
-    assert np.array_equal(corrected(vectors, 0 * left, right), vectors) or np.allclose(
-        corrected(vectors, 0 * left, right), vectors, rtol=1e-6
-    )
+    assert np.allclose(corrected(vectors, 0 * left, right), vectors, rtol=1e-6)
 
 
 def test_the_file_holds_the_adapter_and_is_the_same_each_time(tmp_path):
@@ -88,12 +84,9 @@ def test_an_adapted_encoder_gives_corrected_vectors(kind, tmp_path):
     assert np.array_equal(encoder.encode_batch(["x", "a query"])[1], expected)
 
 
-def test_small_differences_of_an_encoder_are_not_refused():
-    class Rounded(HashEncoder):
-        def encode(self, query, **_):
-            return super().encode(query).astype(np.float16)
-
-    AdaptedQueryEncoder(Rounded(), adapter())
+class Rounded(HashEncoder):
+    def encode(self, query, **_):
+        return super().encode(query).astype(np.float16)
 
 
 class Table:
@@ -109,21 +102,14 @@ class Table:
         (Table(), "give the encoder"),
     ],
 )
-def test_another_encoder_is_refused(encoder, word):
+def test_another_encoder_is_refused_and_small_differences_are_not(encoder, word):
+    AdaptedQueryEncoder(Rounded(), adapter())
     with pytest.raises(TourError, match=word):
         AdaptedQueryEncoder(encoder, adapter())
 
 
-def _without_key(path):
-    from safetensors.numpy import save_file
-
-    save_file({"left": np.zeros((2, 1)), "right": np.zeros((2, 1))}, path)
-
-
 def _described(about, **tensors):
     def write(path):
-        from safetensors.numpy import save_file
-
         shapes = {"left": (4, 1), "right": (4, 1), "probes": (len(PROBES), 4)} | tensors
         save_file({name: np.zeros(shape) for name, shape in shapes.items()}, path, {"tour_adapter": about})
 
@@ -131,29 +117,17 @@ def _described(about, **tensors):
 
 
 @pytest.mark.parametrize(
-    "write",
+    ("write", "word"),
     [
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(b"\x80\x04]"),
-        _without_key,
-        _described("[]"),
-        _described("[" * 10_000),
-        _described(json.dumps({"version": 99, "about": {}})),
-        _described(json.dumps({"version": 1, "about": 3})),
-        _described(json.dumps({"version": 1, "about": {}}), right=(4, 2)),
-        _described(json.dumps({"version": 1, "about": {}}), probes=(1, 4)),
+        (lambda path: path.write_bytes(b"\x80\x04]"), "not an adapter"),
+        (_described("[" * 10_000), "not an adapter"),
+        (_described(json.dumps({"version": 99, "about": {}})), "layout 99"),
+        (_described(json.dumps({"version": 1, "about": {}}), right=(4, 2)), "matrices"),
+        (lambda path: QueryAdapter(np.full((4, 1), np.nan), np.zeros((4, 1)), np.zeros((3, 4))), "'left'"),
+        (lambda path: None, "does not exist"),
     ],
 )
-def test_a_file_that_is_no_adapter_is_named(tmp_path, write):
-    write(tmp_path / "bad.adapter")
-    with pytest.raises(TourError, match="not an adapter"):
+def test_a_file_that_is_no_adapter_is_refused(tmp_path, write, word):
+    with pytest.raises(TourError, match=word):
+        write(tmp_path / "bad.adapter")
         QueryAdapter.read(tmp_path / "bad.adapter")
-
-
-def test_numbers_that_are_not_finite_and_missing_files_are_refused(tmp_path):
-    for work, word in (
-        (lambda: QueryAdapter(np.full((4, 1), np.nan), np.zeros((4, 1)), np.zeros((3, 4))), "'left'"),
-        (lambda: QueryAdapter.read(tmp_path / "missing"), "does not exist"),
-    ):
-        with pytest.raises(TourError, match=word):
-            work()

@@ -32,13 +32,6 @@ def test_settings_that_do_not_fit_are_refused(options, word):
         check_fit(16, 8, **options)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"kind": "hnsw", "hnsw_m": 2, "ef_construction": 1}, {"kind": "pq", "pq_m": 4, "pq_nbits": 4}]
-)
-def test_settings_that_fit_build_an_index(options):
-    assert build_index(some_vectors(16), **options, threads=1).ntotal == 16
-
-
 @pytest.mark.parametrize("factory", ["Flat", "SQ8", "SQfp16", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ4x4", "PCA4,IVF2,Flat"])
 def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, monkeypatch):
     monkeypatch.setattr(faiss_building, "SAMPLE", 100)  # fewer than there are
@@ -69,17 +62,7 @@ def test_a_product_quantizer_gives_the_hits_of_faiss_without_polysemous_training
     assert not faiss.downcast_index(inner).do_polysemous_training
 
 
-def test_training_sees_a_sample_that_spreads_over_all_vectors(monkeypatch):
-    seen = []
-    monkeypatch.setattr(faiss_building, "SAMPLE", 50)
-    monkeypatch.setattr(faiss.IndexScalarQuantizer, "train", lambda self, sample: seen.append(sample[:, 0]) or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        build_index(np.arange(2000, dtype=np.float32)[:, None], kind="factory", factory="SQ8")
-    assert len(set(seen[0].tolist())) == 50 and (np.diff(seen[0]) > 0).all()
-    assert seen[0].min() < 300 and seen[0].max() > 1700
-
-
-@pytest.mark.parametrize("count", [1, 70, 300])
+@pytest.mark.parametrize("count", [1, 300])
 def test_a_flat_index_written_from_its_vectors_has_the_bytes_of_faiss(tmp_path, count, monkeypatch):
     monkeypatch.setattr(faiss_building, "ROWS", 64)
     vectors = some_vectors(count)

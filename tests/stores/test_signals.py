@@ -31,34 +31,38 @@ from tour_pyserini.stores.signals import (
 POSITIONS = {"a": 0, "b": 1, "c": 2}
 
 
-def returning(docids, scores):
-    def words(queries, k):
-        return docids, scores
-
-    return words
-
-
-def test_what_a_function_finds_is_put_in_order():
-    hits = found_by(returning([["b", "c", "a"], []], [[1, 3, 2], []]), ["x", "y"], 4, POSITIONS)
+def test_what_signals_find_is_put_in_order():
+    hits = found_by(lambda queries, k: ([["b", "c", "a"], []], [[1, 3, 2], []]), ["x", "y"], 4, POSITIONS)
     assert hits.ids.tolist() == [[2, 0, 1, -1], [-1] * 4]
     assert hits.scores[0].tolist() == [3, 2, 1, -np.inf]
     one = QuerySignal(lambda query, k: (["c", "a"][:k], [2.0, 1.0][:k]))
     assert found_by(one, ["x"], 2, Docids.of(["a", "b", "c"]).positions).ids.tolist() == [[2, 0]]
+    hit = SimpleNamespace(docid="b", score=2.5)
+    assert LuceneSignal(lambda query, k: [hit] * (query == "x") * k)(["x", "y"], 1) == ([["b"], []], [[2.5], []])
+
+
+def refuse(docids, scores):
+    return lambda _: found_by(lambda queries, k: (docids, scores), ["x", "y"], 2, POSITIONS)
 
 
 @pytest.mark.parametrize(
-    ("docids", "scores", "word"),
+    ("work", "word"),
     [
-        ([["a"], ["b", "c"]], [[1], [1]], "2 docids and 1 scores"),
-        ([["a"], ["b", "c", "a"]], [[1], [1, 1, 1]], "at most 2"),
-        ([["a"], ["q"]], [[1], [1]], "the signal words found the document 'q'"),
-        ([["a"], ["b", "b"]], [[1], [1, 1]], "twice"),
-        ([["a"], ["b"]], [[1], [float("nan")]], "not a number"),
+        (refuse([["a"], ["b", "c"]], [[1], [1]]), "2 docids and 1 scores"),
+        (refuse([["a"], ["b", "c", "a"]], [[1], [1, 1, 1]]), "at most 2"),
+        (refuse([["a"], ["q"]], [[1], [1]]), "'q'"),
+        (refuse([["a"], ["b", "b"]], [[1], [1, 1]]), "twice"),
+        (refuse([["a"], ["b"]], [[1], [float("nan")]]), "not a number"),
+        (lambda folder: open_signal(str(folder)), "neither a BM25 index nor a Lucene index"),
+        (lambda folder: check_signal(str(folder / "nowhere")), "no such folder"),
+        (lambda folder: check_signal("no-such-index-at-all"), "no prebuilt index"),
+        (lambda folder: write_bm25(["", "of the"], folder / "bm25"), "words"),
+        (lambda folder: write_bm25(["a b"], folder / "bm25", language="english"), "ISO"),
     ],
 )
-def test_a_function_that_returns_something_else_is_refused(docids, scores, word):
+def test_refusals(tmp_path, work, word):
     with pytest.raises(TourError, match=word):
-        found_by(returning(docids, scores), ["x", "y"], 2, POSITIONS)
+        work(tmp_path)
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "é", "d", "ee"]), max_size=6)
@@ -70,40 +74,12 @@ def test_a_signal_of_other_documents_is_refused(names, others, packed):
     positions = Docids.of(names).positions if packed else {name: i for i, name in enumerate(names)}
     if set(names) == set(others):
         check_documents(signal, positions)
-        check_documents(returning([], []), positions)
+        check_documents(len, positions)
         return
     extra, missing = set(others) - set(names), set(names) - set(others)
     with pytest.raises(TourError, match="has the document" if extra else "lacks") as refusal:
         check_documents(signal, positions)
     assert any(repr(name) in str(refusal.value) for name in extra or missing)
-
-
-def test_a_lucene_searcher_is_asked_query_by_query():
-    hit = SimpleNamespace(docid="b", score=2.5)
-    signal = LuceneSignal(lambda query, k: [hit] * (query == "x") * k)
-    assert signal(["x", "y"], 1) == ([["b"], []], [[2.5], []])
-
-
-def test_opening(tmp_path):
-    write_bm25(["the cat", "a dog"], tmp_path / BM25_FOLDER)
-    (tmp_path / "docid").write_text("a\nb\n")
-    assert isinstance(open_signal(tmp_path), Bm25Index)
-    assert signal_files(str(tmp_path)) == str(tmp_path / "bm25")
-    function = returning([], [])
-    assert open_signal(function) is function and signal_files(function) is None
-
-
-@pytest.mark.parametrize(
-    ("make", "word"),
-    [
-        (lambda folder: open_signal(str(folder)), "neither a BM25 index nor a Lucene index"),
-        (lambda folder: check_signal(str(folder / "nowhere")), "no such folder"),
-        (lambda folder: check_signal("no-such-index-at-all"), "no prebuilt index"),
-    ],
-)
-def test_what_is_no_signal_is_refused(tmp_path, make, word):
-    with pytest.raises(TourError, match=word):
-        make(tmp_path)
 
 
 @pytest.mark.slow
@@ -138,11 +114,7 @@ def built(folder, passages, language="en"):
     ("language", "text", "words"),
     [
         ("en", "The cats, sitting on X's mats in 1984!", ["cat", "sit", "mat", "1984"]),
-        (
-            "en",
-            "Tokyo Tower (東京タワー) is 333 m²; ２ ﬁles",
-            ["tokyo", "tower", "東京", "京タ", "タワ", "ワー", "333", "m2", "file"],
-        ),
+        ("en", "Tokyo (東京タワー): 333 m²; ２ ﬁles", ["tokyo", "東京", "京タ", "タワ", "ワー", "333", "m2", "file"]),
         ("en", "Zoe\u0308's cafe\u0301s, İzmir, rock´s", ["zoë", "café", "izmir", "rock"]),
         ("de", "Die Häuser und das Haus", ["haus", "haus"]),
         ("ru", "столица и столицы России", ["столиц", "столиц", "росс"]),
@@ -228,7 +200,7 @@ def test_hits_have_the_words_of_the_query_and_stand_in_order(tmp_path, caplog):
 
 def test_the_language_of_an_index_is_used_again_and_scripts_need_none(tmp_path):
     german = built(tmp_path / "de", ["Die Häuser", "Der Hof"], language="de")
-    assert Bm25Index(german)(["das Haus"], 3)[0] == [["d0"]]
+    assert open_signal(german)(["das Haus"], 3)[0] == [["d0"]] and signal_files(str(german)) == str(german / "bm25")
     mixed = built(
         tmp_path / "mixed", ["Bridges carry trains.", "北京是中国的首都。", "東京は日本の首都です。", "上海是港口。"]
     )
@@ -258,11 +230,3 @@ def test_a_damaged_index_is_refused(tmp_path, damage, word):
     damage(index / BM25_FOLDER)
     with pytest.raises(TourError, match=word):
         Bm25Index(index)
-
-
-@pytest.mark.parametrize(
-    ("passages", "language", "word"), [(["", "of the"], "en", "words"), (["a b"], "english", "ISO")]
-)
-def test_what_cannot_be_indexed_is_refused(tmp_path, passages, language, word):
-    with pytest.raises(TourError, match=word):
-        write_bm25(passages, tmp_path / "bm25", language=language)

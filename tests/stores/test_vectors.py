@@ -10,7 +10,6 @@ from toy_collection import DIMENSION, ToyCollection
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import vectors as vectors_module
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.store import MatrixIndex
 from tour_pyserini.stores.vectors import in_order, open_vectors, register_vector_source
 
 IDS = np.array([5, 0, 59, 5])
@@ -40,17 +39,7 @@ def opened(collection, spec):
     return open_vectors(spec, store=store_of(collection.folder), docids=collection.docids)
 
 
-@pytest.mark.parametrize("factory", ["Flat", "HNSW8", "IVF4,Flat"])
-def test_exact_indexes_give_their_vectors(tmp_path, factory):
-    collection = ToyCollection(tmp_path, index=made(factory))
-    assert np.array_equal(opened(collection, None)(IDS), collection.vectors[IDS])
-    matrix = MatrixIndex(collection.vectors)
-    assert np.array_equal(open_vectors(None, store=matrix, docids=collection.docids)(IDS), collection.vectors[IDS])
-
-
-@pytest.mark.parametrize("factory", ["PQ4x4", "IVF4,PQ4x4"])
-def test_compressed_indexes_warn_and_accept_exact_vectors(tmp_path, factory, caplog):
-    collection = ToyCollection(tmp_path, index=made(factory))
+def test_compressed_indexes_warn_and_accept_exact_vectors(collection, tmp_path, caplog):
     assert not np.allclose(opened(collection, None)(IDS), collection.vectors[IDS], atol=1e-3)
     assert "compressed" in caplog.text and "--vectors" in caplog.text
     flat = collection.write(made("Flat"), tmp_path / "flat")
@@ -68,6 +57,14 @@ def records_of(collection):
     return [
         {"id": docid, "vector": row.tolist()} for docid, row in zip(collection.docids, collection.vectors, strict=True)
     ]
+
+
+def wrong(look_up):
+    def register(collection, folder):
+        register_vector_source("wrong", lambda rest, *, docids, dimension: look_up)
+        return "wrong:"
+
+    return register
 
 
 def test_encoded_json_lines_may_have_another_order(collection, tmp_path):
@@ -88,18 +85,15 @@ def test_encoded_json_lines_may_have_another_order(collection, tmp_path):
         (lambda collection, folder: folder / "nowhere", "not an encoded corpus"),
         (lambda collection, folder: collection.write(made("PQ4x4"), folder), "compressed too"),
         (lambda collection, folder: 3, "cannot be read from 3"),
+        (lambda collection, folder: register_vector_source("encode", len), "name"),
+        (lambda collection, folder: "other:x", "'other'"),
+        (wrong(lambda ids: np.zeros((len(ids), DIMENSION + 1))), r"shape \[1, 9\]"),
+        (wrong(lambda ids: np.full((len(ids), DIMENSION), np.nan)), "'d7'"),
     ],
 )
-def test_an_encoded_corpus_that_does_not_fit_is_refused(collection, tmp_path, spec, word):
+def test_vectors_that_do_not_fit_are_refused(collection, tmp_path, sources, spec, word):
     with pytest.raises(TourError, match=word):
-        opened(collection, spec(collection, tmp_path / "encoded"))
-
-
-def test_an_index_that_cannot_return_vectors_asks_for_vectors():
-    index = faiss.IndexIDMap(faiss.IndexFlatIP(DIMENSION))
-    index.add_with_ids(np.ones((2, DIMENSION), dtype=np.float32), np.arange(2))
-    with pytest.raises(TourError, match="--vectors"):
-        open_vectors(None, store=FaissIndex(index), docids=["a", "b"])
+        opened(collection, spec(collection, tmp_path / "encoded"))(np.array([7]))
 
 
 def test_a_source_is_opened_by_its_name_unless_there_is_such_a_folder(collection, tmp_path, sources, monkeypatch):
@@ -117,29 +111,6 @@ def test_a_source_is_opened_by_its_name_unless_there_is_such_a_folder(collection
     monkeypatch.chdir(tmp_path)
     collection.write(made("Flat"), tmp_path / "array:flat")
     assert np.array_equal(opened(collection, "array:flat")(IDS), collection.vectors[IDS]) and len(asked) == 1
-
-
-def wrong(look_up):
-    def use(collection):
-        register_vector_source("wrong", lambda rest, *, docids, dimension: look_up)
-        opened(collection, "wrong:")(np.array([4, 7]))
-
-    return use
-
-
-@pytest.mark.parametrize(
-    ("use", "word"),
-    [
-        (lambda collection: opened(collection, "other:x"), r"'other' \(registered: array\)"),
-        *((lambda _, name=name: register_vector_source(name, len), "name") for name in ("", "encode", "a:b", "array")),
-        (wrong(lambda ids: np.zeros((len(ids), DIMENSION + 1))), r"shape \[2, 9\]"),
-        (wrong(lambda ids: np.array([[0.0] * DIMENSION, [np.nan] * DIMENSION])), "'d7'"),
-    ],
-)
-def test_sources_that_are_refused(collection, sources, use, word):
-    register_vector_source("array", len)
-    with pytest.raises(TourError, match=word):
-        use(collection)
 
 
 def test_hits_of_a_compressed_index_are_put_in_exact_order(collection, tmp_path):
