@@ -19,7 +19,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import tour_pyserini
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.encoders import model_folder
 from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
@@ -58,27 +59,6 @@ class Finding(NamedTuple):
     found: str
     remedy: str = ""
 
-    @property
-    def ok(self) -> bool:
-        """Whether the check passed."""
-        return self.status == "ok"
-
-
-class Check(NamedTuple):
-    """One check: its name, what looks (called with whether to load what it finds), and the extra that brings it."""
-
-    name: str
-    look: Callable[[bool], str]
-    extra: str | None = None
-
-
-class Problem(Exception):
-    """What a check says instead of what it found: the problem, what solves it, and whether nothing is installed."""
-
-    def __init__(self, found: str, remedy: str = "", *, absent: bool = False) -> None:
-        super().__init__(found)
-        self.found, self.remedy, self.absent = found, remedy, absent
-
 
 class InstallationReport(NamedTuple):
     """The findings of all checks, one for each."""
@@ -104,37 +84,43 @@ class InstallationReport(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The same as values."""
-        return {"ok": self.ok, "findings": [{**finding._asdict(), "ok": finding.ok} for finding in self.findings]}
+        rows = [{**finding._asdict(), "ok": finding.status == "ok"} for finding in self.findings]
+        return {"ok": self.ok, "findings": rows}
 
 
-def check_installation(checks: Sequence[Check] | None = None, *, load: bool = False) -> InstallationReport:
+class _Missing(TourError):
+    """What is not installed."""
+
+    def __init__(self, module: str, install: str, extra: str | None) -> None:
+        command = f'pip install "tour_pyserini[{extra}]"' if extra else f"pip install {install}"
+        super().__init__(f"not installed: no module {module}; run: {command}")
+        self.status = "optional" if extra else "missing"
+
+
+def check_installation(*, load: bool = False) -> InstallationReport:
     """Run all checks; a check that fails becomes a finding, and no exception is raised.
 
     Args:
-        checks: what is checked; everything the package needs or can use if not given.
         load: load each library and start Java, which finds libraries that are installed but broken.
 
     Example:
         >>> report = check_installation()  # doctest: +SKIP
-        >>> [finding.name for finding in report.findings if not finding.ok]  # doctest: +SKIP
+        >>> [finding.name for finding in report.findings if finding.status != "ok"]  # doctest: +SKIP
         []
     """
-    return InstallationReport([_run(check, load) for check in (CHECKS if checks is None else checks)])
+    return InstallationReport([_examine(name, look, load) for name, look in CHECKS.items()])
 
 
-def _run(check: Check, load: bool) -> Finding:
+def _examine(name: str, look: Callable[[bool], str], load: bool) -> Finding:
     try:
-        return Finding(check.name, "ok", check.look(load))
-    except Problem as problem:
-        absent = "optional" if check.extra else "missing"
-        return Finding(check.name, absent if problem.absent else "problem", problem.found, problem.remedy)
+        return Finding(name, "ok", look(load))
     except TourError as error:
         # The message names the problem and, after the last semicolon, what to do.
         found, _, remedy = str(error).rstrip(".").rpartition("; ")
-        remedy = remedy.removeprefix("run: ").removeprefix("run ") if found else remedy
-        return Finding(check.name, "problem", found or remedy, remedy if found else "")
+        remedy = remedy.removeprefix("run: ").removeprefix("run ")
+        return Finding(name, getattr(error, "status", "problem"), *((found, remedy) if found else (remedy,)))
     except Exception as error:  # the other checks must still be reported
-        return Finding(check.name, "problem", f"the check itself failed: {_one_line(error)}")
+        return Finding(name, "problem", f"the check itself failed: {_one_line(error)}")
 
 
 def _package(module: str, install: str, extra: str | None = None) -> Callable[[bool], str]:
@@ -149,7 +135,7 @@ def _package(module: str, install: str, extra: str | None = None) -> Callable[[b
                 # Installed and broken: a missing system library or dependency, or versions that do not fit together.
                 dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
                 again = f"pip install --force-reinstall {dependencies}{install}"
-                raise Problem(f"does not start: {_one_line(error)}", again) from error
+                raise TourError(f"does not start: {_one_line(error)}; run: {again}") from error
         try:
             return importlib.metadata.version(install)
         except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
@@ -160,16 +146,7 @@ def _package(module: str, install: str, extra: str | None = None) -> Callable[[b
 
 def _check_present(module: str, install: str, extra: str | None) -> None:
     if importlib.util.find_spec(module) is None:
-        command = f'pip install "tour_pyserini[{extra}]"' if extra else f"pip install {install}"
-        raise Problem(f"not installed: no module {module}", command, absent=True)
-
-
-def _this_package(_: bool) -> str:
-    try:
-        version = importlib.metadata.version("tour_pyserini")
-    except importlib.metadata.PackageNotFoundError:
-        version = "not installed, used from its source"
-    return f"{version} ({Path(__file__).parents[1]})"
+        raise _Missing(module, install, extra)
 
 
 def _java(load: bool) -> str:
@@ -185,27 +162,23 @@ def _pyserini(load: bool) -> str:
         try:
             importlib.import_module("pyserini.search.faiss")
         except Exception as error:  # Pyserini may raise anything, and a search would raise it too
-            remedy = "pip install --force-reinstall --no-deps pyserini"
+            remedy = "run: pip install --force-reinstall --no-deps pyserini"
             if "credentials" in str(error):
-                remedy = 'pip install "openai<2.34"'
+                remedy = 'run: pip install "openai<2.34"'
             elif isinstance(error, OSError):
                 remedy = 'connect to the network, or: pip install "pyserini<2.4"'
-            raise Problem(f"{found} does not start: {_one_line(error)}", remedy) from error
+            raise TourError(f"{found} does not start: {_one_line(error)}; {remedy}") from error
     return found
 
 
-def _default_encoder(_: bool) -> str:
-    _check_present(model_folder.PACKAGE, "", "models")
-    return _verified(model_folder.verify_default_encoder(read_again=True), model_folder.FILES["model.safetensors"])
+def _default_model(package: str, verify: Callable[..., Path], weights: str) -> Callable[[bool], str]:
+    """A check that every file of a default model is the expected one."""
 
+    def look(_: bool) -> str:
+        _check_present(package, "", "models")
+        return f"every file as expected, weights SHA-256 {weights[:12]} ({verify(read_again=True)})"
 
-def _default_reranker(_: bool) -> str:
-    _check_present(loading.DEFAULT_PACKAGE, "", "models")
-    return _verified(loading.verify_default_reranker(read_again=True), loading.DEFAULT_SHA256["model.onnx"])
-
-
-def _verified(folder: Path, weights: str) -> str:
-    return f"every file as expected, weights SHA-256 {weights[:12]} ({folder})"
+    return look
 
 
 def _processor(_: bool) -> str:
@@ -218,7 +191,7 @@ def _cache_folder(_: bool) -> str:
     folder = cache_home().absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise Problem(f"{folder} cannot be written", "set TOUR_PYSERINI_CACHE to a folder that can be written")
+        raise TourError(f"{folder} cannot be written; set TOUR_PYSERINI_CACHE to a folder that can be written")
     return f"{folder}{'' if existing == folder else ' (made when first needed)'}"
 
 
@@ -227,25 +200,29 @@ def _one_line(error: Exception) -> str:
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
 
-CHECKS: Sequence[Check] = (
-    Check("Python", lambda _: f"{platform.python_version()} ({sys.executable})"),
-    Check("tour_pyserini", _this_package),
-    Check("Java", _java),
-    Check("Pyserini", _pyserini),
-    Check("FAISS", _package("faiss", "faiss-cpu")),
-    Check("torch", _package("torch", "torch")),
-    Check("transformers", _package("transformers", "transformers")),
-    Check("sentence-transformers", _package("sentence_transformers", "sentence-transformers")),
-    Check("onnxruntime", _package("onnxruntime", "onnxruntime")),
-    Check("ir-measures", _package("ir_measures", "ir-measures")),
-    Check("default encoder", _default_encoder, "models"),
-    Check("default re-ranker", _default_reranker, "models"),
-    Check("onnx", _package("onnx", "onnx", "onnx"), "onnx"),
-    Check("model2vec", _package("model2vec", "model2vec", "static"), "static"),
-    Check("argcomplete", _package("argcomplete", "argcomplete", "completion"), "completion"),
-    Check("processor", _processor),
-    Check("cache folder", _cache_folder),
-)
+CHECKS: Mapping[str, Callable[[bool], str]] = {
+    "Python": lambda _: f"{platform.python_version()} ({sys.executable})",
+    "tour_pyserini": lambda _: f"{tour_pyserini.__version__} ({Path(__file__).parents[1]})",
+    "Java": _java,
+    "Pyserini": _pyserini,
+    "FAISS": _package("faiss", "faiss-cpu"),
+    **{name: _package(name, name) for name in ("torch", "transformers")},
+    "sentence-transformers": _package("sentence_transformers", "sentence-transformers"),
+    "onnxruntime": _package("onnxruntime", "onnxruntime"),
+    "ir-measures": _package("ir_measures", "ir-measures"),
+    "default encoder": _default_model(
+        model_folder.PACKAGE, model_folder.verify_default_encoder, model_folder.FILES["model.safetensors"]
+    ),
+    "default re-ranker": _default_model(
+        loading.DEFAULT_PACKAGE, loading.verify_default_reranker, loading.DEFAULT_SHA256["model.onnx"]
+    ),
+    "onnx": _package("onnx", "onnx", "onnx"),
+    "model2vec": _package("model2vec", "model2vec", "static"),
+    "argcomplete": _package("argcomplete", "argcomplete", "completion"),
+    "processor": _processor,
+    "cache folder": _cache_folder,
+}
+"""By name, what looks: called with whether to load what it finds."""
 
 
 QUERY = "who wrote hamlet"
@@ -281,34 +258,20 @@ class ModelRequest(Request):
     reranker_prompt: str | None = _same("reranker_prompt")
 
 
-class _Example(NamedTuple):
-    """What a model gives for two texts: a `score`, or a `cosine` of their vectors."""
-
-    measure: str
-    value: float
-    query: str
-    passage: str
-
-
-class ModelUse(NamedTuple):
+class _Use(NamedTuple):
     """What a model is in one of the two roles.
 
     Attributes:
         role: `encoder` or `re-ranker`.
         facts: how it is run, by what they are about; none if it cannot be run.
-        examples: what it gives for a relevant and for an irrelevant passage.
+        examples: what it gives for a relevant and for an irrelevant passage: a `score`, or a `cosine` of vectors.
         problem: why it cannot be run in this role; empty if it can.
     """
 
     role: str
     facts: Mapping[str, Any]
-    examples: Sequence[_Example] = ()
+    examples: Sequence[Mapping[str, Any]] = ()
     problem: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the model can be run in this role."""
-        return not self.problem
 
 
 class ModelReport(NamedTuple):
@@ -320,35 +283,31 @@ class ModelReport(NamedTuple):
     """
 
     model: str
-    uses: Sequence[ModelUse]
+    uses: Sequence[_Use]
 
     @property
     def ok(self) -> bool:
         """Whether the model can be run in one of the roles."""
-        return any(use.ok for use in self.uses)
+        return any(not use.problem for use in self.uses)
 
     def as_text(self) -> str:
         """A line for each role, and below it a line for each fact and example."""
         lines = []
         for use in self.uses:
-            lines.append(f"{'ok' if use.ok else 'no'}  {use.role}: {use.problem or self.model}")
+            lines.append(f"{'no' if use.problem else 'ok'}  {use.role}: {use.problem or self.model}")
             rows = [(name, _shown(value)) for name, value in use.facts.items()]
             rows += [
-                ("gives", f"{row.measure} {row.value:.4f}: {row.query!r}, {row.passage!r}") for row in use.examples
+                ("gives", "{measure} {value:.4f}: {query!r}, {passage!r}".format(**example)) for example in use.examples
             ]
             width = max((len(name) for name, _ in rows), default=0)
             lines += [f"    {name:{width}}  {text}" for name, text in rows]
-        flags = [{"encoder": "--encoder", "re-ranker": "--reranker"}[use.role] for use in self.uses if use.ok]
+        flags = [f"--{use.role.replace('-', '')}" for use in self.uses if not use.problem]
         lines.append(f"It can be used as {' and '.join(flags)}." if flags else "It cannot be run: see above.")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
         """The same as values."""
-        uses = [
-            {**use._asdict(), "ok": use.ok, "examples": [example._asdict() for example in use.examples]}
-            for use in self.uses
-        ]
-        return {"ok": self.ok, "model": self.model, "uses": uses}
+        return {"ok": self.ok, "model": self.model, "uses": [{**u._asdict(), "ok": not u.problem} for u in self.uses]}
 
 
 def check_model(request: ModelRequest) -> ModelReport:
@@ -363,21 +322,21 @@ def check_model(request: ModelRequest) -> ModelReport:
     if not request.model:
         raise TourError("--model is missing: give a name, a folder or the address of a service.")
     uses = [_tried("re-ranker", _check_reranker, request)]
-    if request.model == DEFAULT or not (uses[0].ok or is_service_address(request.model)):
+    if request.model == DEFAULT or not (not uses[0].problem or is_service_address(request.model)):
         uses.insert(0, _tried("encoder", _check_encoder, request))
     return ModelReport(request.model, uses)
 
 
-def _tried(role: str, check: Callable[[ModelRequest], ModelUse], request: ModelRequest) -> ModelUse:
+def _tried(role: str, check: Callable[[ModelRequest], _Use], request: ModelRequest) -> _Use:
     try:
         return check(request)
     except TourError as error:
-        return ModelUse(role, {}, problem=str(error))
+        return _Use(role, {}, problem=str(error))
     except Exception as error:  # models and their libraries raise anything; the other role must still be tried
-        return ModelUse(role, {}, problem=f"{type(error).__name__}: {first_line(error)}.")
+        return _Use(role, {}, problem=f"{type(error).__name__}: {first_line(error)}.")
 
 
-def _check_reranker(request: ModelRequest) -> ModelUse:
+def _check_reranker(request: ModelRequest) -> _Use:
     names = ("device", "backend", "precision", "dtype", "trust_remote_code")
     options: dict[str, Any] = {name: getattr(request, name) for name in names}
     reranker: Any = load_reranker(request.model, prompt=request.reranker_prompt, **options)
@@ -387,11 +346,10 @@ def _check_reranker(request: ModelRequest) -> ModelUse:
     said = {name: getattr(reranker, name, None) for name in ("name", "engine", "fingerprint")}
     facts = {"family": family, **said, **getattr(reranker, "identity", {})}
     facts = {name.replace("_", " "): value for name, value in facts.items() if value is not None}
-    examples = [_Example("score", float(score), QUERY, text) for text, score in zip(PASSAGES, scores, strict=True)]
-    return ModelUse("re-ranker", facts, examples)
+    return _Use("re-ranker", facts, _examples("score", scores))
 
 
-def _check_encoder(request: ModelRequest) -> ModelUse:
+def _check_encoder(request: ModelRequest) -> _Use:
     assert request.model is not None
     code = {"trust_remote_code": request.trust_remote_code}
     same = ("device", "dtype", "backend", "pooling", "l2_norm")
@@ -407,8 +365,12 @@ def _check_encoder(request: ModelRequest) -> ModelUse:
         "norms": f"{np.linalg.norm(query):.4f} of the query, {norms[0]:.4f} and {norms[1]:.4f} of the passages",
     }
     cosines = passages @ query / norms / np.linalg.norm(query)
-    examples = [_Example("cosine", float(cosine), QUERY, text) for text, cosine in zip(PASSAGES, cosines, strict=True)]
-    return ModelUse("encoder", facts, examples)
+    return _Use("encoder", facts, _examples("cosine", cosines))
+
+
+def _examples(measure: str, values: Iterable[float]) -> list[dict[str, Any]]:
+    rows = zip(PASSAGES, values, strict=True)
+    return [{"measure": measure, "value": float(value), "query": QUERY, "passage": text} for text, value in rows]
 
 
 def _shown(value: Any) -> str:

@@ -61,50 +61,34 @@ def test_stats_by_model(path, capsys):
     ]
 
 
-def test_the_default_file_is_in_the_cache_folder(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path))
-    SqliteScores(tmp_path / "scores.sqlite").close()
-    assert "0 scores" in output_of(capsys, "stats")
-
-
 @pytest.mark.parametrize("which", [["--model", "a"], ["--model", "kind:a"], ["--unused-for", "90"]])
 def test_prune_removes_the_chosen_scores_and_makes_the_file_smaller(path, which, capsys):
     size = path.stat().st_size
+    both = ["--model", "b", "--unused-for", "90"]
+    assert "0 scores removed" in output_of(capsys, "prune", "--cache", path, *both)
     assert "3,000 scores would be removed" in output_of(capsys, "prune", "--cache", path, *which, "--dry-run")
     assert "3,010 scores" in output_of(capsys, "stats", "--cache", path)
     assert "3,000 scores removed" in output_of(capsys, "prune", "--cache", path, *which)
     assert path.stat().st_size < size / 2
-    with CachedReranker(Named("b"), path) as cached:
-        assert cached.predict(PAIRS[:10]).tolist() == Named("b").predict(PAIRS[:10]).tolist()
-        assert cached.misses == 0
-
-
-def test_choices_of_prune_are_combined(path, capsys):
-    assert "0 scores removed" in output_of(capsys, "prune", "--cache", path, "--model", "b", "--unused-for", "90")
-    assert "3,010 scores" in output_of(capsys, "stats", "--cache", path)
+    for name, misses in (("b", 0), ("a", 10)):
+        with CachedReranker(Named(name), path) as cached:
+            assert cached.predict(PAIRS[:10]).tolist() == Named(name).predict(PAIRS[:10]).tolist()
+            assert cached.misses == misses
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        *((f"{action} --cache nothing.sqlite", "does not exist") for action in ("stats", "prune --model a")),
+        ("stats --cache nothing.sqlite", "does not exist"),
         ("merge nothing.sqlite --cache scores.sqlite", "does not exist"),
         ("prune --cache scores.sqlite", "no scores were chosen"),
-        *((f"prune --cache scores.sqlite --model {name}", "no scores of a model") for name in ("c", "unknown")),
+        ("prune --cache scores.sqlite --model c", "no scores of a model"),
     ],
 )
 def test_wrong_flags_are_refused(path, monkeypatch, words, says):
     monkeypatch.chdir(path.parent)
     with pytest.raises(TourError, match=says):
         main(words.split())
-
-
-def test_a_reranker_works_after_its_scores_were_pruned(path, capsys):
-    with CachedReranker(Named("a"), path) as cached:
-        output_of(capsys, "prune", "--cache", path, "--model", "a")
-        cached.predict(PAIRS[:5])
-        assert cached.misses == 5
-    assert "a      kind:a0123456789       5" in output_of(capsys, "stats", "--cache", path)
 
 
 def test_prune_on_a_full_disk_says_so(path):

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,6 @@ from tour_pyserini.command import run
 from tour_pyserini.compare import CompareRequest, compare_runs
 from tour_pyserini.compare import main as compare
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.tables import Table
 
 
 @pytest.fixture
@@ -46,27 +46,9 @@ def test_the_table_of_means(files, capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("form", "written"),
-    [
-        ("csv", "run,answered,RR,labels/query,updates/query\none.trec,2,0.7500,10.0,1.50\ntwo.trec,1,0.5000,-,-\n"),
-        (
-            "latex",
-            "\\begin{tabular}{lrrrr}\n\\toprule\nrun & answered & RR & labels/query & updates/query \\\\\n\\midrule\n"
-            "one.trec & 2 & 0.7500 & 10.0 & 1.50 \\\\\ntwo.trec & 1 & 0.5000 & - & - \\\\\n\\bottomrule\n"
-            "\\end{tabular}\n",
-        ),
-        (
-            "markdown",
-            "| run | answered | RR | labels/query | updates/query |\n| --- | ---: | ---: | ---: | ---: |\n"
-            "| one.trec | 2 | 0.7500 | 10.0 | 1.50 |\n| two.trec | 1 | 0.5000 | - | - |\n",
-        ),
-    ],
-)
-def test_formats_and_the_output_file(files, capsys, form, written):
-    call("--format", form)
-    assert capsys.readouterr().out == written
-    call("--format", form, "--output", "out/table")
+def test_the_output_file_has_the_format(files, capsys):
+    call("--format", "csv", "--output", "out/table")
+    written = "run,answered,RR,labels/query,updates/query\none.trec,2,0.7500,10.0,1.50\ntwo.trec,1,0.5000,-,-\n"
     assert capsys.readouterr().out == "" and (files / "out" / "table").read_text() == written
 
 
@@ -104,16 +86,9 @@ def test_significant_differences_are_marked(tmp_path, capsys):
 
 def test_the_largest_gains_and_losses_are_shown(files, capsys):
     call("--baseline", "one.trec", "--show", "2", *TEXTS, "--format", "markdown")
-    assert capsys.readouterr().out.split("```")[1].strip().splitlines() == [
-        "rescued by two.trec against one.trec (RR): 0 shown",
-        "",
-        "lost by two.trec against one.trec (RR): 1 shown",
-        "",
-        "-0.5000  q2  the second question",
-        "    relevant, by rank: b 2 -> -",
-        "    before    a  an apple",
-        "    after     no hits",
-    ]
+    lines = capsys.readouterr().out.split("```")[1].strip().splitlines()
+    assert lines[0] == "rescued by two.trec against one.trec (RR): 0 shown"
+    assert lines[4] == "-0.5000  q2  the second question" and lines[6] == "    before    a  an apple"
 
 
 def test_splits_count_the_topics_in_the_order_of_their_file(files, capsys):
@@ -158,16 +133,12 @@ def test_no_line_is_wider_than_100_columns_and_records_say_how_runs_were_made(fi
         ("--picture gains.png", "--baseline"),
         ("--show 2", "--baseline"),
         ("--baseline two.trec --picture gains.bmp", "gains.bmp"),
-        ("--baseline two.trec --show 0", "above 0"),
         ("--baseline two.trec --show 1", "--topics and --corpus"),
         ("--baseline two.trec --show 1 --topics t --corpus c --format csv", "--format csv"),
         ("--alpha nan", "--alpha"),
-        ("--splits none.jsonl", "none.jsonl"),
         ("--splits ids.jsonl", "'q9'"),
         ("--splits malformed.jsonl", "line 2"),
         ("--measures alpha_nDCG@10", "alpha_nDCG@10"),
-        ("--measures nDCG@10 Wonder", "Wonder"),
-        ("--measures nDCG@0", "at least 1"),
         ("--measures EM@1", "--predictions"),
         ("--predictions a.jsonl", "EM@k"),
         ("--measures RR EM@1 --predictions a", "2 runs"),
@@ -200,12 +171,6 @@ def test_damaged_files_are_named(files, name, text, says):
     (files / name).write_text(text)
     with pytest.raises(TourError, match=says):
         call()
-
-
-@pytest.mark.parametrize("runs", [["one.trec"], ["one.trec", "./one.trec"]])
-def test_a_baseline_needs_other_runs(files, runs):
-    with pytest.raises(TourError, match="baseline"):
-        call("--baseline", "one.trec", runs=runs)
 
 
 @pytest.fixture
@@ -243,13 +208,13 @@ def test_answers_of_curated_topics_are_regular_expressions(predicted, capsys):
         predicted("RR F1@1", said, topics="curated.jsonl")
 
 
-@pytest.mark.parametrize("flag", ["--output", "--picture"])
 @pytest.mark.parametrize("name", ["qrels.tsv", "one.trec", "one.trec.json"])
-def test_inputs_are_never_overwritten(files, flag, name):
+def test_inputs_are_never_overwritten(files, name):
     (files / "link.png").symlink_to(files / name)
     before = (files / name).read_bytes()
-    with pytest.raises(TourError, match="overwrite"):
-        call("--baseline", "one.trec", flag, "link.png")
+    for flag in ("--output", "--picture"):
+        with pytest.raises(TourError, match="overwrite"):
+            call("--baseline", "one.trec", flag, "link.png")
     assert (files / name).read_bytes() == before
 
 
@@ -272,30 +237,23 @@ def test_a_warning_for_runs_that_were_not_judged(files, caplog, qrels, warnings)
     assert all(one.startswith("50 % of the first 20 hits of") and "other" in one for one in said)
 
 
-def report(**changes):
-    runs = ["one.trec", "two.trec"]
-    return compare_runs(
-        CompareRequest(**{"qrels": "qrels.tsv", "runs": runs, "measures": ["RR"], "baseline": runs[1]} | changes)
-    )
-
-
 def test_a_report_is_its_text_and_shows_its_tables_in_notebooks(files):
     (files / "one.trec").rename(files / "<one>")
-    found = report(runs=["<one>", "two.trec"], show=1, topics="topics.jsonl", corpus="corpus.jsonl")
+    request = CompareRequest(
+        qrels="qrels.tsv", runs=["<one>", "two.trec"], measures=["RR"], baseline="two.trec", show=1,
+        topics="topics.jsonl", corpus="corpus.jsonl",
+    )  # fmt: skip
+    found = compare_runs(request)
     assert isinstance(found, str) and found.startswith("run ") and "<b>ball" not in found._repr_html_()
     means, against, _ = found.parts
     assert [line[2] for line in means.cells] == ["RR", "0.7500", "0.5000"] and against.cells[1][2] == "+0.2500"
     html = found._repr_html_()
     assert html.count("<table>") == 2 and "&lt;one&gt;" in html and "<one>" not in html
+    assert '<td style="text-align: right">0.7500</td>' in html
     assert found.figure and html.endswith(found.figure) and "<svg" not in found
     assert "1 won, 1 tied, 0 lost, mean +0.2500" in found.figure
     for same in (copy.copy(found), pickle.loads(pickle.dumps(found))):
         assert same == found and same._repr_html_() == html
-
-
-def test_the_format_changes_the_text_and_not_the_tables(files):
-    text, markdown = report(), report(format="markdown")
-    assert markdown.startswith("| run |") and markdown._repr_html_() == text._repr_html_()
-    assert report(baseline=None).figure == ""
-    html = Table([["run", "RR"], ["a", "0.5"]])._repr_html_()
-    assert '<td style="text-align: left">a</td><td style="text-align: right">0.5</td>' in html
+    markdown = compare_runs(replace(request, format="markdown"))
+    assert markdown.startswith("| run |") and markdown._repr_html_() == html
+    assert compare_runs(replace(request, baseline=None, show=None)).figure == ""

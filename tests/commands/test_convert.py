@@ -97,13 +97,11 @@ def test_a_question_is_in_one_split(files, capsys):
     ("words", "says"),
     [
         ([*TO_JSON[:1], *TO_JSON[3:]], "--topics"),
-        ([*TO_JSON, "--hits", "0"], "above 0"),
         (["run", "--input", "one.trec", "--output", "x"], "not JSON"),
         (["run", "--input", "empty.json", "--output", "x"], "no hits"),
         (["qrels", "--input", "missing.tsv", "--output", "x"], "missing.tsv"),
         ([*TO_JSON, "--output", "topics.tsv"], "overwrite"),
         (["run", "--input", "one.trec", "--output", "link"], "overwrite"),
-        (["splits", "--topics", "topics.tsv", "--train", "topics.tsv", "--output", "topics.tsv"], "overwrite"),
         (["run", "--input", "missing.json", "--output", "folder"], "cannot write"),
     ],
 )

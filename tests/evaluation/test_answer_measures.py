@@ -61,13 +61,9 @@ def test_regular_expressions_match_at_the_beginning_of_predictions():
     assert values_of(["EM@1", "EM@2"], questions, predictions, regex=True) == {"EM@1": [0, 1], "EM@2": [1, 1]}
 
 
-@pytest.mark.parametrize(
-    ("name", "regex", "says"),
-    [("EM", False, "no measure"), ("EM@0", False, "no measure"), ("RR", False, "no measure"), ("F1@1", True, "words")],
-)
-def test_measures_that_answers_do_not_have_are_refused(name, regex, says):
-    with pytest.raises(TourError, match=f"{name}.*{says}|{says}.*{name}"):
-        answer_values([name], QUESTIONS, PREDICTIONS, regex=regex)
+def test_f1_of_regular_expressions_is_refused():
+    with pytest.raises(TourError, match="words"):
+        answer_values(["F1@1"], QUESTIONS, PREDICTIONS, regex=True)
 
 
 @pytest.fixture
@@ -87,9 +83,9 @@ def test_answers_are_measured_beside_runs_in_the_order_given(scorer, caplog):
     assert "1 of the 2 judged" in caplog.text
 
 
-@pytest.mark.parametrize(("predicted", "says"), [({"q9": ["x"]}, "'q9'"), ({"q3": ["y"]}, "no prediction")])
-def test_predictions_of_other_questions_are_refused(scorer, predicted, says):
-    with pytest.raises(TourError, match=says):
-        scorer.add_answers(RUN, predicted, source="p")
+def test_predictions_of_other_questions_are_refused(scorer):
+    for predicted, says in (({"q9": ["x"]}, "'q9'"), ({"q3": ["y"]}, "no prediction")):
+        with pytest.raises(TourError, match=says):
+            scorer.add_answers(RUN, predicted, source="p")
     with pytest.raises(TourError, match="'q1'"):
         ScorerWithAnswers(Scorer(["RR"], [Qrel("q1", "a", 1)]), ["RR", "EM@1"], QUESTIONS[1:])

@@ -1,4 +1,4 @@
-import logging
+import re
 
 import numpy as np
 import pytest
@@ -10,23 +10,12 @@ from tour_pyserini.evaluation.measures import Scorer, compare
 QRELS = [Qrel("q1", "a", 1)]
 
 
-@pytest.mark.parametrize("name", ["nDCG@0", "R@0", "P@0", "AP@0", "Success@0", "RR@0", "Judged@0", "nDCG(cutoff=0)"])
-def test_a_cutoff_below_1_is_refused(name):
-    # Only parsing is tested here: with such a cutoff pytrec_eval aborts the interpreter later, in `values`.
-    with pytest.raises(TourError, match="at least 1"):
-        Scorer(["nDCG@10", name], QRELS)
-
-
-@pytest.mark.parametrize("name", ["nDCG@1.5", "P(rel=0)@5", "IPrec@2", "Wonder@3"])
+@pytest.mark.parametrize("name", ["nDCG@0", "R@0", "nDCG(cutoff=0)", "nDCG@1.5", "P(rel=0)@5", "IPrec@2", "Wonder@3"])
 def test_an_invalid_measure_is_named(name):
-    with pytest.raises(TourError) as refused:
-        Scorer([name], QRELS)
-    assert name in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["nDCG@1", "R@1", "RR", "IPrec@0.0"])
-def test_the_smallest_cutoff_and_no_cutoff_are_accepted(name):
-    assert Scorer([name], QRELS).measures == [name]
+    # With a cutoff of 0 pytrec_eval would abort the interpreter later, in `values`.
+    with pytest.raises(TourError, match=re.escape(name)):
+        Scorer(["nDCG@10", name], QRELS)
+    assert Scorer(["nDCG@1", "RR", "IPrec@0.0"], QRELS).measures == ["nDCG@1", "RR", "IPrec@0.0"]
 
 
 @pytest.fixture
@@ -34,7 +23,7 @@ def compared(tmp_path):
     """Runs with hits for some of five judged queries, measured."""
     queries = [f"q{number}" for number in range(5)]
     (tmp_path / "qrels").write_text("".join(f"{query} 0 a 1\n" for query in queries))
-    for name, kept in {"all": queries, "some": [*queries[1:3], "q9"], "other": ["q8", "q9"]}.items():
+    for name, kept in {"all": queries, "some": [*queries[1:3], "q9"]}.items():
         (tmp_path / name).write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in kept))
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "all").write_text((tmp_path / "all").read_text())
@@ -42,23 +31,14 @@ def compared(tmp_path):
 
 
 def test_a_query_without_hits_counts_as_0_with_a_warning(compared, caplog):
-    with caplog.at_level(logging.WARNING):
-        every, some = compared("all", "some")
+    every, some = compared("all", "some")
     assert [message.partition("has hits for ")[2][:6] for message in caplog.messages] == ["2 of t"]
     assert every.answered.all()
     assert np.array_equal(some.answered, [False, True, True, False, False])  # q9 is not judged
     assert some.means == {"RR": 2 / 5} and some.values["RR"].tolist() == [0, 1, 1, 0, 0]
 
 
-def test_measures_that_count_are_summed(compared):
+def test_counts_are_summed_and_equal_names_become_paths(compared):
     assert compared("all", measure="NumRet")[0].means["NumRet"] == 5
-
-
-def test_runs_with_the_same_name_are_named_by_path(compared):
     one, other, some = compared("all", "folder/all", "some")
     assert one.name == str(one.path) and other.name == str(other.path) and some.name == "some"
-
-
-def test_a_run_of_other_queries_is_refused(compared):
-    with pytest.raises(TourError, match="no query in common"):
-        compared("all", "other")

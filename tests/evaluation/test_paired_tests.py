@@ -90,11 +90,7 @@ def test_t_p_is_that_of_scipy(seed, size):
     random = np.random.default_rng(seed)
     one, other = random.random(size), random.random(size)
     assert t_p(one - other) == pytest.approx(stats.ttest_rel(one, other).pvalue, rel=1e-9)
-
-
-@pytest.mark.parametrize("gained", [[], [0.5], [0.0, 0.0, 0.0]])
-def test_t_p_is_1_without_evidence(gained):
-    assert t_p(np.array(gained)) == 1.0
+    assert t_p(np.zeros(size)) == t_p(one[:1]) == t_p(one[:0]) == 1, "no evidence"
 
 
 @pytest.mark.parametrize(

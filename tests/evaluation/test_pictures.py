@@ -1,14 +1,32 @@
-"""Pictures of gains and of a query's path."""
+"""Pictures of gains and of a query's path, in small files."""
+
+import io
 
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
-from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.pictures import check_picture, draw_gains, draw_path, gains_svg
+from tour_pyserini.evaluation.pictures import draw_gains, draw_path, gains_svg, save_picture
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound
 
 BEGINS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
+
+
+def test_a_png_is_small_and_looks_as_drawn(tmp_path):
+    figure = Figure(figsize=(6, 4))  # smooth edges have more colours than a small file
+    axes = figure.subplots()
+    for number in range(8):
+        axes.plot(np.sin(np.arange(30) / (2 + number)), marker="o", label=f"curve {number}")
+    save_picture(figure, tmp_path / "a")  # without a suffix, too
+    whole = io.BytesIO()
+    figure.savefig(whole, dpi=150, format="png")
+    assert (tmp_path / "a").stat().st_size < len(whole.getvalue()) / 2
+    with Image.open(tmp_path / "a") as small, Image.open(whole) as drawn:
+        assert small.mode == "P" and small.size == (900, 600) and round(small.info["dpi"][0]) == 150
+        difference = np.abs(np.asarray(small.convert("RGB"), float) - np.asarray(drawn.convert("RGB"), float))
+    assert difference.mean() < 1 and np.quantile(difference, 0.999) < 40
 
 
 @pytest.mark.parametrize(
@@ -20,8 +38,6 @@ def test_the_suffix_decides_the_format(tmp_path, kind, runs, queries):
     draw_gains(gained, baseline="base.trec", measure="nDCG@10", output=tmp_path / f"gains.{kind}")
     assert (tmp_path / f"gains.{kind}").read_bytes().startswith(BEGINS[kind])
     assert [path.name for path in tmp_path.iterdir()] == [f"gains.{kind}"]
-    with pytest.raises(TourError, match="bmp"):
-        check_picture("gains.bmp")
 
 
 def test_counts_and_mean_are_in_the_picture_for_notebooks():
@@ -44,8 +60,7 @@ def test_a_path_has_the_words_of_passages_the_final_list_and_a_legend(tmp_path):
     with matplotlib.rc_context({"svg.fonttype": "none"}):  # words stay words
         draw_path(path, "why", texts, {"b"}, tmp_path / "path.svg", final=final)
     picture = (tmp_path / "path.svg").read_text()
-    for words in ("Query: why", "first retrieval", "after 1 update", "stops: agreement", "final list", "brown bread"):
+    for words in ("Query: why", "first retrieval", "after 1 update", "stops: agreement", "final list", "5.0"):
         assert words in picture, words
     assert picture.count("apples apples apples apples apples") == 2 and "apples ..." in picture
     assert picture.count("brown bread") == 3 and picture.count("cold coffee") == 2
-    assert "judged relevant" in picture and "5.0" in picture

@@ -6,7 +6,7 @@ from ir_measures import Qrel
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.runs import read_rankings, read_run
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.measures import Scorer, compare, measure_runs
+from tour_pyserini.evaluation.measures import Scorer, measure_runs
 from tour_pyserini.evaluation.tables import (
     FORMATS,
     Table,
@@ -80,26 +80,19 @@ def test_a_wide_table_is_cut_into_parts_with_the_words_in_each():
     assert max(map(len, as_text(TABLE._replace(title="word " * 30), width=40).splitlines())) <= 40
 
 
-def test_the_table_of_means_counts_queries_with_hits_if_a_run_lacks_some(tmp_path):
-    (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 a 1\n")
-    for name, queries in {"all": ("q1", "q2"), "some": ("q1",)}.items():
-        (tmp_path / name).write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in queries))
-    costs = ["labels/query", "updates/query"]
-    every, some = compare(tmp_path / "qrels", [tmp_path / "all", tmp_path / "some"], ["RR"])
-    assert means_table([every]).cells == [["run", "RR", *costs], ["all", "1.0000", "-", "-"]]
-    assert means_table([every, some]).cells == [
-        ["run", "answered", "RR", *costs],
-        ["all", "2", "1.0000", "-", "-"],
-        ["some", "1", "0.5000", "-", "-"],
-    ]
-
-
-def test_means_of_splits_by_hand(tmp_path):
+def test_means_of_runs_and_of_splits_by_hand(tmp_path):
     scorer = Scorer(["Success@1"], [Qrel(query, "a", 1) for query in ("q1", "q2", "q3", "q4")])
     hits = {"one": ("q1", "q2"), "two": ("q1", "q2", "q3", "q4")}
     for run, queries in hits.items():
         (tmp_path / run).write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in queries))
     runs = measure_runs(scorer, [tmp_path / run for run in hits])
+    costs = ["labels/query", "updates/query"]
+    assert means_table(runs[1:]).cells == [["run", "Success@1", *costs], ["two", "1.0000", "-", "-"]]
+    assert [line[1:3] for line in means_table(runs).cells] == [
+        ["answered", "Success@1"],
+        ["2", "0.5000"],
+        ["4", "1.0000"],
+    ]
     splits = {"first": {"q1", "q2", "q3"}, "third": {"q3", "unjudged"}, "nobody": {"unjudged"}}
     assert split_table(scorer, runs, splits).cells[1:] == [
         ["first", "one", "3", "0.6667"],
@@ -170,9 +163,6 @@ def test_the_largest_gain_and_the_largest_loss(runs_and_qrels):
         "    before  * b  a ball",
         "    after     no hits",
     ]
-
-
-def test_a_query_missing_from_the_topics_is_refused(runs_and_qrels):
     with pytest.raises(TourError, match="query 'q2' is judged but not in the topics"):
         show(runs_and_qrels, queries={"q4": "question 4"})
 
