@@ -15,23 +15,14 @@ from typing import NoReturn
 
 from tour_pyserini.command import WRONG_INPUT, CommandParser, program_name, run
 
-COMMANDS = (
-    "search",
-    "merge",
-    "serve",
-    "index",
-    "learn",
-    "convert",
-    "compare",
-    "page",
-    "experiment",
-    "answers",
-    "train",
-    "cache",
-    "doctor",
-    "demo",
-)
-"""The sub-commands, in the order of the help text; each is a module of this package."""
+TASKS = {
+    "search": ("index", "search", "merge", "serve"),
+    "measure and look": ("compare", "page", "experiment", "answers", "convert"),
+    "learn from labels": ("learn", "train"),
+    "installation and caches": ("demo", "doctor", "cache"),
+}
+COMMANDS = tuple(command for commands in TASKS.values() for command in commands)
+"""The sub-commands, by task in the order of the help text; each is a module of this package."""
 
 
 def tour() -> NoReturn:
@@ -61,11 +52,14 @@ def summary(command: str) -> str:
 
 
 def _parser() -> CommandParser:
-    listed = "\n".join(f"  {command:<10}  {summary(command)}" for command in COMMANDS)
+    listed = "\n\n".join(
+        "\n".join([f"{task}:", *(f"  {command:<10}  {summary(command)}" for command in commands)])
+        for task, commands in TASKS.items()
+    )
     parser = CommandParser(
         None,
         usage="%(prog)s [-h] [--version] COMMAND ...",
-        description=f"TouR for Pyserini: query vectors that learn at test time.\n\ncommands:\n{listed}",
+        description=f"TouR for Pyserini: query vectors that learn at test time.\n\n{listed}",
         epilog=f"`{program_name()} COMMAND --help` describes a command.",
     )
     parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.encoders.query_vectors import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
@@ -39,9 +39,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser("cache", description=__doc__, epilog=EXAMPLES)
-    actions = parser.add_subparsers(dest="action", required=True, parser_class=argparse.ArgumentParser)
+    actions = parser.add_subparsers(dest="action", required=True, parser_class=FlagParser)
     commands = {
-        name: actions.add_parser(name, help=text, description=text, allow_abbrev=False)
+        name: actions.add_parser(name, help=text, description=text)
         for name, text in (
             ("stats", "show how much is stored, the size of the files, and what belongs to each model"),
             ("prune", "remove what belongs to some models, and make the files smaller"),

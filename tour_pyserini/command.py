@@ -8,7 +8,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -111,9 +112,11 @@ class Help(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         parts = text.strip().split("\n\n")
-        is_list = ["\n " in part for part in parts]
         fill = super()._fill_text
-        return "\n\n".join(part if raw else fill(part, width, indent) for part, raw in zip(parts, is_list, strict=True))
+        return "\n\n".join(_lines(part, width) if "\n " in part else fill(part, width, indent) for part in parts)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -121,8 +124,57 @@ class Help(argparse.HelpFormatter):
         return f"{text} (default: %(default)s)" if shown and "default" not in text else text
 
 
-class CommandParser(argparse.ArgumentParser):
-    """An `argparse.ArgumentParser` with the name of a command, `--version`, and Tab completion by argcomplete.
+def _lines(examples: str, width: int) -> str:
+    """Lines of commands; a long one goes on in the next line after a backslash, and is never broken inside quotes."""
+    lines: list[str] = []
+    for line in examples.replace(" \\\n", " ").splitlines():
+        words = re.findall(r"""\s*(?:'[^']*'|"[^"]*"|\S)+""", line) if line.startswith("  ") else [line]
+        lines.append(words.pop(0))
+        for word in words:
+            if len(lines[-1]) + 1 + len(word.strip()) + 2 > width:
+                lines[-1] += " \\"
+                lines.append(" " * 6 + word.strip())
+            else:
+                lines[-1] += word
+    return "\n".join(lines)
+
+
+class FlagParser(argparse.ArgumentParser):
+    """An `argparse.ArgumentParser` without abbreviations whose refusals are one line, with the nearest flag or word."""
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        kinds: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
+        super().__init__(*words, **kinds | options)
+
+    def parse_known_args(  # type: ignore[override]  # argparse declares overloads
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """Parse as argparse does; a flag that does not exist ends the command, before one that is missing does."""
+        words, flags = list(sys.argv[1:] if args is None else args), self._option_string_actions
+        for word in itertools.takewhile(lambda word: word != "--", () if self._subparsers else words):
+            name = word.partition("=")[0]
+            if name.startswith("--") and " " not in name and name not in flags:
+                self.error(f"there is no flag {name}{_nearest(name, flags)}")
+        return super().parse_known_args(words, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Say in one line what is wrong with the arguments, and leave with exit code 2."""
+        self.exit(WRONG_INPUT, f"{self.prog}: error: {message}; --help shows the flags.\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        words = [str(word) for word in action.choices or ()]
+        if words and value not in (action.choices or ()):
+            near = _nearest(str(value), words) or f" (choose from {', '.join(words)})"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{near}")
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(word, list(words), 1)
+    return f": did you mean {nearest[0]}?" if nearest else ""
+
+
+class CommandParser(FlagParser):
+    """A parser with the name of a command, `--version`, and Tab completion by argcomplete.
 
     Args:
         command: the name of the sub-command, for example `search`; None for the program `tour` itself.
@@ -133,8 +185,7 @@ class CommandParser(argparse.ArgumentParser):
         for name in ("description", "epilog"):  # examples are what the user would type
             text = options.get(name) or ""
             options[name] = re.sub(r"python -m tour_pyserini\.(\w+)", lambda found: program_name(found[1]), text)
-        kinds: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
-        super().__init__(prog=program_name(command), **kinds | options)
+        super().__init__(prog=program_name(command), **options)
         self._rare: list[argparse.Action] = []
         unread: Any = {"nargs": 0, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS}
         self.add_argument("--version", action=_Version, **unread)
@@ -147,40 +198,25 @@ class CommandParser(argparse.ArgumentParser):
         self._rare.append(action)
 
     def format_help(self, *, everything: bool = False) -> str:
-        """What --help shows, or --help-all."""
-        hidden = [] if everything else [(action, action.help) for action in self._rare]
-        for action, _ in hidden:
-            action.help = argparse.SUPPRESS
+        """What --help shows, or --help-all: of the usual flags the first clause, or all of all flags."""
+        texts = {action: action.help for action in self._actions if self._rare and not everything}
+        for action, text in texts.items():
+            short = re.sub(r"\(default: ([^;()]*); .*\)", r"(default: \1)", text or "").partition("; ")[0]
+            action.help = argparse.SUPPRESS if action in self._rare else short
         try:
             return super().format_help()
         finally:
-            for action, text in hidden:
+            for action, text in texts.items():
                 action.help = text
-
-    def error(self, message: str) -> NoReturn:
-        """Say in one line what is wrong with the arguments, and leave with exit code 2."""
-        self.exit(WRONG_INPUT, f"{self.prog}: error: {message}; --help shows the flags.\n")
 
     def parse_args(  # type: ignore[override]  # argparse declares overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
         """Parse as argparse does; if a shell asks for completions, write them and exit.
-
-        A flag that does not exist ends the command, with the nearest one that does.
-        """
+"""
         if "_ARGCOMPLETE" in os.environ:
             self._complete()
-        if not self._subparsers:  # whose flags are their own
-            self._check_flags(sys.argv[1:] if args is None else args)
         return super().parse_args(args, namespace)
-
-    def _check_flags(self, words: Sequence[str]) -> None:
-        flags = self._option_string_actions
-        for word in itertools.takewhile(lambda word: word != "--", words):
-            name = word.partition("=")[0]
-            if name.startswith("--") and " " not in name and name not in flags:
-                nearest = difflib.get_close_matches(name, flags, 1)
-                self.error(f"there is no flag {name}" + (f": did you mean {nearest[0]}?" if nearest else ""))
 
     def _complete(self) -> None:
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.answers import AnswerRequest, uses_patterns
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.data.json_results import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.runs import is_strictly_decreasing, read_rankings, scores_by_rank
@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> CommandParser:
     parser = CommandParser("convert", description=__doc__, epilog=EXAMPLE)
-    kinds = parser.add_subparsers(dest="kind", required=True, parser_class=argparse.ArgumentParser)
+    kinds = parser.add_subparsers(dest="kind", required=True, parser_class=FlagParser)
     add = {name: kinds.add_parser(name, help=text, description=text) for name, text in _KINDS.items()}
     for name, text in (("qrels", "judgements: a BEIR .tsv file or TREC qrels"), ("run", "the JSON")):
         add[name].add_argument("--input", required=True, metavar="FILE", help=text)

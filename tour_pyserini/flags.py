@@ -233,7 +233,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     """The options of `add_argument` for the flag of a field."""
     required = field.default is dataclasses.MISSING
     text = field.metadata["help"]
-    if not required and field.default not in (None, False, ()) and "default" not in text:
+    if not required and field.default not in (None, False, (), "") and "default" not in text:
         text = f"{text} (default: {field.default})"
     options: dict[str, Any] = {"help": text, "required": required, "default": argparse.SUPPRESS}
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
@@ -256,7 +256,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
 def add_config_flags(parser: CommandParser, title: str) -> None:
     """Add `--preset`, `--config`, `--method`, and a flag for each setting; common are the default method's numbers."""
     add = parser.add_argument_group(title).add_argument
-    parser.hide(add("--preset", choices=list(PRESETS), help="start from these settings"))
+    add("--preset", choices=list(PRESETS), metavar="PRESET", help=f"settings to start from: {', '.join(PRESETS)}")
     parser.hide(add("--config", metavar="FILE", help="start from a TOML file of settings"))
     method = add("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     method.completer = lambda **_: list(METHODS)  # type: ignore[attr-defined]  # for Tab completion by argcomplete

@@ -244,8 +244,7 @@ EXAMPLES = """examples:
   python -m tour_pyserini.search --topics demo
   python -m tour_pyserini.search --topics scifact/queries.jsonl --qrels scifact/qrels/test.tsv \\
       --index indexes/scifact --corpus scifact/corpus.jsonl --output runs/scifact.trec
-  python -m tour_pyserini.search ... --method rerank --depth 40
-  python -m tour_pyserini.search ... --preset paper-passages-dpr --reranker cross-encoder/ms-marco-MiniLM-L-6-v2"""
+  python -m tour_pyserini.search ... --method rerank --depth 40"""
 
 
 def _search_parser() -> CommandParser:

@@ -77,7 +77,7 @@ class SearchRequest(Request):
     )
     index: str | None = _input(
         None,
-        "FAISS index folder, the name of a prebuilt index, or a collection: milvus:FILE.db?collection=C, "
+        "FAISS index folder, a prebuilt name, or a collection of a database; milvus:FILE.db?collection=C, "
         "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
         metavar="DIR",
         common=True,
@@ -98,10 +98,11 @@ class SearchRequest(Request):
     )
     sparse: tuple[Any, ...] = _input(
         (),
-        "find candidates by BM25 too: an index made with --bm25, `index` for the --index itself, a Lucene index folder "
-        "or a prebuilt name; every method then searches with both, and `dense` is hybrid search; `none`: not even by "
-        "the BM25 of the --index, which the default method uses by itself",
+        "find candidates by BM25 too: `index` (the --index, made with --bm25) or `none`; or an index made with --bm25, "
+        "a Lucene index folder or a prebuilt name; every method then searches with both, and `dense` is hybrid search; "
+        "`none`: not even by the BM25 of the --index, which the default method uses by itself",
         metavar="DIR",
+        common=True,
     )
     index2: tuple[str, ...] = _input(
         (),
@@ -206,7 +207,6 @@ class SearchRequest(Request):
         "the score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE, which "
         "machines can share",
         metavar="FILE",
-        common=True,
     )
     no_cache: bool = _labels(False, "do not read or write kept labels and query vectors")
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.command import CommandParser, Help, run
+from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, verify_default_encoder
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, add_request_flags, flag_name, option
@@ -260,9 +260,9 @@ _MODELS: dict[type[TrainRequest], tuple[str, str]] = {
 def parse(argv: Sequence[str] | None) -> TrainRequest:
     """The request of a command line; each kind of model is a sub-command, whose flags are the fields of its request."""
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
-    models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=argparse.ArgumentParser)
+    models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=FlagParser)
     for request, (name, about) in _MODELS.items():
-        how: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False, "argument_default": argparse.SUPPRESS}
+        how: dict[str, Any] = {"argument_default": argparse.SUPPRESS}
         model = models.add_parser(name, help=about, description=f"Train {about}.", **how)
         model.set_defaults(request=request)
         data = "questions with answers, in any format of topics" if request is PhraseRerankerRequest else DATA

@@ -71,3 +71,8 @@ def test_a_document_store_and_a_function_are_enough(toy, similarity):
 def test_what_it_cannot_use_is_named():
     with pytest.raises(TourError, match="dict does not hand out its vectors"):
         TourRetriever.from_document_store({}, None, len)
+
+
+def test_filters_are_refused(searcher):
+    with pytest.raises(TourError, match="cannot filter"):
+        TourRetriever(searcher).run("query 1", filters={"field": "meta.tenant", "operator": "==", "value": "a"})

@@ -78,3 +78,28 @@ def test_what_it_cannot_use_is_named(toy):
         TourRetriever.from_vectorstore(Elsewhere.__new__(Elsewhere), len)
     with pytest.raises(TourError, match="no documents with vectors"):
         TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len)
+
+
+def test_k_is_that_of_the_call(searcher):
+    retriever = TourRetriever(searcher=searcher, k=3)
+    (best,) = retriever.invoke("query 1", k=1)
+    assert best.id == retriever.invoke("query 1")[0].id
+    assert awaited(retriever.ainvoke("query 1", k=1)) == [best]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda searcher: TourRetriever(searcher=searcher).invoke("query 1", filter={"tenant": "a"}),
+        lambda searcher: awaited(TourRetriever(searcher=searcher).ainvoke("query 1", filter=None)),
+        lambda searcher: TourRetriever(searcher=searcher, search_kwargs={"filter": {"tenant": "a"}}),
+    ],
+)
+def test_a_filter_is_never_ignored(searcher, ask):
+    with pytest.raises(TourError, match="cannot filter"):
+        ask(searcher)
+
+
+def test_a_filter_of_a_store_is_refused(toy):
+    with pytest.raises(TourError, match="cannot filter"):
+        TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len, filter={"tenant": "a"})

@@ -71,3 +71,8 @@ def test_what_it_cannot_use_is_named(index):
 
     with pytest.raises(TourError, match="object does not hand out its vectors"):
         TourRetriever.from_index(Elsewhere(), len)
+
+
+def test_filters_are_refused(searcher):
+    with pytest.raises(TourError, match="cannot filter"):
+        TourRetriever(searcher, filters={"tenant": "a"})

@@ -3,7 +3,7 @@
 Here: searchers over what a framework's vector store holds, and the place of results in its metadata.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ def store_searcher(
         cosine: whether the store compares by cosine: vectors then get length 1.
         settings: of `TourSearcher.from_vectors`.
     """
+    refuse_unknown([name for name in settings if "filter" in name])
     if not vectors:
         raise TourError("the vector store has no documents with vectors; add them before making a retriever.")
     try:
@@ -49,6 +50,19 @@ def store_searcher(
         score,
         **settings,
     )
+
+
+def refuse_unknown(names: Collection[str]) -> None:
+    """Refuse keywords that a retriever does not have: a filter that is ignored shows what was to be hidden.
+
+    Raises:
+        TourError: if there are any.
+    """
+    if names:
+        raise TourError(
+            f"a TourRetriever has no {', '.join(sorted(names))}: it searches all its documents and cannot filter them; "
+            "make one of the documents that may be found."
+        )
 
 
 def check_store(store: Any, kind: type) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, store_searcher
+from tour_pyserini.integrations import KEY, check_store, refuse_unknown, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -63,15 +63,24 @@ class TourRetriever:
         return cls(searcher, top_k=top_k, documents=found)
 
     @component.output_types(documents=list[Document])
-    def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
-        """The documents of a query, best first; `top_k` as the component was made, unless it is given."""
+    def run(
+        self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
+    ) -> dict[str, list[Document]]:
+        """The documents of a query, best first; `top_k` as the component was made, unless it is given.
+
+        Raises:
+            TourError: if there are `filters`, which Haystack's own retrievers have.
+        """
+        refuse_unknown(["filters"] if filters else [])
         path = search_path(self._searcher, query, self._top_k if top_k is None else top_k)
         return {"documents": [self._document(path, hit) for hit in path.hits]}
 
     @component.output_types(documents=list[Document])
-    async def run_async(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
+    async def run_async(
+        self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
+    ) -> dict[str, list[Document]]:
         """What `run` gives, while the event loop goes on."""
-        return await asyncio.to_thread(self.run, query, top_k)
+        return await asyncio.to_thread(self.run, query, top_k, filters)
 
     def _document(self, path: SearchPath, hit: PathHit) -> Document:
         known = self._documents.get(hit.docid) or Document(id=hit.docid, content=hit.text)

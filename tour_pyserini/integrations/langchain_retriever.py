@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, store_searcher
+from tour_pyserini.integrations import KEY, check_store, refuse_unknown, store_searcher
 from tour_pyserini.searchers.search_path import search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -32,12 +33,16 @@ class TourRetriever(BaseRetriever):
 
     Example:
         retriever = TourRetriever(searcher=searcher, k=5)
-        documents = retriever.invoke("do statins prevent stroke")
+        documents = retriever.invoke("do statins prevent stroke", k=3)
     """
 
     searcher: Any
     k: int = 10
     metadata_of: Mapping[str, Mapping[str, Any]] = {}
+
+    def __init__(self, **fields: Any) -> None:
+        refuse_unknown(set(fields) - set(type(self).model_fields))
+        super().__init__(**fields)
 
     @classmethod
     def from_vectorstore(cls, store: InMemoryVectorStore, score: Any, *, k: int = 10, **settings: Any) -> Self:
@@ -61,8 +66,11 @@ class TourRetriever(BaseRetriever):
         )
         return cls(searcher=searcher, k=k, metadata_of={docid: entry["metadata"] for docid, entry in found.items()})
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        path = search_path(self.searcher, query, self.k)
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **unknown: Any
+    ) -> list[Document]:
+        refuse_unknown(unknown)
+        path = search_path(self.searcher, query, self.k if k is None else k)
         return [
             Document(
                 id=hit.docid,
@@ -73,6 +81,7 @@ class TourRetriever(BaseRetriever):
         ]
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return await asyncio.to_thread(self._get_relevant_documents, query, run_manager=run_manager.get_sync())
+        find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
+        return await asyncio.to_thread(find)

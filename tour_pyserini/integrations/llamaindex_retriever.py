@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, store_searcher
+from tour_pyserini.integrations import KEY, check_store, refuse_unknown, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -39,6 +40,7 @@ class TourRetriever(BaseRetriever):
             nodes: the node of each docid, where nodes are more than their text.
             options: those of LlamaIndex's retrievers, such as `callback_manager`.
         """
+        refuse_unknown(set(options) - set(signature(BaseRetriever).parameters))
         super().__init__(**options)
         self._searcher, self._k, self._nodes = searcher, k, nodes or {}
 
