@@ -127,8 +127,12 @@ class Help(argparse.HelpFormatter):
 def _lines(examples: str, width: int) -> str:
     """Lines of commands; a long one goes on in the next line after a backslash, and is never broken inside quotes."""
     lines: list[str] = []
-    for line in examples.replace(" \\\n", " ").splitlines():
-        words = re.findall(r"""\s*(?:'[^']*'|"[^"]*"|\S)+""", line) if line.startswith("  ") else [line]
+    for line in re.sub(r" \\\n *", " ", examples).splitlines():
+        words = (
+            re.findall(r"""\s*(?:--?\w\S* (?=[^- ]))?(?:'[^']*'|"[^"]*"|\S)+""", line)
+            if line.startswith("  ")
+            else [line]
+        )
         lines.append(words.pop(0))
         for word in words:
             if len(lines[-1]) + 1 + len(word.strip()) + 2 > width:
@@ -199,10 +203,12 @@ class CommandParser(FlagParser):
 
     def format_help(self, *, everything: bool = False) -> str:
         """What --help shows, or --help-all: of the usual flags the first clause, or all of all flags."""
-        texts = {action: action.help for action in self._actions if self._rare and not everything}
+        texts = {action: action.help or "" for action in self._actions if self._rare and not everything}
         for action, text in texts.items():
-            short = re.sub(r"\(default: ([^;()]*); .*\)", r"(default: \1)", text or "").partition("; ")[0]
-            action.help = argparse.SUPPRESS if action in self._rare else short
+            rare = action in self._rare or isinstance(action, _Version | _Debug)
+            default = re.search(r" \(default: [^;()]*", text)
+            short = re.split(r"; | \(default: ", text)[0] + (f"{default[0]})" if default else "")
+            action.help = argparse.SUPPRESS if rare else short
         try:
             return super().format_help()
         finally:
@@ -212,8 +218,7 @@ class CommandParser(FlagParser):
     def parse_args(  # type: ignore[override]  # argparse declares overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Parse as argparse does; if a shell asks for completions, write them and exit.
-"""
+        """Parse as argparse does; if a shell asks for completions, write them and exit."""
         if "_ARGCOMPLETE" in os.environ:
             self._complete()
         return super().parse_args(args, namespace)

@@ -1,7 +1,6 @@
 # PYTHON_ARGCOMPLETE_OK
 """Convert judgements, runs, results and questions."""
 
-import argparse
 import dataclasses
 import logging
 import os

@@ -254,7 +254,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
 
 
 def add_config_flags(parser: CommandParser, title: str) -> None:
-    """Add `--preset`, `--config`, `--method`, and a flag for each setting; common are the default method's numbers."""
+    """Add `--preset`, `--config`, `--method`, and a flag for each setting; common are the numbers of labels."""
     add = parser.add_argument_group(title).add_argument
     add("--preset", choices=list(PRESETS), metavar="PRESET", help=f"settings to start from: {', '.join(PRESETS)}")
     parser.hide(add("--config", metavar="FILE", help="start from a TOML file of settings"))
@@ -267,7 +267,7 @@ def add_config_flags(parser: CommandParser, title: str) -> None:
         if isinstance(field.default, bool):
             options = {"action": argparse.BooleanOptionalAction}
         action = add(flag_name(name), help=text, **options)
-        if DEFAULT_METHOD not in methods or len(methods) == len(METHODS) or "action" in options:
+        if name not in ("depth", "budget"):
             parser.hide(action)
     prf_depth = "Pyserini's: feedback from this many passages; sets --depth"
     parser.hide(add("--prf-depth", type=int, metavar="N", help=prf_depth))

@@ -120,6 +120,8 @@ def test_what_the_records_say_about_fairness():
     assert same.legend == ""
     other = origins_table({"one": record(), "two": record(sparse={"path": "indexes/a/bm25"}, index2={"name": "b"})})
     assert other.cells[2][2] == "a + bm25 + b" and "differ in signals;" in other.legend
+    own = origins_table({"one": {**record(), "command": ["search", "--reranker", "models/mine", "--hits", "9"]}})
+    assert own.cells[1][3] == "mine (01234567)"
     assert "differ in labels/query;" in origins_table({"one": record(), "two": record(pairs=4)}).legend
 
 

@@ -182,13 +182,17 @@ def origins_table(records: Mapping[str, Mapping[str, Any]]) -> Table | None:
 
 
 def _origin(record: Mapping[str, Any]) -> list[str]:
-    """The cells of a run; a checksum is shortened."""
+    """The cells of a run; a re-ranker is what the command called it, and a part of its checksum."""
     signals = [
         Path(file.get("path") or file["name"]).name
         for role, file in record["files"].items()
         if role.startswith(("index", "sparse"))
     ]
     reranker = re.sub(r"([0-9a-f]{8})[0-9a-f]{24,}", r"\1", str(record["models"].get("reranker", "-")))
+    command = record.get("command", [])
+    if "--reranker" in command and reranker != "-":
+        name = Path(command[command.index("--reranker") + 1]).name
+        reranker = f"{name} ({reranker.rpartition(':')[2]})"
     costs = record["costs"]
     labels = f"{costs['pairs'] / max(costs['queries'], 1):.1f}"
     return [record["config"].split()[0].removeprefix("method="), " + ".join(signals), reranker, labels]
