@@ -280,10 +280,10 @@ def save_dense(folder: Path) -> None:
     CrossEncoder(modules=[body, Pooling(16, pooling_mode="mean"), score], device="cpu").save_pretrained(str(folder))
 
 
-def save_t5(folder: Path) -> None:
-    """A monoT5-like model whose answers are the tokens `true` and `false`."""
+def save_t5(folder: Path, answers=("▁true", "▁false")) -> None:
+    """A monoT5-like model; its answers are spelled as in T5's vocabulary."""
     tokens = tokenizer(layout="t5")
-    tokens.add_tokens(["true", "false"])
+    tokens.add_tokens(list(answers))
     torch.manual_seed(0)
     config = transformers.T5Config(
         vocab_size=len(tokens), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=PAD,
@@ -293,17 +293,19 @@ def save_t5(folder: Path) -> None:
     tokens.save_pretrained(folder)
 
 
-def t5_scores(folder: Path, length: int) -> np.ndarray:
-    """`true` minus `false` after "Query: q Document: d Relevant:", the passage cut."""
+def t5_scores(folder: Path, length: int, pairs=PAIRS) -> np.ndarray:
+    """`true` minus `false` after "Query: q Document: d Relevant:", a long query cut to half of the room."""
     model, tokens = read(folder, "Seq2SeqLM")
-    true, false = tokens.convert_tokens_to_ids(["true", "false"])
+    true, false = tokens.convert_tokens_to_ids(["▁true", "▁false"])
     scores = []
-    for query, passage in PAIRS:
+    for query, passage in pairs:
         ids = [*ids_of(tokens, f"Query: {query} Document: {passage} Relevant:"), EOS]
         if len(ids) > length:
             after = [*ids_of(tokens, "Relevant:"), EOS]
-            ids = (ids_of(tokens, f"Query: {query}") + ids_of(tokens, f"Document: {passage}"))[: length - len(after)]
-            ids += after
+            head, tail = ids_of(tokens, f"Query: {query}"), ids_of(tokens, f"Document: {passage}")
+            room = length - len(after)
+            head = head if len(head) < room else head[: room // 2]
+            ids = [*head, *tail[: room - len(head)], *after]
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[PAD]])).logits[0, 0]
         scores.append((logits[true] - logits[false]).item())

@@ -5,26 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-WORDS = [
-    "who",
-    "wrote",
-    "hamlet",
-    "is",
-    "a",
-    "tragedy",
-    "by",
-    "shakespeare",
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "mat",
-    "Query:",
-    "Document:",
-    "Relevant:",
-    "true",
-    "false",
-]
+TEXT = "who wrote hamlet is a tragedy by shakespeare the cat sat on mat Query: Document: Relevant: true false"
+WORDS = TEXT.split()
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
@@ -93,26 +75,14 @@ def bert_folder(tmp_path, word_tokenizer, word_ids):
 
     def make(name="bert", *, labels=1, seed=0, positions=64) -> Path:
         torch.manual_seed(seed)
-        config = BertConfig(
-            vocab_size=len(word_ids),
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=positions,
-            num_labels=labels,
-            initializer_range=0.5,
-        )
+        sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+        more = {"vocab_size": len(word_ids), "max_position_embeddings": positions, "initializer_range": 0.5}
+        config = BertConfig(num_labels=labels, **sizes, **more)
         folder = tmp_path / name
         BertForSequenceClassification(config).eval().save_pretrained(folder)
-        PreTrainedTokenizerFast(
-            tokenizer_object=word_tokenizer,
-            pad_token="[PAD]",
-            unk_token="[UNK]",
-            cls_token="[CLS]",
-            sep_token="[SEP]",
-            model_max_length=positions,
-        ).save_pretrained(folder)
+        marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+        settings = {"tokenizer_object": word_tokenizer, "model_max_length": positions}
+        PreTrainedTokenizerFast(**settings, **marks).save_pretrained(folder)
         return folder
 
     return make

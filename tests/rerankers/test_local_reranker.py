@@ -6,7 +6,6 @@ Two texts that are tokenised separately give the same pair as when the tokenizer
 import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -86,8 +85,6 @@ def test_an_interruption_stops_without_scoring_the_other_pairs(onnx_folder, monk
 
 
 SEP, CLS = ("[SEP]", 3), ("[CLS]", 2)
-
-
 PROCESSORS = {
     "none": None,
     "bert": processors.BertProcessing(SEP, CLS),
@@ -96,28 +93,20 @@ PROCESSORS = {
         single="[CLS] $A", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[SEP, CLS]
     ),
 }
-
-
 # Words, emoji, other scripts, names of special tokens, empty texts and long texts.
 TEXTS = st.one_of(
     st.text(max_size=30),
     st.lists(st.sampled_from(["who", "wrote", "😀", "日本", "é", "[SEP]", "🤷🏽"]), max_size=40).map(" ".join),
     st.integers(0, 60).map(lambda count: "cat " * count),
 )
-
-
 PAIRS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8)
-
-
 LENGTHS = st.integers(8, 40)
 
 
 def byte_tokenizer(processor):
     """One token per byte, so that no text is unknown."""
-    vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}
-    vocabulary |= {
-        letter: number for number, letter in enumerate(sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), 4)
-    }
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
+    vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     if processor is not None:
@@ -189,32 +178,3 @@ def test_real_texts_give_the_same_rows_as_a_call_of_a_real_tokenizer(shared):
     fast = pair_tokens(transformers.AutoTokenizer.from_pretrained(folder), max_length=256).rows(pairs)
     called = SlowPairTokens(transformers.AutoTokenizer.from_pretrained(folder), max_length=256).rows(pairs)
     assert listed(fast) == listed(called)
-
-
-def test_a_tokenizer_without_a_fast_backend_gets_both_texts_together():
-    assert isinstance(
-        pair_tokens(SimpleNamespace(num_special_tokens_to_add=lambda pair: 3), max_length=9), SlowPairTokens
-    )
-
-
-class Counting:
-    """A tokenizer that remembers the texts it was given."""
-
-    def __init__(self, tokenizer):
-        self._tokenizer = tokenizer
-        self.texts = []
-
-    def __getattr__(self, name):
-        return getattr(self._tokenizer, name)
-
-    def encode_batch(self, texts, **options):
-        self.texts += texts
-        return self._tokenizer.encode_batch(texts, **options)
-
-
-def test_each_text_is_tokenised_once_in_a_chunk(onnx_folder):
-    reranker = load_reranker(onnx_folder())
-    counting = reranker._tokens._tokenizer = Counting(reranker._tokens._tokenizer)
-    queries, passages = [f"who {number}" for number in range(5)], [f"cat {number}" for number in range(CHUNK // 5)]
-    reranker.predict([(query, passage) for query in queries for passage in passages])
-    assert sorted(counting.texts) == sorted(queries + passages)

@@ -3,9 +3,9 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -117,17 +117,9 @@ def test_a_claimed_key_is_not_claimed_again_until_it_is_put_released_or_its_clie
 def test_threads_that_claim_at_the_same_time_share_the_keys(address):
     keys = [number.to_bytes(16, "big") for number in range(500)]
     stores = [PostgresScores(address, MODEL) for _ in range(4)]
-    got = []
-
-    def claim(store):
-        got.append(store.claim(keys))
-
-    threads = [threading.Thread(target=claim, args=(store,)) for store in stores for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(key for part in got for key in part) == keys
+    with ThreadPoolExecutor(8) as pool:
+        parts = list(pool.map(lambda store: store.claim(keys), stores * 2))
+    assert sorted(key for part in parts for key in part) == keys
     for store in stores:
         store.close()
 

@@ -13,7 +13,7 @@ from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
 from tour_pyserini.rerankers import CachedReranker, remote
-from tour_pyserini.rerankers.remote import is_service_address, parse_address
+from tour_pyserini.rerankers.remote import parse_address
 from tour_pyserini.support import http_client
 
 
@@ -32,14 +32,8 @@ from tour_pyserini.support import http_client
 def test_base_and_endpoint(text, base, endpoint):
     address = parse_address(text)
     assert (address.base, address.endpoint) == (base, endpoint)
+    address = parse_address(f"{text}?model=a%2Fb&dialect=cohere&scores=raw&revision=3&deadline=2.5&retries=0")
     assert str(address) == base + (endpoint or "")
-
-
-def test_options_are_read_and_not_part_of_the_address():
-    address = parse_address(
-        "http://host/rerank?model=a%2Fb&dialect=cohere&scores=raw&revision=3&deadline=2.5&retries=0"
-    )
-    assert str(address) == "http://host/rerank"
     assert (address.dialect, address.model, address.scores, address.revision) == ("cohere", "a/b", "raw", "3")
     assert (address.deadline, address.retries) == (2.5, 0)
 
@@ -72,14 +66,7 @@ def test_what_is_wrong_with_an_address_is_named_and_no_secret_repeated(text, wor
     assert "s3cret" not in str(raised.value)
 
 
-def test_names_and_folders_are_no_addresses():
-    names = ["default", "cross-encoder/ms-marco-MiniLM-L-6-v2", "./http", "C:\\models", 3]
-    assert not any(map(is_service_address, names))
-
-
 PAIRS = [(f"query {i % 5}", f"passage {i % 37}") for i in range(100)]
-
-
 EXPECTED = np.array([reranker_service.logits(query, [passage])[0] for query, passage in PAIRS], dtype=np.float64)
 
 
@@ -110,10 +97,7 @@ def test_probabilities_become_logits_and_it_is_said_once(service, path, caplog):
     reranker = load_reranker(service.url(f"{path}?model=m"))
     for _ in range(2):
         assert reranker.predict(PAIRS) == pytest.approx(EXPECTED, abs=1e-4)
-    assert [record.message for record in caplog.records if "gives probabilities" in record.message] == [
-        f"{service.url(path)} gives probabilities, not raw scores: labels are their logits, from -16.1 to 16.1, "
-        "with fewer digits"
-    ]
+    assert caplog.text.count("gives probabilities") == 1
 
 
 def test_fingerprint_is_of_the_model_and_not_of_the_host(service):
@@ -121,23 +105,14 @@ def test_fingerprint_is_of_the_model_and_not_of_the_host(service):
         return load_reranker(running.url(path)).fingerprint
 
     with running_service() as other:
-        same = {
-            fingerprint(running, path) for running in (service, other) for path in ("tei/rerank", "tei", "small/tei")
-        }
+        paths = ("tei/rerank", "tei", "small/tei")
+        same = {fingerprint(running, path) for running in (service, other) for path in paths}
         assert len(same) == 1
         other.get("model/another")
-        different = {
-            *same,
-            fingerprint(other, "tei"),
-            fingerprint(other, "tei?revision=2"),
-            fingerprint(service, "vllm/score"),
-            fingerprint(service, "folder/tei?revision=1"),
-            fingerprint(service, "folder/tei?revision=2"),
-            fingerprint(service, "tei?scores=probability"),
-            fingerprint(service, "cohere/v1/rerank?model=a"),
-            fingerprint(service, "cohere/v1/rerank?model=b"),
-            fingerprint(service, "cohere/v1/rerank?model=b&scores=raw"),
-        }
+        others = ("vllm/score", "folder/tei?revision=1", "folder/tei?revision=2", "tei?scores=probability")
+        gates = ("cohere/v1/rerank?model=a", "cohere/v1/rerank?model=b", "cohere/v1/rerank?model=b&scores=raw")
+        different = same | {fingerprint(other, path) for path in ("tei", "tei?revision=2")}
+        different |= {fingerprint(service, path) for path in others + gates}
     assert len(different) == 10
     assert fingerprint(service, "vllm/score") == fingerprint(service, "vllm/rerank")
 
@@ -170,11 +145,8 @@ def plain(service):
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=12))
 def test_any_text_can_be_sent(plain, pairs):
-    expected = [
-        reranker_service.logits(*(text.encode("utf-8", "replace").decode() for text in pair[:1]),
-            [pair[1].encode("utf-8", "replace").decode()])[0]
-        for pair in pairs
-    ]  # fmt: skip
+    sent = [[text.encode("utf-8", "replace").decode() for text in pair] for pair in pairs]
+    expected = [reranker_service.logits(query, [passage])[0] for query, passage in sent]
     assert np.array_equal(plain.predict(pairs), np.array(expected, dtype=float))
 
 
@@ -233,9 +205,7 @@ def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
     reranker = load_reranker(service.url("key/tei"))
     assert np.array_equal(reranker.predict(PAIRS), EXPECTED)
     monkeypatch.setenv(remote.KEY_VARIABLE, "wrong secret")
-    with pytest.raises(
-        TourError, match=r"wrong key Bearer \*\*\*\); check the key in TOUR_PYSERINI_RERANKER_KEY"
-    ) as raised:
+    with pytest.raises(TourError, match=r"Bearer \*\*\*\); check the key in TOUR_PYSERINI_RERANKER_KEY") as raised:
         load_reranker(service.url("key/tei"))
     monkeypatch.setenv(remote.KEY_VARIABLE, "swordfish swordfish")
     with pytest.raises(TourError, match="refuses access") as cut:

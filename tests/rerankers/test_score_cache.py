@@ -1,6 +1,5 @@
 """The score cache: what is scored and what is looked up; its file: exact values, models, damage, killed processes."""
 
-import inspect
 import signal
 import sqlite3
 import subprocess
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, SqliteScores, cross_encoders, load_reranker, load_reranker_later
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, load_reranker
 from tour_pyserini.rerankers import score_cache as cache_module
 from tour_pyserini.rerankers.score_cache import pair_key
 
@@ -155,29 +154,6 @@ def test_threads_that_share_a_cache_count_their_own_scores_and_progress_counts_a
         assert [count for _, count in threads.map(cached.predict_counted, parts)] == [100] * 8
         assert cached.stats() == (0, 800, 800)
     assert sum(seen) == 800
-
-
-def test_few_functions_lie_between_the_cache_and_the_forward_pass(tmp_path, onnx_folder, monkeypatch):
-    """A reader follows a pair from the caller to the model in one sitting."""
-    paths = []
-
-    class Session:
-        def __init__(self, session):
-            self.get_inputs = session.get_inputs
-
-        def run(self, *_):
-            names = [frame.function for frame in inspect.stack() if "tour_pyserini/" in frame.filename]
-            paths.append(names[: names.index("predict_counted") + 1])
-            return [np.ones((1, 1))]
-
-    plain = cross_encoders.open_graph
-    monkeypatch.setattr(cross_encoders, "open_graph", lambda *args, **options: Session(plain(*args, **options)))
-    folder = onnx_folder()
-    load_reranker_later(folder, threads=1)  # the second one is loaded for the first pair
-    with CachedReranker(load_reranker_later(folder, threads=1), tmp_path / "scores") as cached:
-        cached.predict([("who", "cat"), ("who", "mat")])
-    assert len(paths) == 2
-    assert max(map(len, paths)) <= 6, paths
 
 
 def test_a_stored_score_is_read_back_exactly_and_stays(tmp_path):

@@ -12,19 +12,8 @@ from tour_pyserini.rerankers.local_reranker import Options  # noqa: E402
 from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer  # noqa: E402
 
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-
-
-DISTIL = {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
-
-
-FAMILY = {
-    "bert": SIZES,
-    "roberta": SIZES,
-    "xlm-roberta": SIZES,
-    "camembert": SIZES,
-    "electra": SIZES,
-    "distilbert": DISTIL,
-}
+KINDS = dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), SIZES)
+KINDS["distilbert"] = {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
 
 
 def classifier(kind, **sizes):
@@ -43,9 +32,9 @@ def inputs():
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("kind", FAMILY)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_shortened_layer_gives_the_same_logits(kind, attention, inputs):
-    model = classifier(kind, **FAMILY[kind])
+    model = classifier(kind, **KINDS[kind])
     model.set_attn_implementation(attention)
     with torch.inference_mode():
         expected = model(**inputs).logits
@@ -53,7 +42,7 @@ def test_the_shortened_layer_gives_the_same_logits(kind, attention, inputs):
         model.base_model.register_forward_hook(lambda _, __, output: rows.append(output[0].shape[1]))
         assert shorten_last_layer(model, inputs)
         other = {name: ids.flip(0)[:, :7] for name, ids in inputs.items()}
-        whole = classifier(kind, **FAMILY[kind])
+        whole = classifier(kind, **KINDS[kind])
         torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(model(**other).logits, whole(**other).logits, rtol=1e-5, atol=1e-5)
     assert rows[-1] == 1  # hidden states of one token, not of nine
