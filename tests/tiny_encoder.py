@@ -1,4 +1,4 @@
-"""A passage encoder of one layer with random weights, which knows ten letters as words and takes the first token."""
+"""A passage encoder and a re-ranker of one layer with random weights, which know ten letters as words."""
 
 import json
 
@@ -6,16 +6,29 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
 
 def save_encoder(folder, *, seed=7):
-    """Save the encoder as Hugging Face saves one; returns its folder."""
+    """Save an encoder, which takes the first token, as Hugging Face saves one; returns its folder."""
+    from transformers import BertModel
+
+    return declare_pooling(_save(folder, BertModel, seed))
+
+
+def save_reranker(folder, *, seed=7):
+    """Save a cross-encoder with one output; returns its folder."""
+    from transformers import BertForSequenceClassification
+
+    return _save(folder, BertForSequenceClassification, seed, num_labels=1)
+
+
+def _save(folder, kind, seed, **settings):
     import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertConfig, BertTokenizerFast
 
     torch.manual_seed(seed)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(folder)
+    kind(BertConfig(vocab_size=len(WORDS), **sizes, **settings)).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
-    return declare_pooling(folder)
+    return folder
 
 
 def declare_pooling(folder):

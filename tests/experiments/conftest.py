@@ -5,25 +5,15 @@ import json
 import numpy as np
 import pytest
 from small_experiment import Small, definition
-from tiny_encoder import declare_pooling
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
-SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+from tiny_encoder import WORDS, save_encoder, save_reranker
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
     """Folders `encoder` and `reranker`."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
-
     folder = tmp_path_factory.mktemp("models")
-    for name, kind, labels in (("encoder", BertModel, 2), ("reranker", BertForSequenceClassification, 1)):
-        torch.manual_seed(7)
-        kind(BertConfig(vocab_size=len(WORDS), num_labels=labels, **SIZES)).save_pretrained(folder / name)
-        (folder / name / "vocab.txt").write_text("\n".join(WORDS))
-        BertTokenizerFast(vocab=str(folder / name / "vocab.txt")).save_pretrained(folder / name)
-    declare_pooling(folder / "encoder")
+    save_encoder(folder / "encoder")
+    save_reranker(folder / "reranker")
     return folder
 
 

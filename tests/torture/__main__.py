@@ -13,14 +13,14 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of libraries do not survive a fork
 
 from forked import load_everything  # noqa: E402
-from full_disks import filled, limited  # noqa: E402
+from full_disks import limited  # noqa: E402
 from fuzzing import fuzzed  # noqa: E402
 from interruptions import killed, signalled, together  # noqa: E402
 from results import Area, table  # noqa: E402
 from sharing import endurance, labels_kept, threads  # noqa: E402
 from workload import Workload  # noqa: E402
 
-KILLED, SIGNALLED, TOGETHER, LIMITED, FILLED = 228, 114, 38, 285, 57  # cases of the whole campaign
+KILLED, SIGNALLED, TOGETHER, LIMITED = 228, 114, 38, 285  # cases of the whole campaign
 LABELS, THREADS, QUERIES, FUZZED = 12, 8, 20_000, 10_200
 
 
@@ -40,7 +40,6 @@ def run_campaign(folder: Path, seed: int, share: float, *, only: str) -> list[Ar
         "signals": lambda: [signalled(workload, random("signal"), count(SIGNALLED))],
         "two writers": lambda: [together(workload, random("together"), count(TOGETHER))],
         "full disk": lambda: [limited(workload, random("limit"), count(LIMITED))],
-        "tmpfs": lambda: [filled(workload, random("fill"), count(FILLED))],
         "labels": lambda: [labels_kept(folder, random("labels"), count(LABELS))],
         "threads": lambda: [threads(folder, random("threads"), count(THREADS))],
         "queries": lambda: [endurance(folder, 100 * count(QUERIES // 100))],

@@ -75,19 +75,8 @@ class Workload:
         answers = ["--topics", case / "topics.jsonl", "--corpus", corpus, "--processes", 1]
         trace = ["--trace", case / "trace.jsonl", "--topics", topics, "--corpus", corpus]
         data = [models / "questions.jsonl", models / "corpus.jsonl"]
-        training = [
-            "--base",
-            models / "base",
-            "--data",
-            *data,
-            "--validation",
-            *data,
-            "--max-length",
-            64,
-            "--threads",
-            1,
-        ]
-        training += ["--batch-size", 2, "--max-steps", 3, "--validate-every", 1]
+        training = ["--base", models / "base", "--data", *data, "--validation", *data, "--max-length", 64]
+        training += ["--threads", 1, "--batch-size", 2, "--max-steps", 3, "--validate-every", 1]
         scores = ["--cache", case / "scores.sqlite"]
         rows = [
             ("search", *encoded, "--method", "rocchio", "--output", case / "r.trec", "--trace", case / "r.jsonl"),
@@ -145,11 +134,7 @@ class Workload:
     def reset(self, step: Step | None = None) -> None:
         """Put the folder back; with a step whose output existed before, write that."""
         shutil.rmtree(self.case, ignore_errors=True)
-        self.refill(step)
-
-    def refill(self, step: Step | None = None) -> None:
-        """Write the files into a folder that does not exist or is empty."""
-        shutil.copytree(self._template, self.case, dirs_exist_ok=True)
+        shutil.copytree(self._template, self.case)
         if step is not None and step.earlier:
             for name in set(self.reference(step).files) - self.template_files:
                 (self.case / name).parent.mkdir(parents=True, exist_ok=True)
