@@ -13,7 +13,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import Verdict, measure, scorers_of, verdicts, write_expected
 from tour_pyserini.experiments.planning import Locations, variables
-from tour_pyserini.experiments.report import printed_tables, report_tables, write_figures, write_tables
+from tour_pyserini.experiments.report import Report
 from tour_pyserini.experiments.running import commands, make_runs, steps
 from tour_pyserini.experiments.stored_runs import Archive
 from tour_pyserini.flags import Request, flag_name, option, request_parser
@@ -130,13 +130,13 @@ def _run_and_measure(
     if request.write_expected:
         write_expected(path, results, experiment.expected)
         return 0
-    tables = report_tables(experiment, results, locations, scorers)
-    sys.stdout.write(printed_tables(tables))
+    report = Report(experiment, results, locations, scorers)
+    sys.stdout.write(str(report))
     folder = Path(request.output) if request.output else locations.runs / "report"
-    _log(write_tables(tables, folder))
+    _log(report.write_tables(folder))
     if request.report:
-        _log(write_figures(experiment, results, folder))
-    if hidden := sum(not printed for _, printed in tables):
+        _log(report.write_figures(folder))
+    if hidden := sum(not printed for _, printed in report.tables):
         _print(["", f"{hidden} tables against other baselines: {folder / 'tables.txt'}"])
     return _compare_with_expected(list(verdicts(experiment, results)))
 

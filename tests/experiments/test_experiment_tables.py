@@ -11,7 +11,7 @@ from small_experiment import definition
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.tables import as_text
 from tour_pyserini.experiments.definition import read_experiment
-from tour_pyserini.experiments.report import WIDTH, Curve, curves_by_setup, printed_tables, report_tables
+from tour_pyserini.experiments.report import WIDTH, Curve, Report
 from tour_pyserini.support.costs import Costs
 
 
@@ -55,7 +55,7 @@ def rows(experiment):
 
 
 def test_tables_for_each_setup_and_their_means(experiment, rows):
-    found = report_tables(experiment, rows, None, {})
+    found = Report(experiment, rows).tables
     assert [printed for _, printed in found] == [True, True, False] * 3
     means, against_dense, against_rerank, second, _, _, pooled, pooled_dense, _ = [table for table, _ in found]
     head = ["condition", "nDCG@10", "labels/query", "nDCG@10 (paper)"]
@@ -82,10 +82,12 @@ def test_tables_for_each_setup_and_their_means(experiment, rows):
 
 
 def test_printed_tables_fit_into_100_columns_and_leave_other_baselines_out(experiment, rows):
-    table = report_tables(experiment, rows, None, {})[0][0]
+    report = Report(experiment, rows)
+    table = report.tables[0][0]
     wide = table._replace(cells=[line * 4 for line in table.cells], title="long " * 40)
     hidden = table._replace(title="hidden"), False
-    text = printed_tables([(wide, True), hidden, (table, True)])
+    report.tables = [(wide, True), hidden, (table, True)]
+    text = str(report)
     assert max(map(len, text.splitlines())) <= WIDTH < max(map(len, as_text(wide).splitlines()))
     assert "hidden" not in text and text.count("0.5000") == 5 and text.count("labels/query:") == 1
 
@@ -94,7 +96,7 @@ def test_the_curves_of_each_kind_of_figure(experiment, rows):
     letters = experiment.setups()[0]
 
     def shown(name):
-        return curves_by_setup(experiment, experiment.figures[name], rows)
+        return Report(experiment, rows).curves(experiment.figures[name])
 
     # The second setup has one point of the sweep, which makes no curve.
     assert shown("labels") == {
@@ -111,7 +113,7 @@ def test_rerankers_are_shown_line_by_line(tmp_path):
     experiment = read(tmp_path, values)
     large, small = experiment.setups()
     measured = {large: {"dense": row("dense", [1, 1, 1, 0.2])}, small: {"dense": row("dense", [0, 0, 0.4, 0.4])}}
-    means, against = [table for table, _ in report_tables(experiment, measured, None, {})]
+    means, against = [table for table, _ in Report(experiment, measured).tables]
     assert means.cells == [
         ["re-ranker", "nDCG@10", "labels/query", "nDCG@10 (paper)"],
         ["Small", "0.2000", "0.0", "0.5000"],

@@ -6,11 +6,11 @@ import pytest
 import yaml
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
+from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
-from tour_pyserini.experiments.stored_runs import read_record
 from tour_pyserini.phrases.phrase_input import PhraseInput
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.judgements import read_qrels
+from tour_pyserini.data.records import read_record
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
@@ -16,7 +18,7 @@ from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, me
 from tour_pyserini.experiments.definition import Expected, Experiment, Setup
 from tour_pyserini.experiments.planning import Locations
 from tour_pyserini.experiments.running import judge_answers, searched_qrels
-from tour_pyserini.experiments.stored_runs import Archive, Record, algorithm_of, read_record
+from tour_pyserini.experiments.stored_runs import Archive
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write
 
@@ -47,12 +49,14 @@ class _CollectionScorer:
             questions, regex = read_questions(topics), answers_are_patterns(topics)
             self.with_answers = ScorerWithAnswers(self.scorer, measures, questions, regex=regex)
 
-    def complete(self, run: MeasuredRun, record: Record | None) -> MeasuredRun:
+    def complete(self, run: MeasuredRun, record: Mapping[str, Any]) -> MeasuredRun:
         """The measured run with what its record says: how it was made and, if they are measured, its answers."""
-        run = run._replace(algorithm=algorithm_of(record))
+        method = re.match(r"method=(\S+)", str(record.get("config", "")))
+        if method and "algorithm" in record:
+            run = run._replace(algorithm=Algorithm(method[1], record["algorithm"]["method"]))
         if self.with_answers is None:
             return run
-        answers = (record or {}).get("answers")
+        answers = record.get("answers")
         if answers is None:
             raise TourError(f"{run.path} has no predicted answers in its record; make the run again.")
         return self.with_answers.add_answers(run, answers, source=run.path)
@@ -85,14 +89,11 @@ def _measured_qrels(experiment: Experiment, name: str, locations: Locations) -> 
         return searched_qrels(experiment, name, locations)
     if locations.is_file(collection.corpus):
         return judge_answers(experiment, name, locations)
-    existing: list[Path] = []
-    for setup in experiment.setups({"collections": [name]}):
-        runs = [locations.run(setup, condition) for condition in experiment.conditions_of(setup)]
-        files = [run for run in runs if run.is_file()]
-        archive = locations.archive(setup)
-        if archive.is_file() and len(files) < len(runs):
-            raise TourError(f"the runs in {archive} cannot be judged by their answers; remove it and make them again.")
-        existing += files
+    setups = experiment.setups({"collections": [name]})
+    if archive := next((file for setup in setups if (file := locations.archive(setup)).is_file()), None):
+        raise TourError(f"the runs in {archive} cannot be judged by their answers; remove it and make them again.")
+    runs = [locations.run(setup, condition) for setup in setups for condition in experiment.conditions_of(setup)]
+    existing = [run for run in runs if run.is_file()]
     return judge_answers(experiment, name, locations, existing) if existing else None
 
 
@@ -118,27 +119,27 @@ def measure(
     scorers = scorers or scorers_of(experiment, chosen, locations)
     results: dict[Setup, Mapping[str, MeasuredRun]] = {}
     for setup in chosen:
-        scorer, wanted = scorers[setup.collection], experiment.conditions_of(setup, conditions)
-        runs = dict(_measured_runs(scorer, setup, locations, list(wanted))) if scorer else {}
+        names, own = experiment.conditions_of(setup, conditions), scorers[setup.collection]
+        runs = dict(_measured_runs(own, setup, locations, list(names))) if own else {}
         if runs:
-            results[setup] = {name: runs[name] for name in wanted if name in runs}
+            results[setup] = {name: runs[name] for name in names if name in runs}
     return results
 
 
 def _measured_runs(
-    scorer: _CollectionScorer, setup: Setup, locations: Locations, names: Sequence[str]
+    own: _CollectionScorer, setup: Setup, locations: Locations, names: Sequence[str]
 ) -> Iterator[tuple[str, MeasuredRun]]:
     """The measured run of each condition that has one: from its file, or else from the archive."""
     qrels = f"the judgements of {setup.collection}"
     files = {name: file for name in names if (file := locations.run(setup, name)).is_file()}
-    for name, run in zip(files, measure_runs(scorer.scorer, list(files.values()), qrels=qrels), strict=True):
-        yield name, scorer.complete(run._replace(name=name), read_record(run.path))
+    for name, run in zip(files, measure_runs(own.scorer, list(files.values()), qrels=qrels), strict=True):
+        yield name, own.complete(run._replace(name=name), read_record(run.path) or {})
     archive = Archive(locations.archive(setup))
     for name in names:
-        if name not in files and name in archive.records:
-            costs = Costs.from_record(archive.records[name].get("costs", {}))
-            run = measure_run(scorer.scorer, archive.run(name), name=name, path=archive.path, costs=costs, qrels=qrels)
-            yield name, scorer.complete(run, archive.records[name])
+        if name not in files and (record := archive.records.get(name)):
+            costs = Costs.from_record(record.get("costs"))
+            run = measure_run(own.scorer, archive.run(name), name=name, path=archive.path, costs=costs, qrels=qrels)
+            yield name, own.complete(run, record)
 
 
 class Verdict(NamedTuple):

@@ -1,24 +1,30 @@
 """Making the runs of an experiment that do not exist yet, the indexes that they need, and judgements."""
 
-from collections.abc import Callable, Iterator, Sequence
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.input_files import plain_file, read_json_object
+from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, write_qrels
-from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX
+from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX, predictions_path, read_record, record_path
 from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_measures import answers_needed
 from tour_pyserini.experiments.definition import Experiment, Setup
 from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedSearch, plan_index, plan_search
-from tour_pyserini.experiments.stored_runs import Archive, is_current, pack_run, read_record
+from tour_pyserini.experiments.stored_runs import Archive
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
-from tour_pyserini.support.files import content_hash
+from tour_pyserini.support.files import atomic_write, content_hash, sha256
+
+# Fields of the search command's record that are kept; the others have paths of this machine or repeat the settings.
+_KEPT_FIELDS = ("config", "algorithm", "versions", "models", "costs")
 
 
 class _Step(NamedTuple):
@@ -137,22 +143,54 @@ def make_runs(
         report(f"[{number}/{len(missing)}] {step.output.name}")
         summary = search(request, opener=opener, progress=True)
         report(f"{summary.output}: {summary.costs}")
-        pack_run(
-            *(summary.output, step.output),
-            settings=step.search.settings,
-            inputs=step.search.inputs,
-            command=step.search.portable_command(),
-            answers=answers,
-        )
+        _pack_run(summary.output, step, answers=answers)
     return len(missing)
 
 
-def _run_exists(step: _Step, config: TourConfig, locations: Locations, *, answers: int = 0) -> bool:
-    """Whether the run exists, as a file or in the setup's archive, and was made with these settings and inputs."""
-    record = read_record(step.output)
-    if not step.output.exists():
+def _pack_run(run: Path, step: _Step, *, answers: int) -> None:
+    """Compress the run of a search, write its record beside it, and remove the originals.
+
+    The record has the first predicted answers of each question, as many as the measures of the experiment need.
+    """
+    made = read_json_object(record_path(run))
+    record: dict[str, Any] = {"settings": step.search.settings, "command": step.search.portable_command()}
+    record |= {"files": _hashes(step.search.inputs)} | {key: made[key] for key in _KEPT_FIELDS if key in made}
+    if answers:
+        record["answers_kept"] = answers
+        predictions = read_predictions(predictions_path(run))
+        record["answers"] = {qid: predicted[:answers] for qid, predicted in predictions.items()}
+    # Without a name and a time in its header, the same content gives the same bytes.
+    with (
+        atomic_write(step.output, "wb") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
+    ):
+        packed.write(run.read_bytes())
+    with atomic_write(record_path(step.output)) as file:
+        file.write(json.dumps({**record, "run": {"sha256": sha256(step.output)}}, ensure_ascii=False) + "\n")
+    for path in (run, record_path(run), predictions_path(run)):
+        path.unlink(missing_ok=True)
+
+
+def _run_exists(step: _Step, config: TourConfig, locations: Locations, *, answers: int) -> bool:
+    """Whether the run exists, was made with these settings, inputs and version of its method, and has the answers."""
+    if step.output.exists():
+        record: Mapping[str, Any] | None = read_record(step.output)
+    else:
         record = Archive(locations.archive(step.setup)).records.get(step.condition)
-    return is_current(record, settings=step.search.settings, config=config, inputs=step.search.inputs, answers=answers)
+    if record is None or record.get("answers_kept", 0) < answers:
+        return False
+    made = [record.get(name) for name in ("settings", "algorithm", "files")]
+    if made != [step.search.settings, config.algorithm, _hashes(step.search.inputs)]:
+        return False
+    try:
+        # A setting that did not exist when the record was written has its default.
+        return TourConfig.parse(str(record.get("config"))) == config
+    except TourError:
+        return False
+
+
+def _hashes(inputs: Mapping[str, Path]) -> dict[str, str]:
+    return {role: content_hash(path) for role, path in inputs.items()}
 
 
 def _indexes(experiment: Experiment, planned: Sequence[_Step], locations: Locations) -> Iterator[PlannedIndex]:
