@@ -61,6 +61,7 @@ class Table:
         (lambda: load_query_encoder(lambda texts: [[1.0]] * 3).encode("a"), "for 1 texts"),
         (lambda: encode_documents(Pairs(lambda texts: [{"term": 1.0}] * 2), PLAIN), "not a dense encoder"),
         (lambda: encode_documents(Pairs(lambda texts: np.array([[1.0], [np.nan]])), PLAIN), "'b'"),
+        (lambda: load_query_encoder(len).encode("a", max_length=3), "maximum length"),
         (lambda: fitting_length(load_document_encoder("default"), 2), "at least 3"),
     ],
 )

@@ -4,6 +4,7 @@ import logging
 import os
 import pickle
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -118,6 +119,19 @@ def test_vectors_of_other_options_are_not_used(tmp_path, other, monkeypatch):
         monkeypatch.setattr("tour_pyserini.encoders.loading.cpu_flags", lambda: ("another", "avx2"))
     load_query_encoder(folder, cache=path, **{**options, **other}).encode("a b")
     assert sum(use.rows for use in models_of(path)) == 2
+
+
+def test_the_use_of_an_encoder_is_recorded_once_a_day(tmp_path):
+    path = tmp_path / "q.sqlite"
+    encoder = CachedQueryEncoder(Counting, {}, path, name="mine")
+    encoder.encode("a")
+    for age, recorded in ((1000, False), (200_000, True)):
+        used = int(time.time()) - age
+        with sqlite3.connect(path) as table:
+            table.execute("UPDATE models SET last_used = ? WHERE name = 'mine'", (used,))
+        table.close()
+        encoder.encode("a")
+        assert (models_of(path)[0].last_used != used) == recorded
 
 
 def test_written_queries_are_read_by_pyserini_and_by_this_package(tmp_path):

@@ -18,7 +18,6 @@ from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.index_folder import (
     Docids,
     PartialVectors,
-    check_vectors,
     positions_of,
     read_docids,
     read_index_files,
@@ -85,15 +84,6 @@ def test_settings_are_those_of_the_record(tmp_path):
     assert read_index_settings(tmp_path) is None
     with pytest.raises(TourError, match="does not describe an index"):
         read_index_settings(recorded(tmp_path / "index", {}))
-
-
-def test_vectors_of_another_encoder_are_refused(tmp_path):
-    index, other = recorded(tmp_path / "a", RECORD), recorded(tmp_path / "b", {**RECORD, "encoder_fingerprint": "g"})
-    check_vectors(index, str(index))
-    check_vectors(index, str(tmp_path / "no record"))
-    for vectors, word in ((str(other), "same encoder"), ("", "--vectors is empty")):
-        with pytest.raises(TourError, match=word):
-            check_vectors(index, vectors)
 
 
 def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):

@@ -1,6 +1,7 @@
 """Qdrant: its HTTP with faults, and the files of its local mode."""
 
 import pickle
+import shutil
 import sqlite3
 
 import faiss
@@ -11,7 +12,7 @@ from qdrant_service import QdrantService
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.qdrant import check_points
+from tour_pyserini.stores.qdrant import connect
 from tour_pyserini.stores.vector_database import KEY_VARIABLE
 from tour_pyserini.support import http_client
 
@@ -71,8 +72,9 @@ def test_a_load_goes_on_after_faults_and_its_requests_have_a_limit(service, expe
 
 def test_files_that_would_run_code_are_not_opened(tmp_path):
     load(address_in(tmp_path, "qdrant"), VECTORS)
-    check_points(tmp_path / "points")  # as the next process does
-    with sqlite3.connect(tmp_path / "points" / "collection" / "C" / "storage.sqlite") as database:
+    copy = shutil.copytree(tmp_path / "points", tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
+    connect(str(copy), 1).close()  # as the next process does
+    with sqlite3.connect(copy / "collection" / "C" / "storage.sqlite") as database:
         database.execute("UPDATE points SET point = ?", (pickle.dumps(pytest.fail),))
     with pytest.raises(TourError, match="would load"):
-        check_points(tmp_path / "points")
+        connect(str(copy), 1)

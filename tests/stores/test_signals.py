@@ -16,7 +16,6 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids, has_bm25
 from tour_pyserini.stores.signals import (
-    Bm25Index,
     LuceneSignal,
     QuerySignal,
     Words,
@@ -179,7 +178,7 @@ WORDS = st.lists(st.sampled_from(["xu", "yo", "zap", "wim", "vor"]), max_size=8)
 @settings(deadline=None, max_examples=40)
 def test_scores_are_those_of_the_formula(tmp_path_factory, passages, query, k):
     assume(any(passages))
-    index = Bm25Index(built(tmp_path_factory.mktemp("random") / "index", passages))
+    index = open_signal(built(tmp_path_factory.mktemp("random") / "index", passages))
     (docids,), (scores,) = index([query], k)
     expected = formula(query, passages)
     best = [i for i in np.argsort(-expected.astype(np.float32), kind="stable") if expected[i] > 0][:k]
@@ -189,11 +188,11 @@ def test_scores_are_those_of_the_formula(tmp_path_factory, passages, query, k):
 
 def test_hits_have_the_words_of_the_query_and_stand_in_order(tmp_path, caplog):
     with caplog.at_level("DEBUG"):
-        index = Bm25Index(built(tmp_path / "index", PASSAGES))
+        index = open_signal(built(tmp_path / "index", PASSAGES))
         docids, scores = index(["cat", "the on of", "DOGS barking", "zebra", ""], 10)
     assert docids == [["d1", "d0"], [], ["d3", "d1"], [], []]
     assert (np.diff(scores[2]) < 0).all()
-    equal = Bm25Index(built(tmp_path / "equal", ["mat", "cat", "mat", "mat", "mat"]))
+    equal = open_signal(built(tmp_path / "equal", ["mat", "cat", "mat", "mat", "mat"]))
     assert equal(["mat"], 3)[0] == [["d0", "d2", "d3"]]
     assert caplog.text == "", "bm25s logs for its own developers"
 
@@ -204,7 +203,7 @@ def test_the_language_of_an_index_is_used_again_and_scripts_need_none(tmp_path):
     mixed = built(
         tmp_path / "mixed", ["Bridges carry trains.", "北京是中国的首都。", "東京は日本の首都です。", "上海是港口。"]
     )
-    docids, _ = Bm25Index(mixed)(["中国的首都", "港口", "a train on a bridge", "Paris"], 3)
+    docids, _ = open_signal(mixed)(["中国的首都", "港口", "a train on a bridge", "Paris"], 3)
     assert docids == [["d1", "d2"], ["d3"], ["d0"], []]
 
 
@@ -229,4 +228,4 @@ def test_a_damaged_index_is_refused(tmp_path, damage, word):
     assert has_bm25(index) and one == two
     damage(index / BM25_FOLDER)
     with pytest.raises(TourError, match=word):
-        Bm25Index(index)
+        open_signal(index)

@@ -10,8 +10,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import Store
-from tour_pyserini.stores.vector_collection import StoredDocids, StoredTexts, open_collection
-from tour_pyserini.stores.vector_database import Row, open_engine, store_address
+from tour_pyserini.stores.vector_collection import open_collection
+from tour_pyserini.stores.vector_database import open_engine, store_address
 
 VECTORS = some_vectors()
 QUERIES = np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32)
@@ -142,34 +142,21 @@ def test_collections_that_are_refused(tmp_path, engine):
         load(address_in(tmp_path, engine, "foreign"), VECTORS)
 
 
-SIZE = 2000
-
-
-class Counting:
-    """A collection of passages that remembers what it was asked for."""
-
-    address = "milvus:test"
-    size = SIZE
-
-    def __init__(self):
-        self.asked = []
-        self.docids, self.texts = StoredDocids(self), StoredTexts(self)
-
-    def rows(self, ids, what):
-        self.asked.append((what, len(ids)))
-        return [Row(id_, f"d{id_}", passage=f"text {id_}") for id_ in ids]
-
-
-def test_what_is_known_is_not_asked_for_again():
-    store = Counting()
+def test_what_is_known_is_not_asked_for_again(tmp_path, monkeypatch):
+    store = load(address_in(tmp_path, "qdrant", options="&kind=flat"), VECTORS)
+    get, asked = store.engine.get, []
+    monkeypatch.setattr(
+        store.engine, "get", lambda name, ids, *, what: asked.append((what, len(ids))) or get(name, ids, what=what)
+    )
     store.docids.remember(store.rows(range(9), "docid"))
-    store.texts.load(["d1", "d2"])
-    store.texts.load(["d2", "d3"])
-    assert [store.texts[docid] for docid in ("d2", "d3", "d1")] == ["text 2", "text 3", "text 1"]
-    assert store.asked[1:] == [("passage", 2), ("passage", 1), ("passage", 1)]
-    store.asked.clear()
+    store.texts.load(["doc-1", "doc-2"])
+    store.texts.load(["doc-2", "doc-3"])
+    texts = texts_of(VECTORS)
+    assert all(store.texts[docid] == texts[docid] for docid in ("doc-2", "doc-3", "doc-1"))
+    assert asked[1:] == [("passage", 2), ("passage", 1), ("passage", 1)]
+    asked.clear()
     for _ in range(3):
         with pytest.raises(UnknownDocument):
             store.texts["other"]
-    assert [request for request in store.asked if request[1]] == [("docid", SIZE - 9)]
-    assert store.docids.positions(["d7", "other", "d3"]) == {"d7": 7, "d3": 3}
+    assert asked == [("docid", len(VECTORS) - 9)]
+    assert store.docids.positions(["doc-7", "other", "doc-3"]) == {"doc-7": 7, "doc-3": 3}

@@ -219,8 +219,7 @@ def _export(folder: Path, options: ModelOptions, path: Path) -> None:
         "settings": runners[0].settings,
     }
     for runner in runners:
-        cut = _cut(model, runner.role)
-        properties[runner.role] = {"prompt": runner.prompt, "length": runner.length, "cut": cut}
+        properties[runner.role] = {"prompt": runner.prompt, "length": runner.length, "cut": runner.cut}
     try:
         model[0].auto_model.set_attn_implementation("eager")
         write_graph(_vector_module(model), {"input_ids": np.array(ids[0][:1])}, path, output="vector")
@@ -258,12 +257,6 @@ def _ids(model: Any, runner: Any) -> list[list[int]]:
         features = model.preprocess([probe], prompt=runner.prompt, task=runner.role)
         rows.append(features["input_ids"][0][features["attention_mask"][0].bool()].tolist())
     return rows
-
-
-def _cut(model: Any, role: str) -> int | None:
-    """The length that the model itself cuts texts of a role to."""
-    length = getattr(model[0], f"{role}_length", None) or model.max_seq_length
-    return int(length) if length is not None and length < 1_000_000 else None
 
 
 def _vector_module(model: Any) -> Any:

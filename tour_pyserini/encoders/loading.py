@@ -179,16 +179,13 @@ def needs_pooling(
     """Whether nothing but the user can say how an encoder pools the vectors of tokens: not its files, nor its class."""
     if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
         return False
-    return not _declares_pooling(encoder_folder(spec, trust_remote_code=trust_remote_code))
-
-
-def _declares_pooling(folder: Path) -> bool:
-    return is_modular(folder) or _is_static(folder)
+    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    return not (is_modular(folder) or _is_static(folder))
 
 
 def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | None) -> None:
     """Refuse to guess a pooling: vectors would have the right size and the wrong meaning."""
-    if pooling is None and not _declares_pooling(folder):
+    if pooling is None and not (is_modular(folder) or _is_static(folder)):
         read_json(folder / "config.json")  # a damaged one is the first thing to say
         raise TourError(
             f"the encoder {spec} does not say how it pools the vectors of tokens: it has no modules.json of "

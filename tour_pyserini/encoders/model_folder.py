@@ -62,21 +62,6 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
     return folder
 
 
-def hub_has_modules(name: str) -> bool:
-    """Whether a model on the hub says how its vectors are made (`modules.json`); no if it cannot be asked."""
-    hub = import_optional("huggingface_hub")
-    known = hub.try_to_load_from_cache(name, "modules.json")
-    if known is not None:
-        return isinstance(known, str)  # otherwise it is known that there is no such file
-    try:
-        # Without the library's repeated attempts, which take half a minute where there is no connection.
-        headers = hub.utils.build_hf_headers()
-        answer = hub.utils.get_session().head(hub.hf_hub_url(name, "modules.json"), headers=headers, timeout=10)
-        return answer.status_code < 400
-    except Exception:  # no connection, or not a name of a model
-        return False
-
-
 def fingerprint(folder: Path) -> str:
     """The fingerprint of a model folder: a hash of the names and contents of all files that a model can consist of."""
     files = [path for path in sorted(folder.rglob("*")) if path.suffix in MODEL_FILES and path.is_file()]

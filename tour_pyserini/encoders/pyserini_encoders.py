@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, hub_has_modules, is_modular
+from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, is_modular
 from tour_pyserini.encoders.sentence_model import ModelOptions
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.model_files import read_json
+from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.pyserini import ensure_java
 
 log = logging.getLogger(__name__)
@@ -55,9 +56,24 @@ def pyserini_class(
         return None if is_modular(Path(spec)) else _ARCHITECTURES.get(named[0])
     words = (re.search(rf"(?<![a-z])({word})(?![a-z])", spec.lower()) for word in _IN_NAMES)
     found = next((match[1] for match in words if match), None)
-    if found is None or hub_has_modules(spec):
+    if found is None or _hub_has_modules(spec):
         return None
     return found.removeprefix("m") if found.endswith("contriever") else found
+
+
+def _hub_has_modules(name: str) -> bool:
+    """Whether a model on the hub says how its vectors are made (`modules.json`); no if it cannot be asked."""
+    hub = import_optional("huggingface_hub")
+    known = hub.try_to_load_from_cache(name, "modules.json")
+    if known is not None:
+        return isinstance(known, str)  # otherwise it is known that there is no such file
+    try:
+        # Without the library's repeated attempts, which take half a minute where there is no connection.
+        headers = hub.utils.build_hf_headers()
+        answer = hub.utils.get_session().head(hub.hf_hub_url(name, "modules.json"), headers=headers, timeout=10)
+        return answer.status_code < 400
+    except Exception:  # no connection, or not a name of a model
+        return False
 
 
 def load_pyserini_encoder(

@@ -243,7 +243,7 @@ class TorchRunner:
     Args:
         model: the `SentenceTransformer`.
         role: `query` or `document`.
-        bare: whether the model's files do not say how long a text may be.
+        bare: whether the model's files do not say how long a text may be; `cut` is what they say.
         batch_size: most documents in a batch.
         threads: CPU threads for documents; None: torch's own number.
     """
@@ -256,8 +256,7 @@ class TorchRunner:
         self.model, self.role = model, role
         self.prompt = _prompt_of(model, role)
         self.limit = position_limit(_config(model))
-        length = getattr(model[0], f"{role}_length", None) or model.max_seq_length
-        self.length = _limited(length)
+        self.length = self.cut = _limited(getattr(model[0], f"{role}_length", None) or model.max_seq_length)
         if bare and role == "document":
             self.length = min(BARE_LENGTH, self.length or BARE_LENGTH)
         counts = getattr(getattr(model, "tokenizer", None), "num_special_tokens_to_add", None)
@@ -348,8 +347,7 @@ class TorchRunner:
 
         random = np.random.default_rng(0)
         # A tokenizer may know more tokens than the model, for other uses of it.
-        known = len(self._tokenizer)
-        known = min(known, getattr(self.model[0].auto_model.config, "vocab_size", None) or known)
+        known = min(len(self._tokenizer), getattr(self.model[0].auto_model.config, "vocab_size", None) or 2**31)
         with torch_threads(1), torch.inference_mode():
             for length, count in _TRIAL_GROUPS:
                 ids = torch.tensor(random.integers(known, size=(count, length)))

@@ -15,7 +15,7 @@ import numpy as np
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.vector_database import StoreAddress, store_address
+from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import MAPPED_FROM, content_hash
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
 
@@ -92,12 +92,12 @@ class Docids(Sequence[str]):
         return Docids, (np.array(self.text),)  # without the positions: other processes hash in another way
 
     @cached_property
-    def positions(self) -> "Positions":
+    def positions(self) -> "_Positions":
         """The position of each docid; one table for all who ask."""
-        return Positions(self)
+        return _Positions(self)
 
 
-class Positions(Mapping[str, int]):
+class _Positions(Mapping[str, int]):
     """The position of each of many docids, of equal ones the last: a sorted table of hashes, 12 bytes per docid.
 
     Example:
@@ -292,8 +292,14 @@ def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
     path, address = Path(index) / PASSAGE_INDEX, store_address(index)
     if not address and not path.is_file():
         return None
+    stored: Mapping[str, Any]
     try:
-        stored = _collection_settings(address) if address else read_json_object(path)["settings"]
+        if address:
+            from tour_pyserini.stores.vector_collection import open_collection
+
+            stored = open_collection(address).settings
+        else:
+            stored = read_json_object(path)["settings"]
         known = {name: stored[name] for name in IndexSettings._fields if name in stored}
         settings = IndexSettings(**known, fingerprint=stored["encoder_fingerprint"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -306,12 +312,6 @@ def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
     auto = str(settings.encoder_class).startswith("Auto")
     asked = {"pooling": settings.pooling, "l2_norm": settings.l2_norm} if auto else {}
     return settings._replace(encoder_class=None, asked=asked)
-
-
-def _collection_settings(address: StoreAddress) -> Mapping[str, Any]:
-    from tour_pyserini.stores.vector_collection import open_collection
-
-    return open_collection(address).settings
 
 
 def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:

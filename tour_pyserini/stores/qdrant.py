@@ -35,7 +35,7 @@ def connect(location: str, timeout: float) -> "_QdrantEngine":
         client = qdrant.QdrantClient(url=location, api_key=key, timeout=int(timeout), check_compatibility=False)
         client.get_collections()  # nothing is sent before
     else:
-        check_points(Path(location))
+        _check_points(Path(location))
         client = qdrant.QdrantClient(path=location)
     return _QdrantEngine(qdrant, client, is_local=not location.startswith("http"))
 
@@ -158,7 +158,7 @@ class _PointReader(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def check_points(folder: Path) -> None:
+def _check_points(folder: Path) -> None:
     """Refuse a local database whose points hold anything but values: the client would run the code in them.
 
     Raises:

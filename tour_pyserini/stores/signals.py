@@ -22,7 +22,6 @@ from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
     BM25_RECORD,
     Docids,
-    Positions,
     check_checksums,
     has_bm25,
     positions_of,
@@ -92,7 +91,7 @@ def open_signal(spec: Any) -> Signal:
         from tour_pyserini.stores.vector_collection import open_collection
 
         return LuceneSignal(open_collection(address).bm25)
-    return Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
+    return _Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
 
 
 def signal_files(spec: Any) -> str | None:
@@ -219,7 +218,7 @@ def write_bm25(passages: Iterable[str], folder: Path, *, language: str = ENGLISH
     (folder / BM25_RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-class Bm25Index:
+class _Bm25Index:
     """Finds documents by the BM25 index in an index folder; a signal.
 
     Attributes:
@@ -227,17 +226,12 @@ class Bm25Index:
         absent: the score of a document that shares no word with the query.
 
     Raises:
-        TourError: if there is none, or it does not fit the folder's documents.
-
-    Example:
-        docids, scores = Bm25Index(Path("indexes/scifact"))(["do statins prevent stroke"], 10)
+        TourError: if it is damaged, or does not fit the folder's documents.
     """
 
     absent = 0.0
 
     def __init__(self, index: Path) -> None:
-        if not has_bm25(index):
-            raise TourError(f"{index} has no BM25 index; build it with python -m tour_pyserini.index --bm25.")
         bm25s = _bm25s()
         folder = index / BM25_FOLDER
         check_checksums(folder, BM25_RECORD, sorted(path.name for path in folder.iterdir()))
@@ -262,9 +256,7 @@ class Bm25Index:
 
     def _best(self, query: list[str], k: int) -> tuple[np.ndarray, Floats]:
         known = [word for word in query if word in self._model.vocab_dict]
-        if not known:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        scores = self._model.get_scores(known)
+        scores = self._model.get_scores(known) if known else np.empty(0)
         ids = np.flatnonzero(scores > 0)
         if len(ids) > k:
             # The k-th score and above; documents of equal scores stand in the order of the index.
@@ -288,7 +280,7 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
         positions: the position in the index of each docid.
     """
     own = getattr(signal, "docids", None)
-    others = positions.docids if isinstance(positions, Positions) else list(positions)
+    others = getattr(positions, "docids", None) or list(positions)
     if own is None or (isinstance(own, Docids) and own == others):  # a comparison takes a thirtieth of the time
         return
     if (extra := next((docid for docid in own if docid not in positions), None)) is not None:

@@ -70,10 +70,7 @@ class MatrixIndex:
         Raises:
             TourError: if it is not a matrix of finite numbers.
         """
-        try:
-            given = np.asarray(matrix)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise TourError(f"the vectors cannot be read as a matrix of numbers ({error}).") from error
+        given = np.asarray(matrix)
         if given.ndim != 2 or not given.size or given.dtype.kind not in "fiu":
             raise TourError(
                 f"the vectors must be a matrix of numbers with one row per passage, not an array of {given.dtype} "

@@ -43,8 +43,8 @@ class CollectionStore:
         self.dimension, self.size = state.dimension, state.size
         self._ask = partial(ask, address, engine)
         self.settings: Mapping[str, Any] = json.loads(state.settings)
-        self.docids = StoredDocids(self)
-        self.texts = StoredTexts(self) if self.settings["store"]["texts"] else None
+        self.docids = _StoredDocids(self)
+        self.texts = _StoredTexts(self) if self.settings["store"]["texts"] else None
         self._last: tuple[Ids, Floats] = np.empty(0, dtype=np.int64), np.empty((0, state.dimension), dtype=np.float32)
 
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
@@ -170,7 +170,7 @@ def _is_ours(state: CollectionState) -> bool:
     return isinstance(settings, dict) and {"documents", "encoder_fingerprint", "store"} <= settings.keys()
 
 
-class StoredDocids(Sequence[str]):
+class _StoredDocids(Sequence[str]):
     """The docids of a collection, by position; those of hits come with the hits, others when they are asked for.
 
     Several threads may ask for them.
@@ -212,7 +212,7 @@ class StoredDocids(Sequence[str]):
             self.remember(self._store.rows(missing, "docid"))
 
 
-class StoredTexts(Mapping[str, str]):
+class _StoredTexts(Mapping[str, str]):
     """Docid to passage, for a collection that holds the texts; passages are asked for many at a time.
 
     Each thread has its own passages, so that none forgets what another one will read next.
