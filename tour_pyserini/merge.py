@@ -170,14 +170,15 @@ def merge(request: MergeRequest) -> MergeSummary:
         **{Path(flags[name]): [part.file(name) for part in parts] for name in lines},
     }
     tables = [read_query_table(part.file("output-queries")) for part in parts] if queries else []
-    with contextlib.ExitStack() as stack:  # none of them appears if one cannot be written
-        for target, sources in joined.items():
-            _join(sources, stack.enter_context(atomic_write(target, "wb")))
-    if queries:
-        ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
-        write_encoded_queries(queries, ids, texts, np.stack(vectors))
     costs = Costs.total(Costs.from_record(part.record["costs"]) for part in parts)
-    rewrite_record(first.record, output, command=["search", *words(flags)], costs=costs)
+    with contextlib.ExitStack() as stack:  # the run appears last, and none of them if one cannot be written
+        files = {target: stack.enter_context(atomic_write(target, "wb")) for target in joined}
+        for target, sources in joined.items():
+            _join(sources, files[target])
+        if queries:
+            ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
+            write_encoded_queries(queries, ids, texts, np.stack(vectors))
+        rewrite_record(first.record, output, files[output].name, command=["search", *words(flags)], costs=costs)
     return MergeSummary(
         output, [output, *(Path(flags[name]) for name in lines), *map(Path, filter(None, [queries]))], costs
     )
@@ -265,6 +266,7 @@ def _join(sources: Sequence[Path], target: Any) -> None:
     for path in sources:
         with open(path, "rb") as source:
             shutil.copyfileobj(source, target)
+    target.flush()
 
 
 DESCRIPTION = """\

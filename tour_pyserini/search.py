@@ -113,17 +113,34 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     most_labels = request.config.most_labels
     reranker = opener.reranker(request) if most_labels else None
     vectors: list[np.ndarray] = []
+
+    def record(run: Path) -> None:
+        service = getattr(getattr(reranker, "reranker", reranker), "identity", None)  # a service tells about itself
+        write_record(
+            str(request.output),
+            run,
+            command=["search", *words(flags)],
+            config=request.config,
+            files={name: getattr(request, name) for name in ("topics", "index", "corpus", "qrels", "adapter")}
+            | _signal_files(request),
+            models={"reranker": getattr(reranker, "fingerprint", None)},
+            found={**searcher.index_record, **({"service": service} if service else {})},
+            costs=searcher.costs,
+            shard=shard.record(flags, {name: getattr(request, name) for name in written}) if shard else None,
+        )
+
     with (
-        _open_file(request.trace) as trace,
-        _open_file(request.predictions) as predictions,
-        _open_searcher(opener, request, batches, reranker, trace, predictions) as searcher,
-        open_run(
+        open_run(  # the run appears last: whatever a full disk does, no run is without what belongs to it
             str(request.output),
             output_format=request.output_format,
             hits=request.hits,
             tag=request.tag or f"Tour-{request.config.method}",
             topics=topics.topics,
+            finish=None if is_stream(request.output) else record,
         ) as write_hits,
+        _open_file(request.trace) as trace,
+        _open_file(request.predictions) as predictions,
+        _open_searcher(opener, request, batches, reranker, trace, predictions) as searcher,
         search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report,
     ):
         done = 0
@@ -136,25 +153,11 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
                 vectors.append(optimised)
             done += len(ids)
             report(done, searcher.costs.pairs)
-    if request.output_queries:
-        from tour_pyserini.encoders.query_vectors import write_encoded_queries
+        if request.output_queries:
+            from tour_pyserini.encoders.query_vectors import write_encoded_queries
 
-        ids, queries = ([value for batch in batches for value in batch[column]] for column in (0, 1))
-        write_encoded_queries(request.output_queries, ids, queries, np.concatenate(vectors))
-    if is_stream(str(request.output)):
-        return RunSummary(Path(str(request.output)), request.config, searcher.costs)
-    service = getattr(getattr(reranker, "reranker", reranker), "identity", None)  # a service tells about itself
-    write_record(
-        str(request.output),
-        command=["search", *words(flags)],
-        config=request.config,
-        files={name: getattr(request, name) for name in ("topics", "index", "corpus", "qrels", "adapter")}
-        | _signal_files(request),
-        models={"reranker": getattr(reranker, "fingerprint", None)},
-        found={**searcher.index_record, **({"service": service} if service else {})},
-        costs=searcher.costs,
-        shard=shard.record(flags, {name: getattr(request, name) for name in written}) if shard else None,
-    )
+            ids, queries = ([value for batch in batches for value in batch[column]] for column in (0, 1))
+            write_encoded_queries(request.output_queries, ids, queries, np.concatenate(vectors))
     return RunSummary(Path(str(request.output)), request.config, searcher.costs)
 
 

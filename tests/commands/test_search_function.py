@@ -1,6 +1,8 @@
 """`search` from Python: a request gives a run with its record, and an opener opens each thing once."""
 
+import contextlib
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +47,42 @@ def test_a_search_writes_what_the_searcher_finds(saved, request_, method):
     assert lists == {q_id: [hit.docid for hit in hits] for q_id, hits in expected.items()}
     assert summary.config == config
     assert (summary.costs.queries, summary.costs.pairs) == (7, searcher.costs.pairs)
+
+
+@contextlib.contextmanager
+def largest_file(size):
+    """No file may grow beyond this many bytes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("run.trec", {}),
+        ("run.trec.json", {"hits": 1}),
+        ("trace.jsonl", {"hits": 1, "trace": "trace.jsonl"}),
+        ("embedding.pkl", {"hits": 1, "output_queries": "queries"}),
+    ],
+)
+def test_a_full_disk_leaves_no_run_without_its_record(request_, monkeypatch, tmp_path, name, changes, earlier):
+    monkeypatch.chdir(tmp_path)
+    request_ = replace(request_, config=TourConfig("rocchio"), output="run.trec", **changes)
+    search(request_)
+    (written,) = tmp_path.glob(f"**/{name}" if name != "embedding.pkl" else "queries/embedding.pkl")
+    size, outputs = written.stat().st_size, [Path("run.trec"), Path("run.trec.json")]
+    before = [path.read_bytes() for path in outputs]
+    if not earlier:
+        for path in outputs:
+            path.unlink()
+    with largest_file(size - 1), pytest.raises(TourError, match=f"cannot write .*{name}"):
+        search(replace(request_, tag="Tour-another"))
+    assert [path.read_bytes() for path in outputs if path.exists()] == (before if earlier else [])
 
 
 def test_a_run_is_written_to_standard_output_without_a_record(request_, capfd):

@@ -45,6 +45,7 @@ def predictions_path(run: str | os.PathLike[str]) -> Path:
 
 def write_record(
     run: str | os.PathLike[str],
+    file: str | os.PathLike[str],
     *,
     command: Sequence[str],
     config: Any,
@@ -58,6 +59,7 @@ def write_record(
 
     Args:
         run: the run file.
+        file: the same content, which becomes `run` after this: so no run is without its record.
         command: words that make the same run again: `python -m tour_pyserini.` and the first, then the others.
         config: the settings that were used.
         files: paths of the inputs by role; the name of a prebuilt index is recorded as a name.
@@ -75,7 +77,7 @@ def write_record(
         "files": {role: _identity(path) for role, path in files.items() if path is not None},
         "models": {role: fingerprint for role, fingerprint in models.items() if fingerprint},
         "found": dict(found),
-        "run": {"sha256": sha256(run)},
+        "run": {"sha256": sha256(file)},
         "costs": dataclasses.asdict(costs),
         **({"shard": dict(shard)} if shard else {}),
     }
@@ -83,13 +85,18 @@ def write_record(
 
 
 def rewrite_record(
-    record: Mapping[str, Any], run: str | os.PathLike[str], *, command: Sequence[str], costs: Costs
+    record: Mapping[str, Any],
+    run: str | os.PathLike[str],
+    file: str | os.PathLike[str],
+    *,
+    command: Sequence[str],
+    costs: Costs,
 ) -> None:
-    """Write the record of a run that was joined from shards, from the record of one of them."""
+    """Write the record of a run that was joined from shards, from the record of one of them; `file` becomes `run`."""
     changes = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(command),
-        "run": {"sha256": sha256(run)},
+        "run": {"sha256": sha256(file)},
         "costs": dataclasses.asdict(costs),
     }
     _write(record_path(run), {name: changes.get(name, value) for name, value in record.items() if name != "shard"})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ import numpy as np
 from tour_pyserini.core.arrays import strictly_decreasing
 from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.files import atomic_replace
+from tour_pyserini.support.files import atomic_replace, writing_to
 from tour_pyserini.support.pyserini import ensure_java
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def open_run(
     hits: int = 1000,
     tag: str = "Tour",
     topics: dict[Any, Any] | None = None,
+    finish: Callable[[Path], None] | None = None,
 ) -> Iterator[Callable[[Any, list[Any]], None]]:
     """Write a run: the block is given a function that writes the hits of a topic, `write(id, hits)`.
 
@@ -112,17 +114,23 @@ def open_run(
         hits: most hits per topic.
         tag: the run's tag.
         topics: the topics by id, which some formats need.
+        finish: called with the temporary that holds the whole run, before it becomes `output`.
 
     Raises:
         TourError: if the format is unknown.
     """
     if output_format not in RUN_FORMATS:
         raise TourError(f"the run format {output_format!r} is unknown: choose one of {', '.join(RUN_FORMATS)}.")
-    with (
-        atomic_replace(output) as part,
-        RUN_FORMATS[output_format](str(part), hits=hits, tag=tag, topics=topics) as writer,
-    ):
-        yield lambda qid, found: writer.write(qid, _with_distinct_scores(found))
+    with atomic_replace(output) as part:
+        with RUN_FORMATS[output_format](str(part), hits=hits, tag=tag, topics=topics) as writer:
+
+            def write(qid: Any, found: list[Any]) -> None:
+                with writing_to(Path(output)):
+                    writer.write(qid, _with_distinct_scores(found))
+
+            yield write
+        if finish:
+            finish(part)
 
 
 def _with_distinct_scores(hits: list[Any]) -> list[Any]:
