@@ -32,7 +32,7 @@ check: lint  ## a quick look before a commit: lint, types, and the quick tests
 coverage: $(STAMP)  ## all tests, with the lines that they do not run; htmlcov/index.html has the details
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-report=html $(PYTEST_ARGS)
 
-torture: $(STAMP)  ## kills, full disks, damaged files and threads, for about an hour (TORTURE_ARGS="--share 0.1 --seed 7")
+torture: $(STAMP)  ## kills, full disks and damaged files, for about an hour (TORTURE_ARGS="--share 0.1 --seed 7")
 	$(BIN)/python tests/torture $(TORTURE_ARGS)
 
 lint: $(STAMP)  ## ruff, mypy and the direction of imports

@@ -12,11 +12,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from tour_pyserini.answers import AnswerRequest, uses_patterns
 from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.data.json_results import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.judgements import read_qrels, write_qrels
-from tour_pyserini.data.runs import is_strictly_decreasing, read_rankings, scores_by_rank
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
@@ -92,9 +94,9 @@ def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -
     with atomic_write(output) as file:
         for qid, group in groupby(read_dpr_json(input), key=lambda hit: hit.query_id):
             hits = list(group)
-            scores: Sequence[float] = [hit.score for hit in hits]
-            if not is_strictly_decreasing(scores):
-                scores, rescored = scores_by_rank(len(hits)), rescored + 1
+            scores = [hit.score for hit in hits]
+            if (np.diff(np.array([round(score, 6) for score in scores], dtype=np.float32)) >= 0).any():
+                scores, rescored = [float(rank) for rank in range(len(hits), 0, -1)], rescored + 1
             for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), start=1):
                 file.write(f"{qid} Q0 {hit.doc_id} {rank} {score!r} {TAG}\n")
             questions, lines = questions + 1, lines + len(hits)

@@ -17,7 +17,7 @@ import numpy as np
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import record_path, rewrite_record
-from tour_pyserini.data.topics import TopicIterator, topics_of
+from tour_pyserini.data.topics import TopicIterator
 from tour_pyserini.encoders.query_vectors import FILE, read_query_table, write_encoded_queries
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, option, words
@@ -79,7 +79,7 @@ class Shard:
                 f"{batch_size}; give fewer shards, or a smaller --batch-size."
             )
         first, end = (batches * number // self.count for number in (self.number - 1, self.number))
-        return topics_of(topics, topics.order[first * batch_size : end * batch_size])
+        return topics.part(topics.order[first * batch_size : end * batch_size])
 
     def record(self, flags: Mapping[str, Any], outputs: Mapping[str, str | None]) -> dict[str, Any]:
         """What `merge` needs to know: which shard it is, of which search, and checksums of its files beside the run.

@@ -14,7 +14,7 @@ from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.records import write_record
 from tour_pyserini.data.runs import open_run
-from tour_pyserini.data.topics import judged_only, read_topics
+from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_config_flags, request_parser, words
 from tour_pyserini.opening import Opener
@@ -169,7 +169,7 @@ def _read_topics(request: SearchRequest) -> Any:
 
     judged = {qrel.query_id for qrel in read_qrels(request.qrels)}
     topics = read_topics(request.topics, request.topics_format, only=judged)
-    return judged_only(topics, judged, source=str(request.qrels))
+    return topics.judged(judged, request.qrels)
 
 
 def _batches(topics: Any, batch_size: int) -> list[tuple[list[Any], list[Any]]]:

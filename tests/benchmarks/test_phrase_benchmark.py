@@ -19,17 +19,8 @@ def test_a_flat_index_finds_what_scoring_every_phrase_finds(tmp_path, capsys, on
     ]
     (tmp_path / "topics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
     capsys.readouterr()
-    main(
-        [
-            "--index",
-            str(tmp_path / "flat"),
-            str(tmp_path / "ivf"),
-            "--topics",
-            str(tmp_path / "topics.jsonl"),
-            "--k",
-            "3",
-        ]
-    )
+    indexes = [str(tmp_path / "flat"), str(tmp_path / "ivf")]
+    main(["--index", *indexes, "--topics", str(tmp_path / "topics.jsonl"), "--k", "3"])
     lines = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("|")][2:]
     brute, flat, ivf = ([cell.strip() for cell in line] for line in lines)
     assert [line[0] for line in (brute, flat, ivf)] == [

@@ -9,12 +9,10 @@ from ir_measures import ScoredDoc
 from tour_pyserini.data import runs
 from tour_pyserini.data.runs import (
     RUN_FORMATS,
-    is_strictly_decreasing,
     open_run,
     read_rankings,
     read_run,
     register_run_format,
-    scores_by_rank,
 )
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import search_request
@@ -48,12 +46,6 @@ def test_runs_that_are_refused(tmp_path, content, word):
     (tmp_path / "run").write_text(content)
     with pytest.raises(TourError, match=word):
         read_rankings(tmp_path / "run", ["q1"])
-
-
-def test_scores_that_keep_their_order_in_a_file():
-    assert is_strictly_decreasing(scores_by_rank(3))
-    assert not is_strictly_decreasing([1.0, 1.0 - 1e-8])
-    assert not is_strictly_decreasing([1e9 + 1, 1e9])  # equal in single precision
 
 
 def hits(*found):

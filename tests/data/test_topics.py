@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.topics import Question, judged_only, read_questions, read_topics
+from tour_pyserini.data.topics import Question, read_questions, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
 
@@ -188,10 +188,10 @@ def test_questions_keep_the_order_of_their_file_and_topics_are_sorted(tmp_path):
 
 def test_judged_only_keeps_the_topics_of_a_split(tmp_path):
     topics = read_topics(write(tmp_path / "t.tsv", "1\ta\n3\tc\n2\tb\n"))
-    kept = judged_only(topics, {"2", "3", "9"})
+    kept = topics.judged({"2", "3", "9"})
     assert (list(kept), len(kept), len(topics)) == ([(2, "b"), (3, "c")], 2, 3)
     for refused, word in (
-        (lambda: judged_only(topics, {"9"}, source="qrels.tsv"), r"qrels\.tsv judges none of the 3"),
+        (lambda: topics.judged({"9"}, "qrels.tsv"), r"qrels\.tsv judges none of the 3"),
         (lambda: read_topics("t", "x"), "unknown topics format 'x'"),
     ):
         with pytest.raises(TourError, match=word):
@@ -250,7 +250,7 @@ def test_queries_of_real_collections_are_read(shared):
     collections = shared / "collections"
     topics = read_topics(collections / "scifact" / "queries.jsonl")
     judged = {qrel.query_id for qrel in read_qrels(collections / "scifact" / "qrels" / "test.tsv")}
-    assert (len(topics), len(judged_only(topics, judged))) == (1109, 300)
+    assert (len(topics), len(topics.judged(judged))) == (1109, 300)
     squad_slice = read_topics(collections / "squad-slice" / "questions_answers.jsonl")
     assert squad_slice.topics["sqq0"]["answers"] == ["Corpus Juris Canonici"]
     xquad = read_questions(collections / "xquad" / "xquad.en.json")

@@ -151,19 +151,8 @@ def test_the_command_picks_the_most_improved_query_and_refuses_wrong_input(tmp_p
     corpus.write_text('{"_id": "a", "text": "A"}\n{"_id": "b", "text": "B"}\n')
     qrels.write_text("q1 0 b 1\nq2 0 b 0\n")
     assert np.isnan(read_paths(trace)["q1"][1].labels[1])
-    flags = [
-        "--trace",
-        trace,
-        "--topics",
-        topics,
-        "--corpus",
-        corpus,
-        "--qrels",
-        qrels,
-        "--output",
-        tmp_path / "a.html",
-    ]
-    flags = list(map(str, flags))
+    paths = {"trace": trace, "topics": topics, "corpus": corpus, "qrels": qrels, "output": tmp_path / "a.html"}
+    flags = [str(word) for name, path in paths.items() for word in (f"--{name}", path)]
     main(flags)
     assert "query q1, 2 retrievals, no map" in capsys.readouterr().err
     shown = recorded_in(tmp_path / "a.html")

@@ -17,11 +17,11 @@ from full_disks import limited  # noqa: E402
 from fuzzing import fuzzed  # noqa: E402
 from interruptions import killed, signalled, together  # noqa: E402
 from results import Area, table  # noqa: E402
-from sharing import endurance, labels_kept, threads  # noqa: E402
+from sharing import endurance, labels_kept  # noqa: E402
 from workload import Workload  # noqa: E402
 
 KILLED, SIGNALLED, TOGETHER, LIMITED = 228, 114, 38, 285  # cases of the whole campaign
-LABELS, THREADS, QUERIES, FUZZED = 12, 8, 20_000, 10_200
+LABELS, QUERIES, FUZZED = 12, 20_000, 10_200
 
 
 def run_campaign(folder: Path, seed: int, share: float, *, only: str) -> list[Area]:
@@ -41,7 +41,6 @@ def run_campaign(folder: Path, seed: int, share: float, *, only: str) -> list[Ar
         "two writers": lambda: [together(workload, random("together"), count(TOGETHER))],
         "full disk": lambda: [limited(workload, random("limit"), count(LIMITED))],
         "labels": lambda: [labels_kept(folder, random("labels"), count(LABELS))],
-        "threads": lambda: [threads(folder, random("threads"), count(THREADS))],
         "queries": lambda: [endurance(folder, 100 * count(QUERIES // 100))],
         "fuzz": lambda: fuzzed(workload, seed, count(FUZZED)),
     }

@@ -1,11 +1,10 @@
-"""Labels of killed processes, eight threads on one searcher, and twenty thousand queries in one process."""
+"""Labels of killed processes, and twenty thousand queries in one process."""
 
 import gc
 import os
 import resource
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -59,34 +58,6 @@ def labels_kept(folder: Path, random: Random, cases: int) -> Area:
     return area
 
 
-def threads(folder: Path, random: Random, cases: int) -> Area:
-    """Eight threads on one searcher with one score cache: the hits of one thread, and costs that add up."""
-    from tour_pyserini import TourConfig
-    from tour_pyserini.rerankers import CachedReranker
-    from tour_pyserini.searchers.searcher import TourSearcher
-
-    area = Area("eight threads")
-    for number in range(cases):
-        toy = ToyCollection(folder / f"threads-{number}", seed=random.randrange(1000), queries=64)
-        method = random.choice(["tour", "hard", "soft", "rerank"])
-        engines = [
-            TourSearcher(toy.searcher(), reranker, toy.texts, TourConfig(method=method))
-            for reranker in (HashReranker(), CachedReranker(HashReranker(), folder / f"threads-{number}.sqlite"))
-        ]
-        alone, shared = engines
-        expected = {query: _found(alone, query) for query in toy.queries}
-        with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda query, engine=shared: _found(engine, query), toy.queries * 2))
-        fault = None if found == [expected[query] for query in toy.queries * 2] else "other hits than one thread"
-        costs = shared.costs
-        if min([costs.scored, costs.pairs - costs.scored, *costs.seconds.values()]) < 0:
-            fault = f"negative costs: {costs}"
-        if costs.pairs != 2 * alone.costs.pairs or costs.queries != 2 * len(toy.queries):
-            fault = f"costs that do not add up: {costs} and {alone.costs}"
-        area.add(method, fault)
-    return area
-
-
 def endurance(folder: Path, queries: int) -> Area:
     """Many queries with stubbed models: memory and descriptors do not grow after the first tenth."""
     area = Area("many queries: memory and descriptors")
@@ -125,7 +96,3 @@ def _search_many(folder: Path, queries: int) -> None:
 
 def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def _found(engine: object, query: str) -> list[tuple[str, float]]:
-    return [(hit.docid, hit.score) for hit in engine.search(query, k=10)]  # type: ignore[attr-defined]

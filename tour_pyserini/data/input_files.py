@@ -31,34 +31,41 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
-class Line(NamedTuple):
-    """One line that is not blank, without its line end; line numbers begin at 1."""
+class Location(NamedTuple):
+    """A line of a file, or an entry of a JSON file, which error messages can name.
 
-    path: Path
-    number: int
-    text: str
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Raise a TourError that names file and line, e.g. `queries.tsv, line 3 has no tab.`."""
-        raise TourError(f"{self.path}, line {self.number} {reason}.")
-
-
-class Entry(NamedTuple):
-    """An entry of a JSON file, such as `data[0].paragraphs[2]` (counted from 0)."""
+    Attributes:
+        path: the file.
+        where: `line 3` (counted from 1), or an entry such as `data[0].paragraphs[2]` (from 0).
+        text: the line without its end.
+    """
 
     path: str | Path
     where: str
+    text: str = ""
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raise a TourError that names file and entry, e.g. `dev.json, entry [3] has no query text.`."""
+        """Raise a TourError that names file and place, e.g. `queries.tsv, line 3 has no tab.`."""
         raise TourError(f"{self.path}, {self.where} {reason}.")
 
+    def json_object(self) -> dict[str, Any]:
+        """The JSON object that the line holds; any other line is refused."""
+        try:
+            record = json.loads(self.text)
+        except ValueError:
+            self.refuse("is not JSON")
+        if not isinstance(record, dict):
+            self.refuse("is not a JSON object")
+        return record
 
-Location = Line | Entry
-"""A part of a file that error messages can name."""
+    def strings(self, value: Any, what: str) -> list[str]:
+        """The value unchanged, if it is a list of strings; any other value is refused."""
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            self.refuse(f"does not have a list of strings as its {what}")
+        return value
 
 
-def read_lines(path: str | os.PathLike[str], *, comments: bool = False) -> Iterator[Line]:
+def read_lines(path: str | os.PathLike[str], *, comments: bool = False) -> Iterator[Location]:
     """Read the lines of a UTF-8 file; blank lines are skipped, and comments (`# ...`) if the format has them."""
     path = Path(path)
     with _reading(path), _open_input(path) as file:
@@ -69,7 +76,7 @@ def read_lines(path: str | os.PathLike[str], *, comments: bool = False) -> Itera
                 raise TourError(f"{path}, line {number} is not UTF-8; convert the file.") from None
             content = text.lstrip()
             if content and not (comments and content.startswith("#")):
-                yield Line(path, number, text)
+                yield Location(path, f"line {number}", text)
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
@@ -96,17 +103,6 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")
-    return record
-
-
-def json_object(line: Line) -> dict[str, Any]:
-    """Parse a line as a JSON object; any other line is refused."""
-    try:
-        record = json.loads(line.text)
-    except ValueError:
-        line.refuse("is not JSON")
-    if not isinstance(record, dict):
-        line.refuse("is not a JSON object")
     return record
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tour_pyserini.data.input_files import Entry, is_column, json_object, load_json, read_lines
+from tour_pyserini.data.input_files import Location, is_column, load_json, read_lines
 from tour_pyserini.data.texts import one_line_parts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
@@ -82,7 +82,7 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
     is_list, name = isinstance(value, list), "ctxs" if isinstance(value, list) else "contexts"
     seen = set()
     for key, record in enumerate(value) if isinstance(value, list) else value.items():
-        entry = Entry(Path(path), f"entry [{key}]" if is_list else f"question {key!r}")
+        entry = Location(Path(path), f"entry [{key}]" if is_list else f"question {key!r}")
         contexts = record.get(name) if isinstance(record, dict) else None
         if not isinstance(contexts, list):
             entry.refuse(f"has no list `{name}`")
@@ -99,7 +99,7 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
             yield ScoredDoc(qid, docid, score)
 
 
-def _id(entry: Entry, value: Any, what: str) -> str:
+def _id(entry: Location, value: Any, what: str) -> str:
     if not isinstance(value, str | int) or not is_column(str(value)):
         entry.refuse(f"has no {what} that can be written to a run file")
     return str(value)
@@ -123,7 +123,7 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     by_question: dict[str, list[tuple[float, str]]] = {}
     scored: bool | None = None
     for line in read_lines(path):
-        record = json_object(line)
+        record = line.json_object()
         qid, answer, score = record.get("qid"), record.get("answer"), record.get("score")
         if not isinstance(qid, str | int) or not isinstance(answer, str):
             line.refuse("has no question id `qid`, or no string `answer`")

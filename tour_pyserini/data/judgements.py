@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.data.input_files import Line, json_object, read_lines
+from tour_pyserini.data.input_files import Location, read_lines
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
@@ -29,7 +29,7 @@ def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
     qrels, seen, width = [], set(), None
     for line in read_lines(path, comments=True):
         columns = line.text.split()
-        if line.number == 1 and columns[0] == "query-id":
+        if width is None and columns[0] == "query-id":
             continue
         # All lines must have the same width: a TREC line without its grade would otherwise be read as a BEIR line.
         width = width or len(columns)
@@ -85,25 +85,24 @@ def read_splits(
     return {name: splits[name] for name in order}
 
 
-def _annotations(line: Line, topics: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+def _annotations(line: Location, topics: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     """The query and the split of each annotation in a line."""
     if line.text.lstrip().startswith("{"):
-        record = json_object(line)
+        record = line.json_object()
         labels = record.get("labels", record.get("split"))
-        labels = [labels] if isinstance(labels, str) else labels
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            line.refuse("has no `labels` (a list of strings) and no `split` (a string)")
         query = _query(line, record, topics)
-        yield from ((query, label) for label in labels)
+        yield from (
+            (query, label) for label in line.strings([labels] if isinstance(labels, str) else labels, "`labels`")
+        )
         return
     columns = [column.strip() for column in line.text.split("\t")]
     if len(columns) != 2 or not all(columns):
         line.refuse("is not an annotation: expected JSON with `id` and `labels`, or `qid<TAB>split`")
-    if line.number > 1 or columns != ["qid", "split"]:
+    if columns != ["qid", "split"]:  # the header
         yield columns[0], columns[1]
 
 
-def _query(line: Line, record: Mapping[str, Any], topics: Sequence[str] | None) -> str:
+def _query(line: Location, record: Mapping[str, Any], topics: Sequence[str] | None) -> str:
     query, position = record.get("qid"), record.get("id")
     if isinstance(query, str | int):
         return str(query)

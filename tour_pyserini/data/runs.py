@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -21,8 +20,6 @@ from tour_pyserini.support.pyserini import ensure_java
 
 if TYPE_CHECKING:
     from ir_measures import ScoredDoc
-
-_DECIMALS = 6  # of a score in a run file
 
 
 def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
@@ -78,20 +75,6 @@ def best_first(hits: Iterable["ScoredDoc"]) -> list["ScoredDoc"]:
     They sort by score in single precision and ignore the written ranks; of equal scores the larger docid comes first.
     """
     return sorted(hits, key=lambda hit: (c_float(hit.score).value, hit.doc_id), reverse=True)
-
-
-def is_strictly_decreasing(scores: Sequence[float]) -> bool:
-    """Whether each score is below the one before it, to six decimals and in single precision.
-
-    Evaluators see no smaller differences, so only such scores keep their order in a run file.
-    """
-    rounded = [c_float(round(score, _DECIMALS)).value for score in scores]
-    return all(first > second for first, second in pairwise(rounded))
-
-
-def scores_by_rank(count: int) -> list[float]:
-    """Scores that only express an order: count, ..., 2, 1."""
-    return [float(count - position) for position in range(count)]
 
 
 @contextlib.contextmanager

@@ -21,25 +21,21 @@ Ids, their types and the numbering are those of Pyserini's own readers.
 """
 
 import ast
-import copy
 import csv
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.input_files import (
-    Entry,
-    Line,
     Location,
     first_field,
     inner_suffix,
     is_column,
-    json_object,
     load_json,
     read_lines,
 )
@@ -59,27 +55,47 @@ Topics = dict[int | str, dict[str, Any]]
 
 
 class TopicIterator:
-    """Topics of a file, sorted by id as Pyserini's `DefaultQueryIterator` sorts them; all its iterators are like this.
+    """Topics by id, iterated as Pyserini's `QueryIterator` iterates them.
 
     Attributes:
-        topics: the fields of each topic by its id; `title` is the text.
-        order: the ids in the order in which topics are searched.
+        topics: the fields of each topic by its id, in the order of the file; `title` is the text.
+        order: the ids in the order in which topics are searched: sorted, if none is given.
+        get_query: the text of the topic with an id.
     """
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(
+        self, topics: Topics, order: Sequence[Any] | None = None, get_query: Callable[[Any], Any] | None = None
+    ) -> None:
         self.topics: dict[Any, Any] = topics
         mixed = len({type(qid) for qid in topics}) > 1
-        self.order: list[Any] = sorted(topics, key=str) if mixed else sorted(topics)
-
-    def get_query(self, id_: Any) -> Any:
-        """The text of the topic with this id."""
-        return self.topics[id_].get("title")
+        self.order: list[Any] = list(order or sorted(topics, key=str if mixed else None))
+        self.get_query = get_query or (lambda qid: topics[qid].get("title"))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return ((id_, self.get_query(id_)) for id_ in self.order)
+        return ((qid, self.get_query(qid)) for qid in self.order)
 
     def __len__(self) -> int:
         return len(self.topics)
+
+    def part(self, ids: Sequence[Any]) -> "TopicIterator":
+        """The topics with these ids, in this order."""
+        wanted = set(ids)
+        topics = {qid: topic for qid, topic in self.topics.items() if qid in wanted}
+        return TopicIterator(topics, ids, self.get_query)
+
+    def judged(self, judged: Set[str], source: str | os.PathLike[str] = "the judgements") -> "TopicIterator":
+        """The topics that are judged; BEIR's queries.jsonl holds the topics of all splits.
+
+        Args:
+            judged: ids of judged topics.
+            source: name of the judgements in error messages.
+        """
+        ids = [qid for qid in self.order if str(qid) in judged]
+        if not ids:
+            raise TourError(
+                f"{source} judges none of the {len(self)} topics; check that both belong to the same collection."
+            )
+        return self.part(ids)
 
 
 def read_topics(
@@ -109,33 +125,6 @@ def read_topics(
     return _from_pyserini(str(spec), topics_format, only) if topics is None else TopicIterator(topics)
 
 
-def judged_only(
-    iterator: TopicIterator, judged: Set[str], *, source: str | os.PathLike[str] = "the judgements"
-) -> TopicIterator:
-    """Keep only the topics that are judged; BEIR's queries.jsonl holds the topics of all splits.
-
-    Args:
-        iterator: all topics; it is not changed.
-        judged: ids of judged topics.
-        source: name of the judgements in error messages.
-    """
-    part = topics_of(iterator, [qid for qid in iterator.order if str(qid) in judged])
-    if not part.topics:
-        raise TourError(
-            f"{source} judges none of the {len(iterator)} topics; check that both belong to the same collection."
-        )
-    return part
-
-
-def topics_of(iterator: TopicIterator, ids: Sequence[Any]) -> TopicIterator:
-    """The topics with these ids, in this order; the iterator is not changed."""
-    part = copy.copy(iterator)
-    wanted = set(ids)
-    part.topics = {qid: topic for qid, topic in iterator.topics.items() if qid in wanted}
-    part.order = list(ids)
-    return part
-
-
 class Question(NamedTuple):
     """The id, text and answers of a question; in some collections the answers are regular expressions."""
 
@@ -154,30 +143,19 @@ def read_questions(spec: str | os.PathLike[str]) -> list[Question]:
         >>> read_questions("topics.dpr.nq.test.txt")[0]  # doctest: +SKIP
         Question(qid='0', text='who got the first nobel prize in physics', answers=['Wilhelm Conrad Röntgen'])
     """
-    topics = _local_topics(Path(spec))
-    if topics is None:
-        iterator = read_topics(spec)
-        topics = {qid: iterator.topics[qid] for qid in iterator.order}
     questions = []
-    for qid, topic in topics.items():
+    for qid, topic in read_topics(spec).topics.items():
         if not isinstance(topic.get("answers"), list):
             raise TourError(f"the query {str(qid)!r} of {spec} has no answers; give questions with answers.")
         questions.append(Question(str(qid), str(topic.get("title", "")), topic["answers"]))
     return questions
 
 
-def check_answers(location: Location, answers: Any) -> list[str]:
-    """The value unchanged, if it is a list of strings; any other value is refused."""
-    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        location.refuse("does not have a list of strings as its answers")
-    return answers
-
-
 def _parse_answers(location: Location, written: str) -> list[str]:
     """Parse a list of strings, written as JSON or as a Python literal. No code is evaluated."""
     for parse in (json.loads, ast.literal_eval):
         try:
-            return check_answers(location, parse(written))
+            return location.strings(parse(written), "answers")
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     location.refuse("does not have a list of strings as its answers")
@@ -186,7 +164,7 @@ def _parse_answers(location: Location, written: str) -> list[str]:
 # --- What Pyserini reads ---
 
 
-def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> Any:
+def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> TopicIterator:
     if topics_format == "default" and not Path(name).exists() and not may_be_topics(name):
         raise TourError(f"topics not found: {name!r} is neither a file nor one of Pyserini's names for topics.")
     ensure_java()
@@ -199,20 +177,22 @@ def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> Any:
     except Exception as error:  # Pyserini and Java raise errors of many types
         reason = first_line(error)
         raise TourError(f"Pyserini cannot read the topics {name!r} ({topics_format}): {reason}.") from error
-    for qid, topic in iterator.topics.items():
-        entry = Entry(name, f"query {qid!r}")
+    topics = {}
+    for qid in iterator.order:
+        topic, entry = iterator.topics[qid], Location(name, f"query {qid!r}")
         used = topics_format == "default" and (only is None or str(qid) in only)
         if used and not str(topic.get("title") or "").strip():
             entry.refuse("has no text")
         if isinstance(topic, dict) and topic.get("answers") is not None:
-            iterator.topics[qid] = topic | {"answers": _pyserini_answers(entry, topic["answers"])}
-    return iterator
+            topic = topic | {"answers": _pyserini_answers(entry, topic["answers"])}
+        topics[qid] = topic
+    return TopicIterator(topics, iterator.order, iterator.get_query)
 
 
-def _pyserini_answers(entry: Entry, answers: Any) -> list[str]:
+def _pyserini_answers(entry: Location, answers: Any) -> list[str]:
     """Answers as a list of strings; Pyserini may give the list as one string."""
     if not isinstance(answers, str):
-        return check_answers(entry, answers)
+        return entry.strings(answers, "answers")
     if answers.startswith('"'):  # quoted as in a CSV file
         answers = answers[1:-1].replace('""', '"')
     return _parse_answers(entry, answers)
@@ -279,7 +259,7 @@ def _topic(location: Location, record: Any, position: int | None) -> tuple[str, 
         location.refuse(f"has no query text (expected one of {', '.join(TEXT_FIELDS)})")
     if isinstance(answers, str):
         answers = _parse_answers(location, answers.strip()) if answers.lstrip().startswith("[") else [answers]
-    fields = {"title": text.strip()} | ({} if answers is None else {"answers": check_answers(location, answers)})
+    fields = {"title": text.strip()} | ({} if answers is None else {"answers": location.strings(answers, "answers")})
     return str(qid if position is None else position), fields
 
 
@@ -291,15 +271,15 @@ def _line_records(path: Path) -> _Records:
         raise TourError(f"the topics file {path} is empty.")
     lines = chain([first], lines)
     if first.text.lstrip().startswith("{") or inner_suffix(path) == ".jsonl":
-        record = json_object(first)
+        record = first.json_object()
         has_answers, has_id = (first_field(record, names) is not None for names in (ANSWER_FIELDS, _ID_FIELDS))
         numbered = "question" in record and has_answers and not has_id  # as Pyserini's DprJsonlTopicReader
-        return _Records(((line, json_object(line)) for line in lines), numbered, numbered)
+        return _Records(((line, line.json_object()) for line in lines), numbered, numbered)
     is_dpr = _is_dpr(first)
     return _Records(((line, (_dpr_record if is_dpr else _tsv_record)(line)) for line in lines), is_dpr, True)
 
 
-def _is_dpr(first: Line) -> bool:
+def _is_dpr(first: Location) -> bool:
     """Whether the second of two columns is a list, or a list with an error in it."""
     columns = _dpr_columns(first)
     if len(columns) != 2 or not columns[1].startswith("["):
@@ -308,7 +288,7 @@ def _is_dpr(first: Line) -> bool:
     return columns[1].endswith("]") or columns[1].startswith(("['", '["')) or len(columns[0].split()) > 1
 
 
-def _dpr_record(line: Line) -> dict[str, Any]:
+def _dpr_record(line: Location) -> dict[str, Any]:
     """As Pyserini's DprNqTopicReader."""
     columns = _dpr_columns(line)
     if len(columns) != 2:
@@ -316,12 +296,12 @@ def _dpr_record(line: Line) -> dict[str, Any]:
     return {"question": columns[0], "answers": _parse_answers(line, columns[1])}
 
 
-def _dpr_columns(line: Line) -> list[str]:
+def _dpr_columns(line: Location) -> list[str]:
     """The columns, without the quotes that a CSV writer puts around a column that contains quotes."""
     return [column.strip() for column in next(csv.reader([line.text], delimiter="\t"))]
 
 
-def _tsv_record(line: Line) -> dict[str, Any]:
+def _tsv_record(line: Location) -> dict[str, Any]:
     """As Pyserini's TsvIntTopicReader and TsvStringTopicReader, which ignore further columns."""
     columns = line.text.split("\t")
     if len(columns) < 2:
@@ -335,7 +315,7 @@ def _json_records(path: Path, value: Any) -> _Records | None:
         return _Records(_squad_records(path, value), numbered=False, integers=False)
     if isinstance(value, list):  # as DPR and EntityQuestions publish them; other fields are ignored
         numbered = not (value and isinstance(value[0], dict) and first_field(value[0], _ID_FIELDS) is not None)
-        entries = ((Entry(path, f"entry [{position}]"), record) for position, record in enumerate(value))
+        entries = ((Location(path, f"entry [{position}]"), record) for position, record in enumerate(value))
         return _Records(entries, numbered, integers=numbered)
     if not (isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values())):
         raise TourError(
@@ -344,7 +324,7 @@ def _json_records(path: Path, value: Any) -> _Records | None:
         )
     if all(isinstance(topic.get("title"), str) for topic in value.values()):
         return None
-    results = ((Entry(path, f"query {qid!r}"), record | {"_id": qid}) for qid, record in value.items())
+    results = ((Location(path, f"query {qid!r}"), record | {"_id": qid}) for qid, record in value.items())
     return _Records(results, numbered=False, integers=False)
 
 
@@ -354,4 +334,4 @@ def _squad_records(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location
         for p, paragraph in enumerate(article["paragraphs"]):
             for q, question in enumerate(paragraph["qas"]):
                 answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
-                yield Entry(path, f"data[{a}].paragraphs[{p}].qas[{q}]"), question | {"answers": answers}
+                yield Location(path, f"data[{a}].paragraphs[{p}].qas[{q}]"), question | {"answers": answers}

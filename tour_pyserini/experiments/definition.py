@@ -359,12 +359,10 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     """
     path = Path(path)
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.safe_load(path.read_bytes())
         if not isinstance(values, dict):
             raise TourError(f"{path} is not an experiment: it must be a mapping of names to values.")
         return Experiment.model_validate({"title": path.stem, **values, "name": path.stem})
-    except UnicodeDecodeError as error:
-        raise TourError(f"{path} is not YAML: it is not text in UTF-8.") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

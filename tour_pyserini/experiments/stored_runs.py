@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.data.input_files import json_object, read_lines
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import read_record
-from tour_pyserini.data.runs import read_rankings, scores_by_rank
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_replace
 
@@ -33,7 +33,7 @@ class Archive:
     def _content(self) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, list[str]]]]:
         """The records by condition, and the docids of each query, best first, by condition."""
         lines = read_lines(self.path) if self.path.is_file() else iter(())
-        records = json_object(first) if (first := next(lines, None)) else {}
+        records = first.json_object() if (first := next(lines, None)) else {}
         docids: dict[str, dict[str, list[str]]] = {condition: {} for condition in records}
         for line in lines:
             columns = line.text.split("\t")
@@ -52,9 +52,9 @@ class Archive:
         from ir_measures import ScoredDoc
 
         return [
-            ScoredDoc(query, docid, score)
+            ScoredDoc(query, docid, float(score))
             for query, docids in self._content[1][condition].items()
-            for docid, score in zip(docids, scores_by_rank(len(docids)), strict=True)
+            for docid, score in zip(docids, range(len(docids), 0, -1), strict=True)
         ]
 
     def write(self, runs: Mapping[str, Path], *, keep: Collection[str] = ()) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.data.input_files import Line, json_object, read_json_object, read_lines
+from tour_pyserini.data.input_files import Location, read_json_object, read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import VECTORS_HINT, FaissIndex, VectorLookup
@@ -215,11 +215,11 @@ def _convert(files: list[Path], path: Path) -> None:
         json.dump({"documents": documents, "dimension": dimension}, file)
 
 
-def _records(files: list[Path]) -> Iterator[tuple[Line, str, Floats]]:
+def _records(files: list[Path]) -> Iterator[tuple[Location, str, Floats]]:
     """The location, docid and vector of each line."""
     for file in files:
         for line in read_lines(file):
-            record = json_object(line)
+            record = line.json_object()
             docid = str(record.get("id", ""))
             if docid.split() != [docid]:
                 line.refuse("has no `id` without white space")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.data.input_files import Line, first_field, json_object, read_lines
+from tour_pyserini.data.input_files import Location, first_field, read_lines
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import BeirTexts
-from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, Question, check_answers, read_questions
+from tour_pyserini.data.topics import ANSWER_FIELDS, TEXT_FIELDS, Question, read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import word_offsets
 
@@ -59,12 +59,12 @@ def read_examples(
             relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
     examples, left_out = [], 0
     for line in read_lines(questions):
-        record = json_object(line)
+        record = line.json_object()
         for docid, title, text in _passages(line, record, texts, relevant):
             question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
             if not isinstance(question, str) or not question.strip():
                 line.refuse("has no question")
-            answers = check_answers(line, [answers] if isinstance(answers, str) else answers)
+            answers = line.strings([answers] if isinstance(answers, str) else answers, "answers")
             if answer_spans(text, answers):
                 examples.append(Example(question, answers, docid, title, text))
             else:
@@ -78,7 +78,7 @@ def read_examples(
 
 
 def _passages(
-    line: Line, record: dict[str, Any], texts: BeirTexts | None, relevant: dict[str, list[str]]
+    line: Location, record: dict[str, Any], texts: BeirTexts | None, relevant: dict[str, list[str]]
 ) -> Iterator[tuple[str, str, str]]:
     """The passages of a question: docid, title, text."""
     context = first_field(record, CONTEXT_FIELDS)
