@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.timings import peak_memory
 from tour_pyserini.phrases.phrase_index import ENDS, STARTS, PhraseIndex, open_phrase_index
-from tour_pyserini.phrases.phrase_searcher import PhraseFinder
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 ROWS_AT_ONCE = 65_536  # read from the memory-mapped file
 
@@ -26,12 +26,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     queries = np.load(args.vectors, allow_pickle=False)
     index = open_phrase_index(args.index)
     before = peak_memory()
-    finder = PhraseFinder(index)
+    searcher = PhraseSearcher(index, None, {})
 
     def search(query: np.ndarray) -> np.ndarray:
         if args.brute_force:
-            return every_phrase(index, query, args.k, max_words=finder.max_words)
-        return finder.find(query[None], phrases=args.k).ids[0]
+            return every_phrase(index, query, args.k, max_words=searcher.max_words)
+        return searcher.find(query[None], phrases=args.k).ids[0]
 
     search(queries[0])  # to warm up
     start = time.perf_counter()
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     costs = {"seconds": seconds, "opened": before, "memory": peak_memory(), "found": found}
     if not args.brute_force:
         start = time.perf_counter()
-        finder.find(queries, phrases=args.k)
+        searcher.find(queries, phrases=args.k)
         costs["together"] = (time.perf_counter() - start) / len(queries)
     sys.stdout.write(json.dumps(costs) + "\n")
 

@@ -43,13 +43,6 @@ _encoder, _query_side, _candidates, _reranker = (
     for group in ("phrase encoder: not with --query-side", "query-side fine-tuning", "candidates", "re-ranker")
 )
 
-# Flags of one way to train a phrase encoder only, with their defaults.
-_FROM_BASE: dict[str, Any] = {
-    **{"pooling": None, "lower_case": False, "max_length": 256, "questions_per_passage": 4, "batch_weight": 1.0},
-    **{"filter_weight": 1.0, "filter_recall": 0.98, "train_embeddings": False},
-}
-_ON_INDEX: dict[str, Any] = {"corpus": None, "depth": 100}
-
 Source = Sequence[str]
 """The files of one source of data: questions, and where they need them, a corpus and qrels."""
 
@@ -123,41 +116,37 @@ class PhraseEncoderRequest(TrainRequest):
     pooling: str | None = _encoder(
         None, "pooling of questions (default: what the base declares, or cls)", choices=("cls", "mean")
     )
-    lower_case: bool | None = _encoder(None, "put questions in lower case")
-    max_length: int | None = _encoder(None, "tokens of a passage that are read at once (default: 256)", count=True)
-    questions_per_passage: int | None = _encoder(
-        None, "most questions of a passage, drawn again in every epoch (default: 4)", count=True
-    )
-    batch_weight: float | None = _encoder(
-        None, "weight of the loss with in-batch negatives; in-passage: 1 (default: 1)", metavar="X"
-    )
-    filter_weight: float | None = _encoder(None, "weight of the filter's loss (default: 1)", metavar="X")
-    filter_recall: float | None = _encoder(
-        None, "share of the answers' tokens that the filter must keep (default: 0.98)", metavar="X"
-    )
-    train_embeddings: bool | None = _encoder(None, "train the vectors of the vocabulary too")
+    lower_case: bool = _encoder(False, "put questions in lower case")
+    max_length: int = _encoder(256, "tokens of a passage that are read at once", count=True)
+    questions_per_passage: int = _encoder(4, "most questions of a passage, drawn again in every epoch", count=True)
+    batch_weight: float = _encoder(1.0, "weight of the loss with in-batch negatives; in-passage: 1", metavar="X")
+    filter_weight: float = _encoder(1.0, "weight of the filter's loss", metavar="X")
+    filter_recall: float = _encoder(0.98, "share of the answers' tokens that the filter must keep", metavar="X")
+    train_embeddings: bool = _encoder(False, "train the vectors of the vocabulary too")
 
     query_side: str | None = _query_side(
         None, "train only the query encoders of --base, on this phrase index", metavar="INDEX"
     )
     corpus: str | None = _query_side(None, "the corpus of the index", metavar="FILE")
-    depth: int | None = _query_side(None, "phrases retrieved for each question (default: 100)", count=True)
+    depth: int = _query_side(100, "phrases retrieved for each question", count=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        own, others, refusal = _FROM_BASE, _ON_INDEX, "can be used only with --query-side."
-        if self.query_side:
-            own, others, refusal = _ON_INDEX, _FROM_BASE, "cannot be used with --query-side: the base decides it."
-            if not self.corpus:
-                raise TourError("--corpus is missing: --query-side needs the corpus of the index.")
-        for name in others:
-            if getattr(self, name) is not None:
-                raise TourError(f"{flag_name(name)} {refusal}")
-        for name, default in own.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
-        if self.filter_recall is not None and not 0 < self.filter_recall <= 1:
+        if self.query_side and not self.corpus:
+            raise TourError("--corpus is missing: --query-side needs the corpus of the index.")
+        for item in self.unused():
+            if getattr(self, item.name) != item.default:
+                how = "cannot be used with" if self.query_side else "can be used only with"
+                raise TourError(f"{flag_name(item.name)} {how} --query-side.")
+        if not 0 < self.filter_recall <= 1:
             raise TourError(f"--filter-recall must be above 0 and at most 1, not {self.filter_recall}.")
+
+    def unused(self) -> list[dataclasses.Field[Any]]:
+        """The fields of the other way to train: from a base, or on an index."""
+        group = (_encoder if self.query_side else _query_side).keywords["group"]
+        return [
+            item for item in dataclasses.fields(self) if item.metadata["group"] == group and item.name != "query_side"
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +224,8 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
         del recorded[name]
     recorded |= {"data": _checksums(request.data), "validation": _checksums(request.validation)}
     recorded |= {"base_fingerprint": fingerprint(base), "what": _MODELS[type(request)][0]}
+    if isinstance(request, PhraseEncoderRequest):
+        recorded |= dict.fromkeys(item.name for item in request.unused())
     if index := getattr(request, "query_side", None) or getattr(request, "index", None):
         recorded["index"] = read_settings(index)
     if encoder := getattr(request, "encoder", None):

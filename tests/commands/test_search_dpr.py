@@ -13,9 +13,9 @@ from tiny_r2d2 import TinyR2D2
 from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.texts import open_texts
-from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
+from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
 from tour_pyserini.searchers.searched_index import open_searcher
@@ -28,7 +28,9 @@ WORDS += ["prize", "year", "war", "art", "sea"]
 QUERIES = {"q1": "moon orbit", "q2": "who baked bread in the oven", "q3": "king of the city", "q4": "song prize year"}
 HIDDEN = 32
 INDEX, CORPUS = "wikipedia-dpr-100w.dpr-multi", "wikipedia-dpr-100w"
-QUESTIONS, CONTEXTS = "facebook/dpr-question_encoder-multiset-base", "facebook/dpr-ctx_encoder-multiset-base"
+QUESTIONS = "facebook/dpr-question_encoder-multiset-base"
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def save_encoder(kind, part, folder, common, seed):
@@ -99,15 +101,6 @@ class Wikipedia:
         return faiss.read_index(str(self.index / "index")).reconstruct_n(0, len(self.documents))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Models this small are slower with a second thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def wikipedia(tmp_path_factory):
     return Wikipedia(tmp_path_factory.mktemp("wikipedia"))
@@ -155,13 +148,6 @@ def test_questions_are_encoded_without_a_title(wikipedia):
     assert 40 < products.min() < products.max() < 100
 
 
-def test_titles_are_read_from_lucene_without_their_quotes(wikipedia, lucene):
-    texts = open_texts(lucene)
-    assert [texts[docid].parts for docid, _, _ in wikipedia.documents] == [
-        (title, text) for _, title, text in wikipedia.documents
-    ]
-
-
 def agree_with_the_oracle(wikipedia, labeller, config, run, encoded):
     """Check run and optimised vectors against float64 arithmetic; returns the number of queries that were updated."""
     corpus = wikipedia.vectors().astype(float)
@@ -200,13 +186,8 @@ def search_flags(wikipedia, labeller, folder, **changes):
 
 @pytest.mark.parametrize("changes", [{}, {"depth": 8, "iterations": 2}, {"method": "soft", "depth": 8}])
 def test_passage_retrieval_of_the_paper_agrees_with_the_oracle(wikipedia, lucene, labeller, tmp_path, changes):
-    local = {
-        "index": wikipedia.index,
-        "corpus": lucene,
-        "encoder": wikipedia.folder / "question",
-        "encoder-class": "dpr",
-    }
-    search(search_flags(wikipedia, labeller, tmp_path, **local, **changes))
+    local = {"index": wikipedia.index, "corpus": lucene, "encoder": wikipedia.folder / "question"}
+    search(search_flags(wikipedia, labeller, tmp_path, **local, **{"encoder-class": "dpr"}, **changes))
     config = TourConfig.preset("paper-passages-dpr").replace(**changes)
     assert config.similarity_scale == 1
     assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
@@ -214,9 +195,11 @@ def test_passage_retrieval_of_the_paper_agrees_with_the_oracle(wikipedia, lucene
 
 def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp_path, monkeypatch):
     from pyserini.encode import query_encoder_class_map
+    from pyserini.prebuilt_index_info import FAISS_INDEX_INFO, TF_INDEX_INFO
     from pyserini.search.faiss import FaissSearcher
     from pyserini.search.lucene import LuceneSearcher
 
+    assert FAISS_INDEX_INFO[INDEX]["texts"] == CORPUS and CORPUS in TF_INDEX_INFO
     asked = []
     real = query_encoder_class_map["dpr"]
     assert real.__name__ == "DprQueryEncoder"
@@ -225,17 +208,12 @@ def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp
         asked.append(("DprQueryEncoder", encoder_dir, options["tokenizer_name"]))
         return real(encoder_dir=str(wikipedia.folder / "question"), **options)
 
-    def dense(name, query_encoder):
-        asked.append(("FaissSearcher", name))
-        return FaissSearcher(str(wikipedia.index), query_encoder)
-
-    def sparse(name):
-        asked.append(("LuceneSearcher", name))
-        return LuceneSearcher(str(lucene))
+    def prebuilt(kind, folder):
+        return lambda name, *more: asked.append((kind.__name__, name)) or kind(str(folder), *more)
 
     monkeypatch.setitem(query_encoder_class_map, "dpr", encoder)
-    monkeypatch.setattr(FaissSearcher, "from_prebuilt_index", dense)
-    monkeypatch.setattr(LuceneSearcher, "from_prebuilt_index", sparse)
+    for kind, folder in ((FaissSearcher, wikipedia.index), (LuceneSearcher, lucene)):
+        monkeypatch.setattr(kind, "from_prebuilt_index", prebuilt(kind, folder))
     monkeypatch.chdir(tmp_path)
     search(search_flags(wikipedia, labeller, tmp_path, index=INDEX, corpus=CORPUS, encoder=QUESTIONS))
     assert sorted(asked) == [("DprQueryEncoder", QUESTIONS, None), ("FaissSearcher", INDEX), ("LuceneSearcher", CORPUS)]
@@ -244,28 +222,7 @@ def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp
     assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
 
 
-def test_pyserini_knows_the_names_of_index_and_corpus():
-    from pyserini.prebuilt_index_info import FAISS_INDEX_INFO, TF_INDEX_INFO
-
-    assert FAISS_INDEX_INFO[INDEX]["texts"] == CORPUS
-    assert CORPUS in TF_INDEX_INFO
-
-
-def test_the_name_of_a_context_encoder_is_passed_to_pyserini(monkeypatch):
-    from pyserini.encode import document_encoder_class_map
-
-    assert document_encoder_class_map["dpr"].__name__ == "DprDocumentEncoder"
-    asked = []
-    monkeypatch.setitem(document_encoder_class_map, "dpr", lambda **options: asked.append(options))
-    load_document_encoder(CONTEXTS)
-    assert [options["model_name"] for options in asked] == [CONTEXTS]
-
-
 def test_the_error_for_an_unavailable_prebuilt_index_names_it(monkeypatch):
-    from pyserini.search.faiss import FaissSearcher
-
-    from tour_pyserini.errors import TourError
-
-    monkeypatch.setattr(FaissSearcher, "from_prebuilt_index", lambda name, encoder: None)
+    monkeypatch.setattr("pyserini.search.faiss.FaissSearcher.from_prebuilt_index", lambda name, encoder: None)
     with pytest.raises(TourError, match=INDEX):
         open_searcher(INDEX, None)

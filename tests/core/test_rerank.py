@@ -15,11 +15,6 @@ def corpus():
     return MemoryCorpus(np.eye(4), [[1.0, 5.0, 3.0, 9.0]])
 
 
-def ranked(corpus, **settings):
-    (task,) = corpus.run(QUERY, TourConfig(**settings))
-    return task.outcome.ranking
-
-
 def test_dense_is_the_retrieval_and_labels_nothing(corpus):
     (task,) = corpus.run(QUERY, TourConfig("dense"), hits=3)
     assert task.outcome.ranking.ids.tolist() == [0, 1, 2]
@@ -27,33 +22,29 @@ def test_dense_is_the_retrieval_and_labels_nothing(corpus):
     assert not corpus.labelled and not corpus.fetched
 
 
-def test_labels_order_the_first_candidates_and_the_others_stay_below(corpus):
-    ranking = ranked(corpus, method="rerank", depth=3, similarity_scale=2.0)
-    assert ranking.ids.tolist() == [1, 2, 0, 3]
-    assert ranking.scores[:3].tolist() == [5.0, 3.0, 1.0] and ranking.scores[3] < 1.0
-    assert not corpus.fetched
-
-
-def test_raw_scores_are_added(corpus):
-    ranking = ranked(corpus, method="rerank", depth=2, score_weight=0.25, similarity_scale=2.0)
-    assert dict(zip(ranking.ids.tolist(), ranking.scores, strict=True)) == pytest.approx(
-        {1: 0.25 * 5 + 0.75 * 4, 0: 0.25 * 1 + 0.75 * 6, 2: 2.0, 3: 1.0}
-    )
-
-
-def test_mixed_scores_are_standardised(corpus):
-    # Labels 1 and 5, similarities 3 and 2: both become -1 and 1.
-    ranking = ranked(corpus, method="rerank", depth=2, score_weight=0.75, aggregation="standardised")
-    assert ranking.ids[:2].tolist() == [1, 0]
-    assert ranking.scores[:2] == pytest.approx([0.5, -0.5])
-    assert TourConfig.preset("mixed") == TourConfig("rerank", depth=30, score_weight=0.5, aggregation="standardised")
-
-
-def test_the_published_code_adds_probabilities(corpus):
-    ranking = ranked(corpus, method="rerank", depth=2, score_weight=0.5, aggregation="softmax", similarity_scale=100.0)
-    odds = np.exp([1.0, 5.0]), np.exp([3.0, 2.0])
-    expected = sum(0.5 * part / part.sum() for part in odds)
-    assert ranking.scores[:2] == pytest.approx(sorted(expected, reverse=True))
+@pytest.mark.parametrize(
+    ("settings", "ids", "scores"),
+    [
+        # Labels order the first three, and the last one stays below.
+        ({"depth": 3, "similarity_scale": 2.0}, [1, 2, 0, 3], [5, 3, 1, 0.5]),
+        # Raw scores are added.
+        ({"depth": 2, "score_weight": 0.25, "similarity_scale": 2.0}, [0, 1, 2, 3], [4.75, 4.25, 2.0, 1.0]),
+        # Labels 1 and 5, similarities 3 and 2: both become -1 and 1.
+        ({"depth": 2, "score_weight": 0.75, "aggregation": "standardised"}, [1, 0], [0.5, -0.5]),
+        # The published code adds probabilities: e^-4 = 0.0183 to 1, and 1 to e^-1 = 0.3679.
+        (
+            {"depth": 2, "score_weight": 0.5, "aggregation": "softmax", "similarity_scale": 1.0},
+            [1, 0],
+            [(1 / (1 + np.exp(-4)) + 1 / (1 + np.e)) / 2, (1 / (1 + np.exp(4)) + 1 / (1 + 1 / np.e)) / 2],
+        ),
+    ],
+)
+def test_final_scores_by_hand(corpus, settings, ids, scores):
+    (task,) = corpus.run(QUERY, TourConfig("rerank", **settings))
+    ranking = task.outcome.ranking
+    assert ranking.ids[: len(ids)].tolist() == ids
+    assert ranking.scores[: min(len(scores), 3)] == pytest.approx(scores[:3])
+    assert (np.diff(ranking.scores) <= 0).all() and not corpus.fetched
 
 
 def test_what_was_not_labelled_in_time_follows_in_order(corpus):

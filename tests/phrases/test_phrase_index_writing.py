@@ -5,10 +5,8 @@ import os
 
 import numpy as np
 import pytest
-import torch
-from tiny_phrases import DOCUMENTS, save_encoder, write_corpus
+from tiny_phrases import DOCUMENTS, build_phrases, save_encoder, write_corpus
 
-from tour_pyserini import index
 from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
@@ -28,16 +26,8 @@ def corpus(tmp_path):
     return write_corpus(tmp_path / "corpus.jsonl")
 
 
-def build(encoder, corpus, folder, *more):
-    flags = ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", folder, "--threads", 1, *more]
-    before = torch.get_num_threads()
-    index.main([str(flag) for flag in flags])
-    assert torch.get_num_threads() == before
-    return folder
-
-
 def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
-    folder = build(encoder, corpus, tmp_path / "index", "--filter-threshold=-inf")
+    folder = build_phrases(encoder, corpus, tmp_path / "index", "--filter-threshold=-inf")
     assert is_phrase_index(folder) and not is_phrase_index(tmp_path)
     opened, model = open_phrase_index(folder), load_phrase_encoder(encoder)
     assert opened.docids == [one["_id"] for one in DOCUMENTS]
@@ -49,7 +39,7 @@ def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
     for hit in hits:
         assert texts[hit.docid][hit.begin : hit.end] == hit.text == hit.text.strip()
         assert hit.vector @ query == pytest.approx(hit.score, abs=1e-4)
-    few = read_settings(build(encoder, corpus, tmp_path / "few"))  # the encoder's own filter
+    few = read_settings(build_phrases(encoder, corpus, tmp_path / "few"))  # the encoder's own filter
     assert few["filter_threshold"] == -0.5 and 0 < few["rows"] < len(opened.rows)
 
 
@@ -62,13 +52,13 @@ def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
 )
 def test_inverted_files(encoder, corpus, tmp_path, kind, dtype):
     flags = ["--dtype", dtype, "--fields", "text"]
-    folder = build(encoder, corpus, tmp_path / "index", *flags, *kind.split())
-    flat = build(encoder, corpus, tmp_path / "flat", *flags)
+    folder = build_phrases(encoder, corpus, tmp_path / "index", *flags, *kind.split())
+    flat = build_phrases(encoder, corpus, tmp_path / "flat", *flags)
     searcher, exact = (
         PhraseSearcher(open_phrase_index(one), load_phrase_encoder(encoder), open_texts(corpus))
         for one in (folder, flat)
     )
-    assert not searcher.finder.index.exact
+    assert not searcher.tokens.exact
     # So few tokens that all of them are fetched.
     assert [hit.text for hit in searcher.search("king", 5)] == [hit.text for hit in exact.search("king", 5)]
     open_phrase_index(folder, nprobe=1)
@@ -79,7 +69,7 @@ def test_inverted_files(encoder, corpus, tmp_path, kind, dtype):
 @pytest.mark.parametrize("lost", [None, "chunks", "vectors", "rows", "docid"])
 def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, tmp_path, monkeypatch, lost):
     monkeypatch.setattr(index_writing, "CHUNK", 2)
-    whole = build(encoder, corpus, tmp_path / "whole")
+    whole = build_phrases(encoder, corpus, tmp_path / "whole")
     passages, calls = index_writing.PhraseEncoder.passages, []
 
     def passages_until_the_third_chunk(self, documents, **more):
@@ -90,14 +80,14 @@ def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, 
 
     monkeypatch.setattr(index_writing.PhraseEncoder, "passages", passages_until_the_third_chunk)
     with pytest.raises(KeyboardInterrupt):
-        build(encoder, corpus, tmp_path / "cut")
+        build_phrases(encoder, corpus, tmp_path / "cut")
     assert not (tmp_path / "cut").exists()
     with pytest.raises(TourError, match=r"filter_threshold was -0.5, now 1"):
-        build(encoder, corpus, tmp_path / "cut", "--filter-threshold", 1)
+        build_phrases(encoder, corpus, tmp_path / "cut", "--filter-threshold", 1)
     if lost:  # the end of the second chunk
         path = tmp_path / "cut.partial" / lost
         os.truncate(path, path.stat().st_size - 1)
-    build(encoder, corpus, tmp_path / "cut")
+    build_phrases(encoder, corpus, tmp_path / "cut")
     assert calls == ([2, 2, 1, 2, 1] if lost else [2, 2, 1, 1])
     for path in whole.iterdir():
         assert (tmp_path / "cut" / path.name).read_bytes() == path.read_bytes()
@@ -105,53 +95,53 @@ def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, 
 
 
 def test_another_kind_of_index_is_made_from_existing_vectors(encoder, corpus, tmp_path, monkeypatch):
-    flat = build(encoder, corpus, tmp_path / "flat", "--dtype", "float32")
+    flat = build_phrases(encoder, corpus, tmp_path / "flat", "--dtype", "float32")
     kind = ["--kind", "ivf", "--nlist", "2", "--nprobe", "2"]
-    encoded = build(encoder, corpus, tmp_path / "encoded", *kind)
+    encoded = build_phrases(encoder, corpus, tmp_path / "encoded", *kind)
     monkeypatch.setattr(index_writing, "CHUNK", 2)
     with monkeypatch.context() as patch:
         patch.setattr(index_writing.PhraseEncoder, "passages", None)
-        copied = build(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
+        copied = build_phrases(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
     for name in ("vectors", "rows", "docid", "index"):
         assert (copied / name).read_bytes() == (encoded / name).read_bytes()
     with pytest.raises(TourError, match="float16; use the same --dtype"):
-        build(encoder, corpus, tmp_path / "longer", "--dtype", "float32", "--vectors", copied)
+        build_phrases(encoder, corpus, tmp_path / "longer", "--dtype", "float32", "--vectors", copied)
     with pytest.raises(TourError, match="another filter_threshold"):
-        build(encoder, corpus, tmp_path / "other", "--filter-threshold=-inf", "--vectors", flat)
+        build_phrases(encoder, corpus, tmp_path / "other", "--filter-threshold=-inf", "--vectors", flat)
 
 
 def test_a_length_is_cut_to_what_the_model_reads(encoder, corpus, tmp_path):
     longest = load_phrase_encoder(encoder).model.config.max_position_embeddings
-    assert read_settings(build(encoder, corpus, tmp_path / "long", "--max-length", 4096))["max_length"] == longest
-    short = read_settings(build(encoder, corpus, tmp_path / "short", "--max-length", 24))
+    assert (
+        read_settings(build_phrases(encoder, corpus, tmp_path / "long", "--max-length", 4096))["max_length"] == longest
+    )
+    short = read_settings(build_phrases(encoder, corpus, tmp_path / "short", "--max-length", 24))
     assert (short["max_length"], short["stride"] <= 12) == (24, True)
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--pq"], "--kind"),
         (["--pooling", "mean"], "--pooling"),
         (["--fields", "title"], "--fields"),
-        (["--filter-threshold", "nan"], "--filter-threshold"),
         (["--kind", "ivfpq", "--pq-m", 5], "cut into 5"),
         (["--kind", "ivf", "--nlist", 2000, "--nprobe", 1], "--nlist"),
     ],
 )
 def test_wrong_flags_are_refused(encoder, corpus, tmp_path, more, message):
     with pytest.raises(TourError, match=message):
-        build(encoder, corpus, tmp_path / "index", *more)
+        build_phrases(encoder, corpus, tmp_path / "index", *more)
     assert not (tmp_path / "index").exists()
 
 
 def test_wrong_corpora_and_damaged_folders_are_refused(encoder, corpus, tmp_path):
-    folder = build(encoder, corpus, tmp_path / "index")
+    folder = build_phrases(encoder, corpus, tmp_path / "index")
     with pytest.raises(TourError, match="--overwrite"):
-        build(encoder, corpus, folder)
-    build(encoder, corpus, folder, "--overwrite")
+        build_phrases(encoder, corpus, folder)
+    build_phrases(encoder, corpus, folder, "--overwrite")
     empty = write_corpus(tmp_path / "empty.jsonl", [{"_id": "x", "title": "T", "text": " "}])
     with pytest.raises(TourError, match="has a word"):
-        build(encoder, empty, tmp_path / "nothing")
+        build_phrases(encoder, empty, tmp_path / "nothing")
     whole = json.loads((folder / "tour-phrases.json").read_text())
     without = {**whole, "settings": {**whole["settings"]}}
     del without["settings"]["documents"]

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases import phrase_searcher as finder_module
+from tour_pyserini.phrases import phrase_searcher as module
 from tour_pyserini.phrases.phrase_index import ENDS, ROW, STARTS, PhraseIndex, token_rows, word_offsets
 from tour_pyserini.phrases.phrase_index_building import build_token_index
-from tour_pyserini.phrases.phrase_searcher import PhraseFinder, PhraseSearcher
+from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 
 def make_index(words, vectors, roles, *, dtype="float32", **kind):
@@ -73,13 +73,13 @@ def indexes_with_queries(draw):
 )
 def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, max_words, k, fetch, completed):
     index, queries = index_with_queries
-    finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
-    before, finder_module.COMPLETED = finder_module.COMPLETED, completed
+    searcher = PhraseSearcher(index, None, {}, max_words=max_words, fetch=fetch)
+    before, module.COMPLETED = module.COMPLETED, completed
     try:
-        phrases, passages = finder.find(queries, phrases=k), finder.find(queries, passages=k)
-        both = finder.find(queries, phrases=1, passages=k)
+        phrases, passages = searcher.find(queries, phrases=k), searcher.find(queries, passages=k)
+        both = searcher.find(queries, phrases=1, passages=k)
     finally:
-        finder_module.COMPLETED = before
+        module.COMPLETED = before
     for row, query in enumerate(queries):
         spans = oracle(index, query, max_words)
         ranking = ordered(spans)
@@ -106,10 +106,10 @@ def random_index(seed=0, passages=8, length=30, **kind):
 def test_hits_do_not_depend_on_the_batch_or_on_how_much_is_fetched():
     index = random_index()
     queries = np.random.default_rng(1).normal(size=(5, 32)).astype(np.float32)
-    together = PhraseFinder(index).find(queries, phrases=7)
-    alone = [PhraseFinder(index).find(queries[row : row + 1], phrases=7) for row in range(5)]
+    together = PhraseSearcher(index, None, {}).find(queries, phrases=7)
+    alone = [PhraseSearcher(index, None, {}).find(queries[row : row + 1], phrases=7) for row in range(5)]
     assert np.array_equal(together.ids, np.concatenate([hits.ids for hits in alone]))
-    assert np.array_equal(together.ids, PhraseFinder(index, fetch=3).find(queries, phrases=7).ids)
+    assert np.array_equal(together.ids, PhraseSearcher(index, None, {}, fetch=3).find(queries, phrases=7).ids)
     for row in range(5):
         assert (
             list(zip(*PhraseIndex.start_and_end(together.ids[row]), strict=True))
@@ -122,28 +122,17 @@ def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
     index = random_index(passages=100, kind=kind, nlist=8, nprobe=4, pq_m=8, pq_nbits=4)
     exact = random_index(passages=100)
     queries = np.stack([index.vectors[[i, i + 2]].reshape(-1) * 4 for i in range(5, 2900, 170)])
-    got = PhraseFinder(index, fetch=50).find(queries, phrases=5)
-    expected = PhraseFinder(exact).find(queries, phrases=5)
+    got = PhraseSearcher(index, None, {}, fetch=50).find(queries, phrases=5)
+    expected = PhraseSearcher(exact, None, {}).find(queries, phrases=5)
     assert (got.ids >= 0).all()
-    short = PhraseFinder(index, fetch=3000).find(queries[:1], phrases=5000)  # the searched lists have no more tokens
+    short = PhraseSearcher(index, None, {}, fetch=3000).find(
+        queries[:1], phrases=5000
+    )  # the searched lists have no more tokens
     assert 0 < (short.ids >= 0).sum() < 5000
     assert (got.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9
     # Scores are computed from the vectors, not from the compressed ones.
     same = got.ids[:, 0] == expected.ids[:, 0]
     assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda index: PhraseFinder(index, max_words=0), "1 to 32767"),
-        (lambda index: build_token_index(index.vectors, kind="ivf", nlist=64), "--nlist"),
-        (lambda index: build_token_index(index.vectors, kind="ivfpq", nlist=4, nprobe=2, pq_m=3), "--pq-m"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(make, message):
-    with pytest.raises(TourError, match=message):
-        make(random_index(passages=2, length=5))
 
 
 DOCUMENTS = {
@@ -190,7 +179,7 @@ def test_hits_say_what_and_where(searcher):
     assert best.vector @ searcher.query_encoder.encode_batch(["Wilhelm|Röntgen"])[0] == best.score
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert searcher.search("👩‍👩‍👧|Cho\u0301pin")[0].text == "👩‍👩‍👧 e\u0301tude by Cho\u0301pin"
-    short = PhraseSearcher(searcher.finder.index, searcher.query_encoder, DOCUMENTS, max_words=2)
+    short = PhraseSearcher(searcher.tokens, searcher.query_encoder, DOCUMENTS, max_words=2)
     assert all(len(hit.text.split()) <= 2 for hit in short.search("Wilhelm|Röntgen", k=50))
     passages = searcher.search("by|prize", k=5, unit="passage")
     assert [(hit.docid, hit.score) for hit in passages] == [("a", 3.0), ("b", 3.0)]  # the empty one has no phrase
@@ -199,7 +188,7 @@ def test_hits_say_what_and_where(searcher):
 def test_vectors_serve_as_queries_and_names_are_unique(searcher):
     vector = searcher.query_encoder.encode_batch(["first|prize"])[0]
     assert [hit.text for hit in searcher.search(vector, k=4)] == [hit.text for hit in searcher.search("first|prize", 4)]
-    ids = searcher.finder.find(vector[None], phrases=100).ids[0]
+    ids = searcher.find(vector[None], phrases=100).ids[0]
     names = [searcher.docids[id_] for id_ in ids[ids >= 0]]
     assert len(set(names)) == len(names) and names[0] == "a:4-15"
 
@@ -215,4 +204,4 @@ def test_vectors_serve_as_queries_and_names_are_unique(searcher):
 )
 def test_what_does_not_fit_is_refused(searcher, query, more, texts, message):
     with pytest.raises(TourError, match=message):
-        PhraseSearcher(searcher.finder.index, searcher.query_encoder, texts).search(query, **more)
+        PhraseSearcher(searcher.tokens, searcher.query_encoder, texts).search(query, **more)

@@ -69,17 +69,6 @@ def test_signals_that_are_added_later_search_as_those_given_at_first(collection,
     assert lists(first, collection) == lists(later, collection)
 
 
-def test_several_signals_together(collection):
-    def words(query, k):
-        found = np.random.default_rng(ord(query[-1])).permutation(80)[:20]
-        return [collection.docids[i] for i in found], np.linspace(9, 1, 20)
-
-    both = lists(tour(collection, signals=[second(collection), QuerySignal(words)]), collection)
-    assert both == lists(tour(collection, signals=[QuerySignal(words), second(collection)]), collection)
-    assert both != lists(tour(collection, signals=[second(collection)]), collection)
-    assert both != lists(tour(collection, signals=[QuerySignal(words)]), collection)
-
-
 @pytest.mark.parametrize(
     ("docids", "message"),
     [

@@ -1,7 +1,5 @@
 """Hits of compressed indexes in exact order: the same rule for every method."""
 
-import json
-
 import faiss
 import numpy as np
 import pytest
@@ -9,8 +7,6 @@ from toy_collection import DIMENSION, HashReranker, ToyCollection
 
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourSearcher
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.encoders.query_vectors import write_encoded_queries
-from tour_pyserini.search import main as search
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.vectors import EncodedCorpus, in_order
 
@@ -148,26 +144,3 @@ def test_refusals(collection, coarse):
         TourSearcher(inner, config=TourConfig("dense"), order="exact")
     with pytest.raises(TourError, match="there is no order 'best' of hits; choose one of exact, index"):
         TourSearcher(inner, config=TourConfig("dense"), order="best")
-
-
-def test_the_record_says_which_order_it_was(collection, coarse, tmp_path):
-    (tmp_path / "topics.tsv").write_text(
-        "".join(f"{q_id}\t{text}\n" for q_id, text in zip(collection.q_ids, collection.queries, strict=True))
-    )
-    encoded = np.stack([collection.encoder.encode(query) for query in collection.queries])
-    write_encoded_queries(tmp_path / "encoded", collection.q_ids, collection.queries, encoded)
-    run = tmp_path / "run.trec"
-    common = ["--topics", str(tmp_path / "topics.tsv"), "--encoded-queries", str(tmp_path / "encoded")]
-    common += ["--method", "dense", "--output", str(run)]
-    lists, orders = [], []
-    for flags in (
-        ["--index", str(collection.folder)],
-        ["--index", str(coarse["sq"])],
-        ["--index", str(coarse["sq"]), "--vectors", str(collection.folder)],
-        ["--index", str(coarse["sq"]), "--vectors", str(collection.folder), "--order", "index"],
-    ):
-        assert search([*common, *flags]) in (0, None)
-        lists.append([line.split()[2] for line in run.read_text().splitlines()])
-        orders.append(json.loads((tmp_path / "run.trec.json").read_text())["found"]["order"])
-    assert orders == ["exact", "index", "exact", "index"]
-    assert lists[0] == lists[2] != lists[1] == lists[3]

@@ -54,18 +54,18 @@ class PhraseInput:
         """
         if self.context == "passage":
             return Passage(title if self.title else "", text)
-        marked = self._marked(text, begin, end)
+        first, last = self.context_span(text, begin, end)
+        marked = f"{text[first:begin]}{BEGIN} {text[begin:end]} {END}{text[end:last]}"
         return f"{title}{self.separator}{marked}" if self.title and title else marked
 
     def context_span(self, text: str, begin: int, end: int) -> tuple[int, int]:
         """Offsets of the context of the phrase `text[begin:end]`: its begin and end in the text."""
-        if self.context in ("paragraph", "passage"):
+        sentences = _sentence_offsets(text)
+        if self.context in ("paragraph", "passage") or not len(sentences):
             return 0, len(text)
-        return _sentences_around(text, begin, end, sides=0 if self.context == "1" else 1)
-
-    def _marked(self, text: str, begin: int, end: int) -> str:
-        first, last = self.context_span(text, begin, end)
-        return f"{text[first:begin]}{BEGIN} {text[begin:end]} {END}{text[end:last]}"
+        around = 0 if self.context == "1" else 1  # sentences on each side
+        first, last = np.searchsorted(sentences[:, 0], [begin, max(begin, end - 1)], side="right") - 1
+        return int(sentences[max(0, first - around), 0]), int(sentences[min(len(sentences) - 1, last + around), 1])
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write these settings to the folder of a re-ranker that was trained on such inputs."""
@@ -105,13 +105,3 @@ def _sentence_offsets(text: str) -> NDArray[np.int64]:
     if text and (not ends or ends[-1] < len(text)):
         ends.append(len(text))
     return np.array([*zip([0, *ends], ends, strict=False)], dtype=np.int64).reshape(-1, 2)
-
-
-def _sentences_around(text: str, begin: int, end: int, *, sides: int) -> tuple[int, int]:
-    """The span of the sentences that contain `text[begin:end]`, with `sides` more sentences before and after."""
-    sentences = _sentence_offsets(text)
-    if not len(sentences):
-        return 0, 0
-    first = int(np.searchsorted(sentences[:, 0], begin, side="right")) - 1
-    last = int(np.searchsorted(sentences[:, 0], max(begin, end - 1), side="right")) - 1
-    return int(sentences[max(0, first - sides), 0]), int(sentences[min(len(sentences) - 1, last + sides), 1])

@@ -60,76 +60,6 @@ class _Phrases(NamedTuple):
     passages: Ids
 
 
-class PhraseFinder:
-    """Searches a phrase index with query vectors [start; end].
-
-    A query's list has the phrases that are the best of all phrases with the same start, or with the same end. On a flat
-    index the list is exact: tokens are fetched until no phrase of other tokens can be in the list. On other indexes,
-    tokens are fetched until the list is long enough.
-    """
-
-    def __init__(self, index: PhraseIndex, *, max_words: int = 10, fetch: int = FETCHED) -> None:
-        """Search an index.
-
-        Args:
-            index: the tokens.
-            max_words: largest number of words of a phrase.
-            fetch: start tokens and end tokens to fetch at first; more are fetched when they are needed.
-        """
-        if not 1 <= max_words <= LONGEST_PHRASE:
-            raise TourError(f"the largest number of words of a phrase must be 1 to {LONGEST_PHRASE}, not {max_words}.")
-        self.index, self.max_words = index, max_words
-        self._faiss, self._fetch = FaissIndex(index.index), fetch
-
-    def find(self, queries: Floats, *, phrases: int = 0, passages: int = 0, threads: int = 1) -> Hits:
-        """The best phrases of each of the queries [n, 2 d].
-
-        The list of a query has the `phrases` best phrases, and the best phrase of each of the `passages` best passages.
-        With `phrases=0` it has only one phrase per passage.
-
-        Returns:
-            ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
-        """
-        results: list[_Phrases] = [None] * len(queries)  # type: ignore[list-item]
-        unfinished, fetch = np.arange(len(queries)), min(self._fetch, len(self.index.rows))
-        while len(unfinished):
-            all_starts, all_ends = self._fetch_tokens(queries[unfinished], fetch, threads)
-            finished = []
-            for i, row in enumerate(unfinished.tolist()):
-                starts, ends = (Hits(hits.ids[i], hits.similarities[i]) for hits in (all_starts, all_ends))
-                results[row], final = self._best(queries[row], starts, ends, phrases=phrases, passages=passages)
-                # An inverted file returns -1 when its searched lists have no more tokens.
-                no_more = fetch >= len(self.index.rows) or max(starts.ids[-1], ends.ids[-1]) < 0
-                finished.append(final or no_more)
-            unfinished = unfinished[~np.array(finished, dtype=bool)]
-            fetch = min(fetch * GROWTH, len(self.index.rows))
-        return _pad(results, phrases + passages)
-
-    def _fetch_tokens(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
-        """The `count` best start tokens and end tokens of each query."""
-        # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
-        halves = queries.reshape(2 * len(queries), -1)
-        hits = self._faiss.search(halves, count, threads=threads)
-        return Hits(hits.ids[::2], hits.similarities[::2]), Hits(hits.ids[1::2], hits.similarities[1::2])
-
-    def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[_Phrases, bool]:
-        """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
-        fetched = len(starts.ids)
-        count = min(COMPLETED, fetched)
-        # An upper bound of the rounding error of a phrase's score.
-        rounding = _ROUNDING * self.index.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
-        while True:
-            completed = _complete(self.index, query, starts.ids[:count], ends.ids[:count], max_words=self.max_words)
-            best, is_full = _select(completed, phrases, passages)
-            # A phrase with none of these tokens has at most the score of the last start plus that of the last end.
-            limit = starts.similarities[count - 1] + ends.similarities[count - 1]
-            if is_full and best.scores[-1] > limit + rounding:
-                return best, True
-            if count == fetched:
-                return best, is_full and not self.index.exact
-            count = min(2 * count, fetched)
-
-
 def _select(found: _Phrases, phrases: int, passages: int) -> tuple[_Phrases, bool]:
     """The best phrases and the best phrase of each of the best passages; whether there are as many as asked for."""
     _, firsts = np.unique(found.passages, return_index=True)
@@ -216,9 +146,14 @@ class _Names:
 class PhraseSearcher:
     """Answers straight from the index.
 
+    A query's list has the phrases that are the best of all phrases with the same start, or with the same end. On a flat
+    index the list is exact: tokens are fetched until no phrase of other tokens can be in the list. On other indexes,
+    tokens are fetched until the list is long enough.
+
     Attributes:
+        tokens: the phrase index.
         index: FAISS over the token vectors.
-        docids: names of phrases by their numbers.
+        docids: names of phrases, such as `nq-0:77-98`, by their ids.
         dimension: of a query's vector: [start; end], twice a token's.
 
     Example:
@@ -228,7 +163,7 @@ class PhraseSearcher:
 
     def __init__(
         self,
-        index: PhraseIndex,
+        tokens: PhraseIndex,
         query_encoder: Any,
         texts: Mapping[str, str],
         *,
@@ -238,16 +173,17 @@ class PhraseSearcher:
         """Search an index.
 
         Args:
-            index: the tokens.
+            tokens: the index.
             query_encoder: anything whose `encode_batch(questions)` gives [n, 2 d].
             texts: docid to passage, as `open_texts` gives it.
             max_words: words of a phrase at most.
-            fetch: starts and ends that are fetched first; see `PhraseFinder`.
+            fetch: start tokens and end tokens to fetch at first; more are fetched when they are needed.
         """
-        self.finder = PhraseFinder(index, max_words=max_words, fetch=fetch)
-        self.docids, self.query_encoder, self.texts = _Names(index), query_encoder, texts
-        self.index = index.index
-        self.dimension = 2 * index.vectors.shape[1]
+        if not 1 <= max_words <= LONGEST_PHRASE:
+            raise TourError(f"the largest number of words of a phrase must be 1 to {LONGEST_PHRASE}, not {max_words}.")
+        self.tokens, self.query_encoder, self.texts = tokens, query_encoder, texts
+        self.max_words, self._fetch, self._faiss = max_words, fetch, FaissIndex(tokens.index)
+        self.index, self.docids, self.dimension = tokens.index, _Names(tokens), 2 * tokens.vectors.shape[1]
 
     @classmethod
     def open(cls, index: str, corpus: str, encoder: str | os.PathLike[str], *, device: str = "cpu") -> Self:
@@ -276,11 +212,59 @@ class PhraseSearcher:
         """The hits of many queries, given as texts or as vectors [n, 2 d], by query id."""
         _check_unit(unit)
         vectors = encode_queries(self.query_encoder, queries, q_ids, self.dimension)
-        found = self.finder.find(vectors, threads=threads, **{f"{unit}s": k})
+        found = self.find(vectors, threads=threads, **{f"{unit}s": k})
         return {
             q_id: self.hits(ids[ids >= 0], similarities[ids >= 0], vectors=True)
             for q_id, ids, similarities in zip(q_ids, found.ids, found.similarities, strict=True)
         }
+
+    def find(self, queries: Floats, *, phrases: int = 0, passages: int = 0, threads: int = 1) -> Hits:
+        """The best phrases of each of the queries [n, 2 d].
+
+        The list of a query has the `phrases` best phrases, and the best phrase of each of the `passages` best passages.
+        With `phrases=0` it has only one phrase per passage.
+
+        Returns:
+            ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
+        """
+        results: list[_Phrases] = [None] * len(queries)  # type: ignore[list-item]
+        unfinished, fetch = np.arange(len(queries)), min(self._fetch, len(self.tokens.rows))
+        while len(unfinished):
+            all_starts, all_ends = self._fetch_tokens(queries[unfinished], fetch, threads)
+            finished = []
+            for i, row in enumerate(unfinished.tolist()):
+                starts, ends = (Hits(hits.ids[i], hits.similarities[i]) for hits in (all_starts, all_ends))
+                results[row], final = self._best(queries[row], starts, ends, phrases=phrases, passages=passages)
+                # An inverted file returns -1 when its searched lists have no more tokens.
+                no_more = fetch >= len(self.tokens.rows) or max(starts.ids[-1], ends.ids[-1]) < 0
+                finished.append(final or no_more)
+            unfinished = unfinished[~np.array(finished, dtype=bool)]
+            fetch = min(fetch * GROWTH, len(self.tokens.rows))
+        return _pad(results, phrases + passages)
+
+    def _fetch_tokens(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
+        """The `count` best start tokens and end tokens of each query."""
+        # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
+        halves = queries.reshape(2 * len(queries), -1)
+        hits = self._faiss.search(halves, count, threads=threads)
+        return Hits(hits.ids[::2], hits.similarities[::2]), Hits(hits.ids[1::2], hits.similarities[1::2])
+
+    def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[_Phrases, bool]:
+        """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
+        fetched = len(starts.ids)
+        count = min(COMPLETED, fetched)
+        # An upper bound of the rounding error of a phrase's score.
+        rounding = _ROUNDING * self.tokens.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
+        while True:
+            completed = _complete(self.tokens, query, starts.ids[:count], ends.ids[:count], max_words=self.max_words)
+            best, is_full = _select(completed, phrases, passages)
+            # A phrase with none of these tokens has at most the score of the last start plus that of the last end.
+            limit = starts.similarities[count - 1] + ends.similarities[count - 1]
+            if is_full and best.scores[-1] > limit + rounding:
+                return best, True
+            if count == fetched:
+                return best, is_full and not self.tokens.exact
+            count = min(2 * count, fetched)
 
     def passage(self, span: PhraseSpan) -> tuple[str, str]:
         """The title and the text of the passage that contains a phrase.
@@ -304,15 +288,14 @@ class PhraseSearcher:
 
     def text(self, id_: int) -> str:
         """The words of a phrase."""
-        span = self.finder.index.span(id_)
+        span = self.tokens.span(id_)
         return self.passage(span)[1][span.begin : span.end]
 
     def hits(self, ids: Ids, scores: Floats, *, vectors: bool = False) -> list[PhraseHit]:
         """Phrases [m] with their scores [m] as hits, with their vectors if asked to."""
-        index = self.finder.index
-        stacked = index.phrase_vectors(ids) if vectors else [None] * len(ids)
+        stacked = self.tokens.phrase_vectors(ids) if vectors else [None] * len(ids)
         return [
-            PhraseHit(*index.span(id_), self.text(id_), score, vector)
+            PhraseHit(*self.tokens.span(id_), self.text(id_), score, vector)
             for id_, score, vector in zip(ids.tolist(), scores.tolist(), stacked, strict=True)
         ]
 
@@ -404,10 +387,10 @@ class TourPhraseSearcher(TourSearcher):
         passages = k // 2
         phrases = passages if self._unit == "phrase" else 0
         vectors = np.asarray(vectors, dtype=np.float32)
-        return self.searcher.finder.find(vectors, phrases=phrases, passages=passages, threads=threads)
+        return self.searcher.find(vectors, phrases=phrases, passages=passages, threads=threads)
 
     def _open_vectors(self) -> Callable[[Ids], Floats]:
-        return self.searcher.finder.index.phrase_vectors
+        return self.searcher.tokens.phrase_vectors
 
     def _passage(self, docid: str) -> str:
         span = PhraseSpan.parse(docid)

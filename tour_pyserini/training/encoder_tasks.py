@@ -118,12 +118,11 @@ class PhraseTask(Task):
     def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
         """Read the data, and the model in a folder to start from; a batch is `batch_size` passages."""
         examples, self._held_out = training_examples(request)
-        assert request.max_length is not None
         torch.manual_seed(request.seed)  # for the filter's first weights
         weights, pooling = read_model_folder(base)
         settings = EncoderSettings(
             pooling=request.pooling or pooling,
-            lower_case=bool(request.lower_case),
+            lower_case=request.lower_case,
             max_length=request.max_length,
             stride=request.max_length // 4,
         )
@@ -221,7 +220,7 @@ def _masks(batch: _Batch, length: int) -> list[tuple[Tensor, ...]]:
     return [tuple(torch.from_numpy(mask[side]) for mask in masks) for side in (0, 1)]
 
 
-def marginal_loss(logits: Tensor, gold: Tensor, allowed: Tensor) -> Tensor:
+def _marginal_loss(logits: Tensor, gold: Tensor, allowed: Tensor) -> Tensor:
     """- log of the probability of the gold entries among the allowed ones; [q] for logits [q, n].
 
     Args:
@@ -247,9 +246,9 @@ def side_loss(questions: Tensor, tokens: Tensor, *, own: Tensor, gold: Tensor, a
     """
     logits = torch.einsum("qd,ptd->qpt", questions, tokens)
     rows = torch.arange(len(questions))
-    inside = marginal_loss(logits[rows, own], gold[rows, own], able[own])
+    inside = _marginal_loss(logits[rows, own], gold[rows, own], able[own])
     allowed = able.unsqueeze(0) & (~known | gold)
-    across = marginal_loss(logits.flatten(1), gold.flatten(1), allowed.flatten(1))
+    across = _marginal_loss(logits.flatten(1), gold.flatten(1), allowed.flatten(1))
     return torch.stack([inside.mean(), across.mean()])
 
 
@@ -311,7 +310,7 @@ class QueryTask(Task):
         with self.computing():
             sides = self.encoder.question_sides([question for question, _ in batch])
         queries = torch.cat(sides, dim=1).float()
-        hits = self._searcher.finder.find(queries.detach().cpu().numpy(), phrases=self.request.depth)
+        hits = self._searcher.find(queries.detach().cpu().numpy(), phrases=self.request.depth)
         is_hit = hits.ids >= 0  # a list may be shorter than the others
         right = np.array(
             [
@@ -323,10 +322,10 @@ class QueryTask(Task):
         if not useful.any():
             return None
         ids = np.where(is_hit, hits.ids, 0)[useful]
-        vectors = self._searcher.finder.index.phrase_vectors(ids.reshape(-1)).reshape(*ids.shape, -1)
+        vectors = self._searcher.tokens.phrase_vectors(ids.reshape(-1)).reshape(*ids.shape, -1)
         logits = torch.einsum("qd,qkd->qk", queries[torch.from_numpy(useful)], torch.from_numpy(vectors).to(queries))
         masks = (torch.from_numpy(mask[useful]).to(logits.device) for mask in (right, is_hit))
-        return marginal_loss(logits, *masks).mean()
+        return _marginal_loss(logits, *masks).mean()
 
     def validate(self) -> Mapping[str, float]:
         """Exact match and F1 of the first phrase from the whole index."""
