@@ -33,7 +33,7 @@ def test_dense_is_the_retrieval_and_labels_nothing(corpus):
         ({"depth": 2, "score_weight": 0.75, "aggregation": "standardised"}, [1, 0], [0.5, -0.5]),
         # The published code adds probabilities: e^-4 = 0.0183 to 1, and 1 to e^-1 = 0.3679.
         (
-            {"depth": 2, "score_weight": 0.5, "aggregation": "softmax", "similarity_scale": 1.0},
+            {"depth": 2, "score_weight": 0.5, "aggregation": "softmax", "similarity_scale": 100.0},
             [1, 0],
             [(1 / (1 + np.exp(-4)) + 1 / (1 + np.e)) / 2, (1 / (1 + np.exp(4)) + 1 / (1 + 1 / np.e)) / 2],
         ),
