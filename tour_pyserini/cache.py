@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   python -m tour_pyserini.cache prune --unused-for 90 --dry-run
   python -m tour_pyserini.cache merge machine-1.sqlite machine-2.sqlite --cache postgresql://db/scores"""
 
-ROUNDING = 1e-3
+_ROUNDING = 1e-3
 """The same model gives the same pair scores that differ by less, by rounding, on different machines."""
 _ROWS = 10_000  # merged at a time
 
@@ -63,23 +63,13 @@ def _parser() -> argparse.ArgumentParser:
         help="only this model: a name, the beginning of a fingerprint, or `unknown`; may be given several times",
     )
     prune.add_argument(
-        "--unused-for", type=_days, metavar="DAYS", help="only models that were not used for this many days"
+        "--unused-for", type=float, metavar="DAYS", help="only models that were not used for this many days"
     )
     prune.add_argument("--dry-run", action="store_true", help="show what would be removed, but remove nothing")
     commands["merge"].add_argument(
         "sources", nargs="+", metavar="CACHE", help="score caches whose scores are added: files, or postgresql://..."
     )
     return parser
-
-
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = -1.0
-    if not 0 <= days < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
-    return days
 
 
 def _stats(args: argparse.Namespace) -> None:
@@ -106,7 +96,7 @@ def _prune(args: argparse.Namespace) -> None:
 
 def _merge(args: argparse.Namespace) -> None:
     target = args.cache or str(score_cache())
-    merged = merge_scores(args.sources, target)
+    merged = _merge_scores(args.sources, target)
     rounding = f" (they differ by {merged.difference:.2g} at most)" if merged.difference else ""
     added = f"{merged.added:,} scores added, {merged.present:,} were there{rounding}"
     sys.stdout.write(f"{without_password(target)}: {added}\n")
@@ -158,7 +148,7 @@ class _Merged(NamedTuple):
     difference: float
 
 
-def merge_scores(sources: Sequence[str], target: str) -> _Merged:
+def _merge_scores(sources: Sequence[str], target: str) -> _Merged:
     """Add the scores of some caches to another one, one cache after the other; doing it again changes nothing.
 
     A cache is compared with the target first. A score that is there already stays; one that differs by more than
@@ -184,7 +174,7 @@ def _merge_one(source: str, target: str) -> _Merged:
             for score in part:
                 apart = abs(stored.get(score.key, score.logit) - score.logit)
                 difference = max(difference, apart)
-                if apart > ROUNDING:
+                if apart > _ROUNDING:
                     raise TourError(
                         f"{without_password(source)} and {without_password(target)} have different scores of the model "
                         f"{score.model.name or UNKNOWN} for the pair {score.key.hex()} ({score.logit:.6g} and "

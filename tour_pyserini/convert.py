@@ -49,22 +49,22 @@ class JsonRequest(AnswerRequest):
     layout: str = option("pyserini", "whose JSON is written", choices=LAYOUTS)
 
 
-class ConversionSummary(NamedTuple):
+class _ConversionSummary(NamedTuple):
     """The file that was written, and what it holds: counts by what was counted."""
 
     output: Path
     counts: Mapping[str, int]
 
 
-def convert_qrels(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> ConversionSummary:
+def convert_qrels(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> _ConversionSummary:
     """Write judgements, in BEIR's or TREC's format, as TREC qrels."""
     qrels = read_qrels(input)
     write_qrels(qrels, output)
     counts = {"judgements": len(qrels), "queries": len({qrel.query_id for qrel in qrels})}
-    return ConversionSummary(Path(output), counts)
+    return _ConversionSummary(Path(output), counts)
 
 
-def run_to_json(request: JsonRequest, *, progress: bool = False) -> ConversionSummary:
+def run_to_json(request: JsonRequest, *, progress: bool = False) -> _ConversionSummary:
     """Write a run as JSON: every question, its passages with title and text, and which of them contain an answer.
 
     Hits are in the order in which ir_measures and trec_eval evaluate them.
@@ -80,10 +80,10 @@ def run_to_json(request: JsonRequest, *, progress: bool = False) -> ConversionSu
     found = {qid: set(passages) for qid, passages in answering.items()}
     write_dpr_json(request.output, questions, retrieved, texts, found, layout=request.layout)
     counts = {"questions": len(questions), "with an answer": sum(map(bool, found.values()))}
-    return ConversionSummary(Path(request.output), counts | {"hits": sum(map(len, docids.values()))})
+    return _ConversionSummary(Path(request.output), counts | {"hits": sum(map(len, docids.values()))})
 
 
-def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> ConversionSummary:
+def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -> _ConversionSummary:
     """Write retrieval results, in either layout, as a TREC run in the same order.
 
     Evaluators of runs sort by score: where a question's scores do not decrease strictly (six decimals, single
@@ -107,10 +107,10 @@ def json_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str]) -
             "%s: %d of %d questions are scored by rank, because their scores do not give the order",
             *(input, rescored, questions),
         )
-    return ConversionSummary(Path(output), {"questions": questions, "hits": lines})
+    return _ConversionSummary(Path(output), {"questions": questions, "hits": lines})
 
 
-def split_by_overlap(topics: str, train: Sequence[str], output: str | os.PathLike[str]) -> ConversionSummary:
+def split_by_overlap(topics: str, train: Sequence[str], output: str | os.PathLike[str]) -> _ConversionSummary:
     """Put test questions into splits by what they share with training questions.
 
     Texts are equal if they are the same after SQuAD's normalisation. `question_overlap`: the question is a training
@@ -138,7 +138,7 @@ def split_by_overlap(topics: str, train: Sequence[str], output: str | os.PathLik
     with atomic_write(output) as file:
         file.write("".join(f"{qid}\t{split}\n" for qid, split in splits.items()))
     counts = {"questions": len(splits), "training questions": len(training)}
-    return ConversionSummary(Path(output), counts | dict(sorted(Counter(splits.values()).items())))
+    return _ConversionSummary(Path(output), counts | dict(sorted(Counter(splits.values()).items())))
 
 
 EXAMPLE = """examples:
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if kind == "json":
         done = run_to_json(JsonRequest.from_flags(args), progress=True)
     else:
-        functions: dict[str, Callable[..., ConversionSummary]] = {"qrels": convert_qrels, "run": json_to_run}
+        functions: dict[str, Callable[..., _ConversionSummary]] = {"qrels": convert_qrels, "run": json_to_run}
         done = functions.get(kind, split_by_overlap)(**args)
     sys.stderr.write(f"{done.output}: {', '.join(f'{count} {what}' for what, count in done.counts.items())}\n")
 

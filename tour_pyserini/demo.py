@@ -15,7 +15,7 @@ from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import compare
-from tour_pyserini.evaluation.pictures import draw_path
+from tour_pyserini.evaluation.path_page import write_path_page
 from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
 from tour_pyserini.evaluation.tables import FORMATS, means_table
 from tour_pyserini.opening import Opener
@@ -32,7 +32,7 @@ CONFIGS = {
     "tour": TourConfig(),
 }
 QRELS = "qrels/demo.trec"
-RUN, TRACE, PICTURE = "runs/demo.tour.trec", "runs/demo.tour.trace.jsonl", "runs/demo.path.png"
+RUN, TRACE, PAGE = "runs/demo.tour.trec", "runs/demo.tour.trace.jsonl", "runs/demo.path.html"
 MEASURES = ("nDCG@10", "Success@1", "R@10", "R@100")
 
 
@@ -66,10 +66,10 @@ def _show_query_path() -> None:
     path, texts = paths[qid], open_texts(demo_collection.CORPUS)
     final = read_final_list(RUN, qid, path)
     text = as_text(path, query, texts, relevant[qid], final=final)
-    draw_path(path, query, texts, relevant[qid], PICTURE, final=final)
+    write_path_page(PAGE, path, query, texts, relevant[qid], final=final)
     sys.stdout.write(
         "\nThe path of one query: the first passages of each retrieval, with the re-ranker's scores "
-        f"(* judged relevant, + new):\n{text}\nAs a picture: {PICTURE}\n"
+        f"(* judged relevant, + new):\n{text}\nAs a page: {PAGE}\n"
     )
 
 

@@ -21,12 +21,12 @@ from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.path_page import as_events, as_page
+from tour_pyserini.evaluation.path_page import write_path_page
 from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
 from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.index import demo_index
 from tour_pyserini.stores.vectors import EncodedCorpus
-from tour_pyserini.support.files import atomic_write, check_output
+from tour_pyserini.support.files import check_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +97,10 @@ def write_page(request: PageRequest) -> _PageSummary:
     final = read_final_list(request.run, qid, path) if request.run else ()
     docids = list(dict.fromkeys(docid for one in path for docid in one.docids))
     vectors = _vectors(path, docids, request.index)
-    events = as_events(path, texts, final=final, shown=request.shown, vectors=vectors)
-    shown = dict.fromkeys([*docids, *(hit.docid for hit in final[: request.shown])])
-    recorded = {
-        "query": queries[qid],
-        "events": list(events),
-        "relevant": sorted(relevant.get(qid, ())),
-        "texts": {docid: texts[docid] for docid in shown},
-    }
-    with atomic_write(request.output) as file:
-        file.write(as_page(recorded))
+    write_path_page(
+        request.output, path, queries[qid], texts, relevant.get(qid, ()),
+        final=final, shown=request.shown, vectors=vectors,
+    )  # fmt: skip
     return _PageSummary(Path(request.output), qid, len(path), vectors is not None)
 
 

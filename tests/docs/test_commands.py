@@ -254,37 +254,15 @@ def parse(name, argv):
     return 0
 
 
-def test_shell_blocks_and_python_blocks_are_found(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "Text\n\n    python -m tour_pyserini.index \\\n        --corpus c\n    ir_measures a b\n\n"
-        '    {"not": "shell"}\n\n```python title="a.py"\nx = 1\n```\n\n```yaml\npython: 1\n```\n'
-    )
-    shell, python = examples(page)
-    assert shell.text == "python -m tour_pyserini.index \\\n    --corpus c\nir_measures a b"
-    assert (python.kind, python.text, python.file) == ("python", "x = 1", "a.py")
-
-
 def test_every_reason_is_needed():
     text = "\n".join(example.text for page in PAGES.values() for example in examples(page))
     text = re.sub(r"python -m +", "", re.sub(r" +", " ", text))
     assert [start for start in (*NOT_RUN, *RUN) if start not in text] == []
 
 
-def test_a_wrong_flag_in_a_command_that_is_not_run_is_noticed():
-    with pytest.raises(SystemExit):
-        parse("tour_pyserini.experiment", ["results", "--date", "DIR"])
-    with pytest.raises(SystemExit):
-        parse("tour_pyserini.search", ["--topics", "dpr-nq-test", "--no-such-flag"])
-    with pytest.raises(TourError, match="no setting"):
-        parse("tour_pyserini.search", ["--topics", "t", "--index", "i", "--method", "dense", "--tau", "1"])
-
-
-@pytest.mark.parametrize(
-    "page", [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
-)
-def test_no_line_of_a_page_is_longer_than_120_columns(page):
-    assert [line for line in page.read_text(encoding="utf-8").splitlines() if len(line) > 120] == []
+def test_no_line_of_a_page_is_longer_than_120_columns():
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        assert [line for line in page.read_text(encoding="utf-8").splitlines() if len(line) > 120] == [], page
 
 
 @pytest.mark.slow

@@ -21,7 +21,3 @@ MODULES = sorted(
 def test_examples_of_a_module(name):
     module = importlib.import_module(name)
     assert doctest.testmod(module).failed == 0
-
-
-def test_examples_are_found():
-    assert len(MODULES) >= 20

@@ -30,7 +30,3 @@ def messages():
 @pytest.mark.parametrize("message", FENCED.findall(PAGE.read_text(encoding="utf-8")))
 def test_the_message_exists_in_the_source(message, messages):
     assert " ".join(message.split("\n")) in messages  # a long message fills two lines of the page
-
-
-def test_a_message_that_does_not_exist_is_noticed(messages):
-    assert "no Java … or newer was found…; run: pip install a computer" not in messages

@@ -1,15 +1,13 @@
-"""Pictures of gains and of a query's path, in small files."""
+"""Pictures of gains, in small files."""
 
 import io
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tour_pyserini.evaluation.pictures import draw_gains, draw_path, gains_svg, save_picture
-from tour_pyserini.evaluation.query_path import FinalHit, PathRound
+from tour_pyserini.evaluation.pictures import draw_gains, gains_svg, save_picture
 
 BEGINS = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 
@@ -47,20 +45,3 @@ def test_counts_and_mean_are_in_the_picture_for_notebooks():
         assert words in drawn
     assert gains_svg(gained, baseline="b", measure="RR") == drawn
     assert gains_svg({}, baseline="b", measure="RR") == ""
-
-
-def test_a_path_has_the_words_of_passages_the_final_list_and_a_legend(tmp_path):
-    nan = float("nan")
-    path = [
-        PathRound(["a", "b"], [0.0, 5.0], ["a", "b"], 1.0, None),
-        PathRound(["b", "c"], [5.0, nan], [], 0.9, "agreement"),
-    ]
-    texts = {"a": "apples " * 20, "b": "brown bread", "c": "cold coffee"}
-    final = [FinalHit("b", 2.0, 5.0), FinalHit("c", 1.0, nan)]
-    with matplotlib.rc_context({"svg.fonttype": "none"}):  # words stay words
-        draw_path(path, "why", texts, {"b"}, tmp_path / "path.svg", final=final)
-    picture = (tmp_path / "path.svg").read_text()
-    for words in ("Query: why", "first retrieval", "after 1 update", "stops: agreement", "final list", "5.0"):
-        assert words in picture, words
-    assert picture.count("apples apples apples apples apples") == 2 and "apples ..." in picture
-    assert picture.count("brown bread") == 3 and picture.count("cold coffee") == 2

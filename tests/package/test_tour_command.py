@@ -31,28 +31,14 @@ def run(*command, code=0, **variables):
     return done.stdout
 
 
-def test_every_entry_module_is_a_sub_command():
-    modules = {
-        path.stem for path in (ROOT / "tour_pyserini").glob("*.py") if '__name__ == "__main__"' in path.read_text()
-    }
-    assert {command.replace("-", "_") for command in COMMANDS} == modules - {"__main__", "command"}
-
-
-def test_every_entry_module_has_the_marker_of_argcomplete():
-    for command in [*COMMANDS, "__main__"]:
-        source = (ROOT / "tour_pyserini" / f"{command}.py").read_text()
-        assert "PYTHON_ARGCOMPLETE_OK" in source[:1024], command
-
-
-def test_help_lists_each_sub_command_on_one_line(script):
+def test_every_entry_module_is_a_sub_command_with_a_line_of_help(script):
+    sources = {path.stem: path.read_text() for path in (ROOT / "tour_pyserini").glob("*.py")}
+    entries = {name: source for name, source in sources.items() if '__name__ == "__main__"' in source}
+    assert {command.replace("-", "_") for command in COMMANDS} == entries.keys() - {"__main__", "command"}
     lines = run(script, "--help").splitlines()
     for command in COMMANDS:
-        assert f"  {command:<10}  {summary(command)}" in lines
-        assert summary(command).endswith(".") and len(summary(command)) <= 64
-
-
-def test_summary_is_the_first_line_of_the_docstring():
-    assert summary("search") == importlib.import_module("tour_pyserini.search").__doc__.splitlines()[0]
+        assert "PYTHON_ARGCOMPLETE_OK" in entries[command][:1024], command
+        assert f"  {command:<10}  {summary(command)}" in lines and len(summary(command)) <= 64
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
@@ -75,12 +61,9 @@ def test_every_entry_point_has_version(command, capsys):
     assert capsys.readouterr().out == f"tour_pyserini {tour_pyserini.__version__}\n"
 
 
-def test_version_is_that_of_the_installed_package():
+def test_version_is_that_of_the_installed_package(monkeypatch):
     assert tour_pyserini.__version__ == importlib.metadata.version("tour_pyserini")
-    assert "__version__" in dir(tour_pyserini)
 
-
-def test_version_is_unknown_where_the_package_is_not_installed(monkeypatch):
     def not_installed(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -103,16 +86,11 @@ def test_a_sub_command_does_its_work_and_gives_its_exit_code(script, tmp_path):
     run(script, "convert", "qrels", "--input", tmp_path / "absent.tsv", "--output", tmp_path / "absent.trec", code=2)
 
 
-def test_without_a_sub_command_the_help_is_printed_and_the_exit_code_is_2(capsys):
-    assert main([]) == 2
-    assert "COMMAND ..." in capsys.readouterr().err
-
-
-def test_an_unknown_sub_command_is_refused(capsys):
+def test_without_a_known_sub_command_the_exit_code_is_2(capsys):
+    assert main([]) == 2 and "COMMAND ..." in capsys.readouterr().err
     with pytest.raises(SystemExit) as left:
         main(["serach"])
-    assert left.value.code == 2
-    assert "invalid choice: 'serach'" in capsys.readouterr().err
+    assert left.value.code == 2 and "serach" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -48,33 +48,25 @@ class _TokenMatcher:
     """
 
     def __init__(self, answers: Sequence[Sequence[str]]) -> None:
-        self._root = _Node()
+        self._root: dict[str | None, Any] = {}  # a node: its children by token; by None the questions that end there
         for question, gold in enumerate(answers):
             for answer in gold:
                 node = self._root
                 for token in _tokens(answer):
-                    node = node.children.setdefault(token, _Node())
-                node.questions.append(question)
+                    node = node.setdefault(token, {})
+                node.setdefault(None, []).append(question)
 
     def matches(self, text: str, among: Collection[int] | None = None) -> set[int]:
-        matched = set(self._root.questions)
+        matched = set(self._root.get(None, ()))
         tokens = _tokens(text)
         for start in range(len(tokens)):
-            node: _Node | None = self._root
+            node: Any = self._root
             for position in range(start, len(tokens)):
-                node = node.children.get(tokens[position]) if node else None
+                node = node.get(tokens[position])
                 if node is None:
                     break
-                matched.update(node.questions)
+                matched.update(node.get(None, ()))
         return matched if among is None else matched.intersection(among)
-
-
-class _Node:
-    __slots__ = ("children", "questions")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
-        self.questions: list[int] = []  # whose answers end here
 
 
 class _PatternMatcher:

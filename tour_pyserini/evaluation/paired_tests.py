@@ -9,11 +9,11 @@ import numpy as np
 
 from tour_pyserini.evaluation.measures import MeasuredRun
 
-TIE = 1e-9  # a smaller difference comes from rounding, not from the ranking
+_TIE = 1e-9  # a smaller difference comes from rounding, not from the ranking
 ENUMERATED_UP_TO = 12
-SAMPLES = 100_000
-SEED = 20230709
-RESAMPLED = 2_000
+_SAMPLES = 100_000
+_SEED = 20230709
+_RESAMPLED = 2_000
 _SIGNS_AT_ONCE = 1 << 20  # held in memory, 8 bytes each
 
 
@@ -25,7 +25,7 @@ class _Outcomes(NamedTuple):
     losses: int
 
 
-class PooledGain(NamedTuple):
+class _PooledGain(NamedTuple):
     """The mean gain over collections, each of which counts the same: its 95 % confidence interval, and its p value."""
 
     mean: float
@@ -37,7 +37,7 @@ class PooledGain(NamedTuple):
 def gains(values: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """Values minus the baseline's values, both float64 [queries]; exactly 0 where the two are tied."""
     difference = values - baseline
-    return np.where(np.abs(difference) < TIE, 0.0, difference)
+    return np.where(np.abs(difference) < _TIE, 0.0, difference)
 
 
 def outcomes(gained: np.ndarray) -> _Outcomes:
@@ -89,7 +89,7 @@ def _enumerated_p(gained: np.ndarray) -> float:
     return _as_extreme(flips, gained) / patterns.size
 
 
-def _sampled_p(gained: np.ndarray, samples: int = SAMPLES, seed: int = SEED) -> float:
+def _sampled_p(gained: np.ndarray, samples: int = _SAMPLES, seed: int = _SEED) -> float:
     """The same share estimated from random sign patterns: (1 + those as extreme) / (1 + samples)."""
     random = np.random.default_rng(seed)
     width = -(-gained.size // 8)
@@ -102,7 +102,7 @@ def _sampled_p(gained: np.ndarray, samples: int = SAMPLES, seed: int = SEED) -> 
     return (1 + count) / (1 + samples)
 
 
-def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
+def pooled_gain(collections: Sequence[np.ndarray]) -> _PooledGain:
     """The mean over collections of their mean gains.
 
     The interval is that of the bootstrap, which draws queries anew within each collection (percentiles 2.5 and 97.5 of
@@ -114,7 +114,7 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
 
     Example:
         >>> pooled_gain([np.array([0.2, 0.2, 0.2]), np.array([0.4, 0.4])])
-        PooledGain(mean=0.3, low=0.3, high=0.3, p=0.0625)
+        _PooledGain(mean=0.3, low=0.3, high=0.3, p=0.0625)
     """
     from scipy import stats
 
@@ -124,12 +124,12 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> PooledGain:
     low = high = math.nan
     if min(gained.size for gained in collections) > 1:
         drawn = stats.bootstrap(
-            collections, mean_of_means, n_resamples=RESAMPLED, batch=100, method="percentile", rng=SEED
+            collections, mean_of_means, n_resamples=_RESAMPLED, batch=100, method="percentile", rng=_SEED
         )
         low, high = drawn.confidence_interval
     weighted = np.concatenate([gained / (gained.size * len(collections)) for gained in collections])
     mean, low, high = (round(float(value), 12) for value in (mean_of_means(*collections), low, high))
-    return PooledGain(mean, low, high, randomisation_p(weighted))
+    return _PooledGain(mean, low, high, randomisation_p(weighted))
 
 
 def _as_extreme(flips: np.ndarray, gained: np.ndarray) -> int:

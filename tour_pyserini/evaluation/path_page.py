@@ -4,8 +4,9 @@ import base64
 import hashlib
 import json
 import math
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.texts import one_line_parts
 from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
+from tour_pyserini.support.files import atomic_write
 
 
 class _Projection(NamedTuple):
@@ -168,6 +170,29 @@ FILES = Path(__file__).resolve().parents[1] / "service" / "static"
 _IMPORT = re.compile(r'^import .* from "\./(.*)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _POLICY = re.compile(r"(?<=Content-Security-Policy\" content=\").*?(?=\">)")
+
+
+def write_path_page(
+    output: str | os.PathLike[str],
+    path: Sequence[PathRound],
+    query: str,
+    texts: Mapping[str, str],
+    relevant: Iterable[str],
+    *,
+    final: Sequence[FinalHit] = (),
+    shown: int = 10,
+    vectors: Mapping[str, Floats] | None = None,
+) -> None:
+    """Write the page of a query's path; `relevant` are docids judged relevant, for the others see `as_events`."""
+    docids = dict.fromkeys([*(d for one in path for d in one.docids), *(hit.docid for hit in final[:shown])])
+    recorded = {
+        "query": query,
+        "events": list(as_events(path, texts, final=final, shown=shown, vectors=vectors)),
+        "relevant": sorted(relevant),
+        "texts": {docid: texts[docid] for docid in docids},
+    }
+    with atomic_write(output) as file:
+        file.write(as_page(recorded))
 
 
 def as_page(recorded: Mapping[str, Any]) -> str:
