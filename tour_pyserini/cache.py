@@ -8,18 +8,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.encoders.query_vectors import VECTORS
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.rerankers.score_cache import is_server, open_scores, without_password
+from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
+from tour_pyserini.rerankers.score_cache import is_server, open_scores
 from tour_pyserini.support.files import query_cache, score_cache
 from tour_pyserini.support.sqlite_cache import UNKNOWN, Model, ModelUse, SqliteCache, application_id
-
-if TYPE_CHECKING:
-    from tour_pyserini.rerankers.postgres_scores import PostgresScores
 
 EXAMPLES = """examples:
   python -m tour_pyserini.cache stats
@@ -102,7 +100,7 @@ def _merge(args: argparse.Namespace) -> None:
     sys.stdout.write(f"{without_password(target)}: {added}\n")
 
 
-def _caches(location: str | None) -> "list[SqliteCache | PostgresScores]":
+def _caches(location: str | None) -> list[SqliteCache | PostgresScores]:
     """What is meant: the given cache, or the files that exist in the cache folder."""
     if location:
         return [_open(location)]
@@ -110,7 +108,7 @@ def _caches(location: str | None) -> "list[SqliteCache | PostgresScores]":
     return [_open(str(path)) for path in found or [score_cache()]]
 
 
-def _open(location: str) -> "SqliteCache | PostgresScores":
+def _open(location: str) -> SqliteCache | PostgresScores:
     if _holds_vectors(location):
         return SqliteCache(Path(location), VECTORS, must_exist=True)
     return open_scores(location, must_exist=True)
@@ -120,7 +118,7 @@ def _holds_vectors(location: str) -> bool:
     return not is_server(location) and application_id(Path(location)) == VECTORS.owner
 
 
-def _print(headline: str, cache: "SqliteCache | PostgresScores", models: Sequence[ModelUse]) -> None:
+def _print(headline: str, cache: SqliteCache | PostgresScores, models: Sequence[ModelUse]) -> None:
     sys.stdout.write(headline + "\n")
     if models:
         columns = ["model", "fingerprint", cache.rows, "first used", "last used"]

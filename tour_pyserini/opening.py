@@ -18,7 +18,7 @@ from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.searched_index import DenseSignal, open_index, open_searcher
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.stores.index_folder import IndexSettings, check_vectors, read_index_settings
+from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
@@ -227,7 +227,7 @@ class Opener:
         from tour_pyserini.encoders.encoder import PassageVectors
         from tour_pyserini.encoders.loading import load_document_encoder
 
-        made = read_index_settings(index)
+        made = IndexSettings.read(index)
         built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
         encode = self.open(
             load_document_encoder,
@@ -255,7 +255,7 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
     said: dict[str, Any] = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim")}
     running = {"device": request.device, "dtype": request.dtype, "backend": request.encoder_backend}
     options = {"encoder_class": request.encoder_class, "trust_remote_code": trust, **running, **said}
-    made = read_index_settings(index)
+    made = IndexSettings.read(index)
     if made is None:
         return {"spec": request.encoder or DEFAULT, **options}
     encoder_class = options["encoder_class"] = request.encoder_class or made.encoder_class

@@ -206,7 +206,7 @@ def _recorded_flags(request: SearchRequest) -> dict[str, Any]:
     """The flags that make the same run again, without a password."""
     flags = request.flags()
     if request.cache:
-        from tour_pyserini.rerankers.score_cache import without_password
+        from tour_pyserini.rerankers.postgres_scores import without_password
 
         flags["cache"] = without_password(request.cache)
     return flags

@@ -19,12 +19,13 @@ def index(tmp_path, monkeypatch):
     settings = {
         "encoder": "models/gte",
         "encoder_fingerprint": "print of models/gte",
-        "encoder_class": "AutoDocumentEncoder",
+        "encoder_class": None,
         "pooling": "mean",
         "l2_norm": True,
         "prefix": None,
         "max_length": 256,
         "fields": ["text", "title"],
+        "asked": {"pooling": "mean", "l2_norm": True},
     }
     (tmp_path / "tour-index.json").write_text(json.dumps({"settings": settings}))
     return tmp_path

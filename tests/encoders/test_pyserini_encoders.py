@@ -14,6 +14,7 @@ from tour_pyserini.encoders.loading import (
 )
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.pyserini import ensure_java
 
 
 def test_a_name_on_the_hub_without_modules_is_left_to_pyserini(monkeypatch):
@@ -29,6 +30,7 @@ def test_a_name_on_the_hub_without_modules_is_left_to_pyserini(monkeypatch):
 
 
 def test_the_name_of_a_model_is_passed_to_pyserini(monkeypatch):
+    ensure_java()
     from pyserini.encode import document_encoder_class_map
 
     name, asked = "facebook/dpr-ctx_encoder-multiset-base", []

@@ -98,15 +98,9 @@ def without_pooling(folder):
     return load_query_encoder(save_modules(folder, "bert", pooling=("max", "mean")), pooling="mean")
 
 
-def without_padding(folder):
-    change_json(save_modules(folder, "qwen3", pooling="lasttoken") / "tokenizer_config.json", pad_token=None)
-    return load_query_encoder(folder)
-
-
 @pytest.mark.parametrize(
     ("load", "word"),
     [
-        (without_padding, "add pad_token"),
         (without_pooling, "several vectors"),
         (lambda folder: load_query_encoder(folder, pooling="mean"), "cannot load the encoder"),
     ],

@@ -15,8 +15,8 @@ from postgres_server import PostgresServer
 from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_scores
-from tour_pyserini.rerankers.postgres_scores import PostgresScores
-from tour_pyserini.rerankers.score_cache import is_server, open_scores, pair_key, without_password
+from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
+from tour_pyserini.rerankers.score_cache import is_server, open_scores, pair_key
 from tour_pyserini.support.sqlite_cache import Model
 
 psycopg = pytest.importorskip("psycopg")

@@ -17,11 +17,11 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.index_folder import (
     Docids,
+    IndexSettings,
     PartialVectors,
     positions_of,
     read_docids,
     read_index_files,
-    read_index_settings,
 )
 from tour_pyserini.support.files import sha256
 
@@ -75,15 +75,11 @@ def recorded(folder, settings):
 
 
 def test_settings_are_those_of_the_record(tmp_path):
-    made = read_index_settings(recorded(tmp_path / "new", RECORD))
+    made = IndexSettings.read(recorded(tmp_path / "new", RECORD))
     assert (made.encoder, made.fingerprint, made.asked, made.precision) == ("default", "f", {"truncate_dim": 8}, None)
-    old = {name: value for name, value in RECORD.items() if name != "asked"}
-    assert read_index_settings(recorded(tmp_path / "old", old)).asked == {}
-    auto = read_index_settings(recorded(tmp_path / "auto", {**old, "encoder_class": "AutoDocumentEncoder"}))
-    assert (auto.encoder_class, auto.asked) == (None, {"pooling": "mean", "l2_norm": True})
-    assert read_index_settings(tmp_path) is None
+    assert IndexSettings.read(tmp_path) is None
     with pytest.raises(TourError, match="does not describe an index"):
-        read_index_settings(recorded(tmp_path / "index", {}))
+        IndexSettings.read(recorded(tmp_path / "index", {}))
 
 
 def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):

@@ -218,7 +218,7 @@ def change_record(folder, **changes):
         (lambda folder: (folder / "tour-bm25.json").unlink(), "--bm25"),
         (lambda folder: change_record(folder, documents=4), "document per line"),
         (lambda folder: change_record(folder, settings={"k1": 2, "language": "en"}), "settings"),
-        (lambda folder: change_record(folder, settings=None), "cannot be read"),
+        (lambda folder: change_record(folder, settings=None), "settings"),
         (lambda folder: (folder / "data.csc.index.npy").write_bytes(b""), "checksum"),
     ],
 )

@@ -135,7 +135,7 @@ def test_collections_that_are_refused(tmp_path, engine):
 
         client.create_collection("foreign", VectorParams(size=3, distance=Distance.DOT))
         client.create_collection("distances", VectorParams(size=3, distance=Distance.EUCLID))
-    for name, word in {"missing": "does not exist", "foreign": "another program", "distances": "(L2|Euclid)"}.items():
+    for name, word in (("missing", "not exist"), ("foreign", "another program"), ("distances", "another program")):
         with pytest.raises(TourError, match=word):
             open_collection(store_address(address_in(tmp_path, engine, name)))
     with pytest.raises(TourError, match="another program"):

@@ -84,7 +84,6 @@ def test_encoded_json_lines_may_have_another_order(collection, tmp_path):
         (lambda collection, folder: ToyCollection(folder, documents=20).folder, "'d20'"),
         (lambda collection, folder: folder / "nowhere", "not an encoded corpus"),
         (lambda collection, folder: collection.write(made("PQ4x4"), folder), "compressed too"),
-        (lambda collection, folder: 3, "cannot be read from 3"),
         (lambda collection, folder: register_vector_source("encode", len), "name"),
         (lambda collection, folder: "other:x", "'other'"),
         (wrong(lambda ids: np.zeros((len(ids), DIMENSION + 1))), r"shape \[1, 9\]"),

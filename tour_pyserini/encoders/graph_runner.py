@@ -18,7 +18,7 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
-from tour_pyserini.support.devices import cores, does_not_fit
+from tour_pyserini.support.devices import cores
 from tour_pyserini.support.model_files import encodable, read_json, token_cutter
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
@@ -64,7 +64,6 @@ class GraphRunner:
     backend = "onnx"
 
     def __init__(self, path: Path, role: str, *, threads: int | None = None, precision: str = "fp32") -> None:
-        self._path = path
         self._session = open_graph(path)
         properties = self._properties()
         self._tokenizer = import_optional("tokenizers").Tokenizer.from_str(properties["tokenizer"])
@@ -124,15 +123,8 @@ class GraphRunner:
             pool.shutdown(cancel_futures=True)  # after an interruption, the rest is not computed
 
     def _vector(self, ids: list[int]) -> Floats:
-        try:
-            return self._compute(np.array([ids], dtype=np.int64))
-        except Exception as error:  # ONNX Runtime raises errors of several types
-            reason = f"it cannot encode {len(ids)} tokens: {first_line(error):.200}"
-            raise does_not_fit(self._path, reason) from error
-
-    def _compute(self, ids: np.ndarray) -> Floats:
-        """The vector [d] of token ids [1, length]."""
-        return self._session.run(None, {"input_ids": ids})[0][0]
+        """The vector [d] of the token ids of a text."""
+        return self._session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0][0]
 
 
 class StoredGraphRunner(GraphRunner):
@@ -171,8 +163,9 @@ class StoredGraphRunner(GraphRunner):
             **{role: {"prompt": "", "length": length, "cut": limit} for role, length in roles.items()},
         }
 
-    def _compute(self, ids: np.ndarray) -> Floats:
-        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    def _vector(self, ids: list[int]) -> Floats:
+        row = np.array([ids], dtype=np.int64)
+        feeds = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
         tokens = self._session.run(None, {name: feeds[name] for name in self._inputs})[0][0]
         vector = _POOLED[str(self._options.pooling)](tokens)[: self._options.truncate_dim]
         return vector / np.linalg.norm(vector) if self._options.l2_norm else vector

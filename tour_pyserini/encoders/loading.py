@@ -20,8 +20,8 @@ from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_
 from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
 from tour_pyserini.encoders.query_vectors import CachedQueryEncoder
 from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
-from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.devices import cpu_flags, does_not_fit
+from tour_pyserini.errors import TourError
+from tour_pyserini.support.devices import cpu_flags
 from tour_pyserini.support.model_files import read_json, read_modules
 from tour_pyserini.support.onnx_graphs import GraphError
 from tour_pyserini.support.packages import import_optional, version_of
@@ -300,14 +300,9 @@ def _static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
             raise TourError(f"the static embeddings in {folder} have no {name} to choose; leave it out.")
     library = import_optional("model2vec", extra="static")
     model = library.StaticModel.from_pretrained(str(folder), dimensionality=options.truncate_dim)
-
-    def encode(texts: list[str]) -> Any:
-        try:
-            return model.encode(texts)
-        except IndexError as error:
-            raise does_not_fit(folder, first_line(error)) from error
-
-    return FunctionRunner(encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim)
+    return FunctionRunner(
+        model.encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim
+    )
 
 
 def describe_encoder(

@@ -127,11 +127,9 @@ def load_pyserini_encoder(
 
 def _name(spec: str | os.PathLike[str], options: ModelOptions) -> str:
     """A folder whose code may be run, or a name on the model hub."""
-    if spec == DEFAULT or isinstance(spec, os.PathLike) or Path(spec).is_dir():
+    if spec == DEFAULT or isinstance(spec, os.PathLike) or Path(spec).is_dir() or spec.startswith((".", "/")):
         return str(encoder_folder(spec, trust_remote_code=options.trust_remote_code))
-    if str(spec).startswith((".", "/")):
-        raise TourError(f"the encoder folder {spec} does not exist.")
-    return str(spec)
+    return spec
 
 
 def _prepare_transformers() -> None:

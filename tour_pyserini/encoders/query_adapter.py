@@ -55,11 +55,6 @@ class QueryAdapter:
         return int(self.left.shape[0])
 
     @property
-    def rank(self) -> int:
-        """The rank r of the correction."""
-        return int(self.left.shape[1])
-
-    @property
     def encoder_name(self) -> str:
         """The query encoder that it was learnt for, for messages."""
         return str(self.about.get("encoder", "unknown"))
@@ -103,8 +98,6 @@ class QueryAdapter:
                 described = json.loads((file.metadata() or {})[_KEY])
                 if described["version"] != _VERSION:
                     raise ValueError(f"it has layout {described['version']}, and this version reads layout {_VERSION}")
-                if not isinstance(described["about"], dict):
-                    raise ValueError("its description has another form")
                 return cls(**{name: file.get_tensor(name) for name in _TENSORS}, about=described["about"])
         except (OSError, SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
             raise TourError(

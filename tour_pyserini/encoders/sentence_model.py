@@ -107,11 +107,6 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
 
             model.to(torch.float32 if options.dtype == "auto" else getattr(torch, options.dtype))
         _check_weights(folder, model)
-    if hasattr(model[0], "auto_model") and model.tokenizer.pad_token is None:
-        raise TourError(
-            f"the tokenizer of the encoder {folder} has no padding token, which sentence-transformers needs; "
-            "add pad_token to its tokenizer_config.json."
-        )
     _override(model, options)
     _limit_length(model)
     return on_device(model.eval().requires_grad_(False), options.device, name=folder)

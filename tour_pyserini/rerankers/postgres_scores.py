@@ -5,13 +5,16 @@ is connected: each client holds an advisory lock of the server, which ends with 
 """
 
 import logging
+import math
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.score_cache import is_intact, score_checksum, without_password
 from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.sqlite_cache import UNKNOWN_MODEL, Model, ModelUse, choose_models
 
@@ -40,7 +43,40 @@ _CONNECTED = (
     f"classid = {_LOCK} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 
+_PACKED = struct.Struct("<dq")
+
 Result = TypeVar("Result")
+
+
+def score_checksum(key: bytes, logit: float, model: int) -> int:
+    """A checksum of a row of scores, in PostgreSQL and in SQLite."""
+    return zlib.crc32(key + _PACKED.pack(logit + 0.0, model))  # SQLite stores -0.0 as 0.0
+
+
+def is_intact(key: Any, logit: Any, model: Any, checksum: Any) -> bool:
+    """Whether a row is as it was written: a damaged file may hold anything."""
+    typed = isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)
+    return typed and math.isfinite(logit) and checksum == score_checksum(key, logit, model)
+
+
+def without_password(address: str) -> str:
+    """The address for messages and records; a path of a file stays as it is.
+
+    Example:
+        >>> without_password("postgresql://me:secret@db:5432/scores?sslmode=require&password=secret")
+        'postgresql://me@db:5432/scores?sslmode=require'
+    """
+    if "://" not in address:
+        return address
+    try:
+        scheme, place, path, query, _ = urlsplit(address)
+    except ValueError as error:  # the address itself is not shown: nobody knows where its password is
+        raise TourError(
+            f"the address of the score cache cannot be read ({first_line(error)}); give postgresql://HOST/DATABASE."
+        ) from error
+    user, at, host = place.rpartition("@")
+    options = [(name, value) for name, value in parse_qsl(query) if name not in ("password", "sslpassword")]
+    return urlunsplit((scheme, user.partition(":")[0] + at + host, path, urlencode(options, safe="/"), ""))
 
 
 class PostgresScores:

@@ -5,47 +5,27 @@ raw logit, the number of a model and a checksum for each key of 16 bytes.
 """
 
 import hashlib
-import math
 import os
 import re
-import struct
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.postgres_scores import PostgresScores, is_intact, score_checksum, without_password
 from tour_pyserini.rerankers.reranker import Pair, Reranker, display_name, score_parts
 from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
-
-if TYPE_CHECKING:
-    from tour_pyserini.rerankers.postgres_scores import PostgresScores
 
 UNWRITTEN_SECONDS = 1.0
 """Scores are written at least this often: a process that is killed loses those of a second, and at most the batch that
 was being scored."""
 WAIT_SECONDS = 0.2
 """Time between two looks for scores that another process computes."""
-
-_PACKED = struct.Struct("<dq")
-
-
-def score_checksum(key: bytes, logit: float, model: int) -> int:
-    """A checksum of a row."""
-    return zlib.crc32(key + _PACKED.pack(logit + 0.0, model))  # SQLite stores -0.0 as 0.0
-
-
-def is_intact(key: Any, logit: Any, model: Any, checksum: Any) -> bool:
-    """Whether a row is as it was written: a damaged file may hold anything."""
-    typed = isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)
-    return typed and math.isfinite(logit) and checksum == score_checksum(key, logit, model)
-
 
 SCORES = Layout(
     noun="score cache",
@@ -121,11 +101,9 @@ class SqliteScores(SqliteCache):
 
 def open_scores(
     location: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False
-) -> "SqliteScores | PostgresScores":
+) -> SqliteScores | PostgresScores:
     """Open the scores of one model: a file, or `postgresql://HOST/DATABASE`."""
     if is_server(location):
-        from tour_pyserini.rerankers.postgres_scores import PostgresScores
-
         return PostgresScores(os.fspath(location), model)
     return SqliteScores(location, model, must_exist=must_exist)
 
@@ -143,26 +121,6 @@ def is_server(location: str | os.PathLike[str]) -> bool:
             "give a file or postgresql://HOST/DATABASE."
         )
     return bool(scheme)
-
-
-def without_password(address: str) -> str:
-    """The address for messages and records; a path of a file stays as it is.
-
-    Example:
-        >>> without_password("postgresql://me:secret@db:5432/scores?sslmode=require&password=secret")
-        'postgresql://me@db:5432/scores?sslmode=require'
-    """
-    if "://" not in address:
-        return address
-    try:
-        scheme, place, path, query, _ = urlsplit(address)
-    except ValueError as error:  # the address itself is not shown: nobody knows where its password is
-        raise TourError(
-            f"the address of the score cache cannot be read ({first_line(error)}); give postgresql://HOST/DATABASE."
-        ) from error
-    user, at, host = place.rpartition("@")
-    options = [(name, value) for name, value in parse_qsl(query) if name not in ("password", "sslpassword")]
-    return urlunsplit((scheme, user.partition(":")[0] + at + host, path, urlencode(options, safe="/"), ""))
 
 
 class _CacheStats(NamedTuple):

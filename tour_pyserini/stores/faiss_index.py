@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
@@ -95,11 +95,8 @@ class FaissIndex:
         Returns:
             ids and similarities [n, min(k, size)], padded with -1 and minus infinity if fewer were found.
         """
-        try:
-            with faiss_threads(threads):
-                hits = self._search(np.ascontiguousarray(queries, dtype=np.float32), min(k, self.size))
-        except RuntimeError as error:
-            raise TourError(f"FAISS cannot search the index ({first_line(error):.200}); build it again.") from error
+        with faiss_threads(threads):
+            hits = self._search(np.ascontiguousarray(queries, dtype=np.float32), min(k, self.size))
         if hits.ids.size and int(hits.ids.max()) >= self.size:
             raise TourError("the index is damaged: it gives ids outside its vectors; build it again.")
         return hits

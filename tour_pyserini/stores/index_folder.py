@@ -262,16 +262,15 @@ class IndexSettings(NamedTuple):
     Attributes:
         encoder: a folder, or a name.
         fingerprint: of the encoder.
-        encoder_class: Pyserini's name of the class; None if the encoder was run as its own files say, or if the record
-            of an older version does not tell.
+        encoder_class: Pyserini's name of the class; None if the encoder was run as its own files say.
         pooling: how the vectors of tokens were pooled.
         l2_norm: whether vectors have norm 1.
         prefix: what was put before each document instead of the model's own prompt.
         max_length: tokens of a document that were read.
         fields: what was encoded of a document.
+        asked: `pooling`, `l2_norm` and `truncate_dim`, as far as they were asked for.
         truncate_dim: dimensions that were kept of each vector, if they were cut.
         precision: `fp32` or `int8`.
-        asked: `pooling`, `l2_norm` and `truncate_dim`, as far as they were asked for.
     """
 
     encoder: str
@@ -282,36 +281,30 @@ class IndexSettings(NamedTuple):
     prefix: str | None
     max_length: int | None
     fields: Sequence[str]
+    asked: Mapping[str, Any]
     truncate_dim: int | None = None
     precision: str | None = None
-    asked: Mapping[str, Any] = {}
 
+    @classmethod
+    def read(cls, index: str | os.PathLike[str]) -> Self | None:
+        """The settings in the record of an index folder or a collection; None for other programs' indexes."""
+        path, address = Path(index) / PASSAGE_INDEX, store_address(index)
+        if not address and not path.is_file():
+            return None
+        stored: Mapping[str, Any]
+        try:
+            if address:
+                from tour_pyserini.stores.vector_collection import open_collection
 
-def read_index_settings(index: str | os.PathLike[str]) -> IndexSettings | None:
-    """The settings in the record of an index folder or a collection; None for prebuilt and other programs' indexes."""
-    path, address = Path(index) / PASSAGE_INDEX, store_address(index)
-    if not address and not path.is_file():
-        return None
-    stored: Mapping[str, Any]
-    try:
-        if address:
-            from tour_pyserini.stores.vector_collection import open_collection
-
-            stored = open_collection(address).settings
-        else:
-            stored = read_json_object(path)["settings"]
-        known = {name: stored[name] for name in IndexSettings._fields if name in stored}
-        settings = IndexSettings(**known, fingerprint=stored["encoder_fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TourError(
-            f"{address or path} does not describe an index ({first_line(error)}); build the index again."
-        ) from error
-    if "asked" in stored:
-        return settings
-    # Records of version 0.1 have the name of Pyserini's Python class, and the pooling of the class auto.
-    auto = str(settings.encoder_class).startswith("Auto")
-    asked = {"pooling": settings.pooling, "l2_norm": settings.l2_norm} if auto else {}
-    return settings._replace(encoder_class=None, asked=asked)
+                stored = open_collection(address).settings
+            else:
+                stored = read_json_object(path)["settings"]
+            known = {name: stored[name] for name in cls._fields if name in stored}
+            return cls(**known, fingerprint=stored["encoder_fingerprint"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TourError(
+                f"{address or path} does not describe an index ({first_line(error)}); build the index again."
+            ) from error
 
 
 def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
@@ -322,7 +315,7 @@ def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
     """
     if not vectors:
         raise TourError("--vectors is empty; give the folder of the encoded corpus, or `encode`.")
-    searched, stored = read_index_settings(index), read_index_settings(vectors)
+    searched, stored = IndexSettings.read(index), IndexSettings.read(vectors)
     if searched and stored and searched.fingerprint != stored.fingerprint:
         raise TourError(
             f"the vectors in {vectors} come from {stored.encoder} and the index {index} from {searched.encoder}; "

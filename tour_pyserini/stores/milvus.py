@@ -68,7 +68,6 @@ class _MilvusEngine:
         return CollectionState(
             dimension=int(vectors["params"]["dim"]),
             size=int(rows[0]["count(*)"]),
-            metric=index["metric_type"],
             kind=index["index_type"],
             exact=index["index_type"] in ("FLAT", "BRUTE_FORCE"),
             settings=found["properties"].get(_SETTINGS, ""),

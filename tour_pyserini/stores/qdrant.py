@@ -64,7 +64,6 @@ class _QdrantEngine:
         return CollectionState(
             dimension=vectors.size,
             size=self._client.count(name, exact=True).count,
-            metric=vectors.distance.value,
             kind="none (local mode)" if self._is_local else "none" if exact else "HNSW",
             exact=exact or self._is_local,
             settings=str(made.get(_SETTINGS, "")),

@@ -16,8 +16,9 @@ import regex
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.fusion import SignalHits
+from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
     BM25_RECORD,
@@ -232,18 +233,14 @@ class _Bm25Index:
     absent = 0.0
 
     def __init__(self, index: Path) -> None:
-        bm25s = _bm25s()
         folder = index / BM25_FOLDER
         check_checksums(folder, BM25_RECORD, sorted(path.name for path in folder.iterdir()))
-        try:
-            record = json.loads((folder / BM25_RECORD).read_text(encoding="utf-8"))
-            self._language = record["settings"]["language"]
-            self._model = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
-        except Exception as error:  # bm25s and NumPy raise errors of many types for damaged files
-            reason = first_line(error)
-            raise TourError(f"{folder} cannot be read as a BM25 index ({reason:.200}); build it again.") from error
-        if record["settings"] != {**_BM25, "language": self._language}:
+        record = read_json_object(folder / BM25_RECORD)
+        settings = record.get("settings") or {}
+        self._language: str = settings.get("language", "")
+        if settings != {**_BM25, "language": self._language}:
             raise TourError(f"{folder} was made by another version, with other settings; build it again.")
+        self._model = _bm25s().BM25.load(str(folder), mmap=True, show_progress=False)
         self.docids: Sequence[str] = read_docids(index / "docid")
         if not record.get("documents") == self._model.scores["num_docs"] == len(self.docids):
             raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")

@@ -152,8 +152,8 @@ def open_collection(address: StoreAddress) -> CollectionStore:
         raise TourError(f"{address} does not exist; {load}.")
     if not _is_ours(state):
         raise TourError(
-            f"{address} was made by another program (it ranks by {state.metric}); {load}, under another name, or "
-            "search it by a store of your own (docs/extending.md)."
+            f"{address} was made by another program; {load}, under another name, or search it by a store of your own "
+            "(docs/extending.md)."
         )
     store = CollectionStore(address, engine, state)
     if state.size != store.settings["documents"]:

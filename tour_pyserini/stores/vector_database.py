@@ -137,7 +137,6 @@ class CollectionState(NamedTuple):
     Attributes:
         dimension: d of its vectors.
         size: how many passages it holds now.
-        metric: what similarities are, in the engine's word.
         kind: the kind of index, in the engine's word.
         exact: whether a search finds the true k best.
         settings: what it was loaded with, as JSON; empty if another program made it.
@@ -145,13 +144,12 @@ class CollectionState(NamedTuple):
 
     dimension: int
     size: int
-    metric: str
     kind: str
     exact: bool
     settings: str
 
 
-FOREIGN = CollectionState(0, 0, "nothing", "none", False, "")
+FOREIGN = CollectionState(0, 0, "none", False, "")
 """A collection whose vectors are not as this package stores them."""
 
 

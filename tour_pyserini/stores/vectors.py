@@ -4,7 +4,6 @@ Exact vectors of a compressed index also put its hits in exact order.
 """
 
 import hashlib
-import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.data.input_files import Location, read_json_object, read_lines
+from tour_pyserini.data.input_files import Location, read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import VECTORS_HINT, FaissIndex, VectorLookup
@@ -84,9 +83,8 @@ def open_vectors(spec: Any, *, store: Store, docids: Sequence[str]) -> VectorLoo
             return _from_source(name, rest, docids=docids, dimension=store.dimension)
     if isinstance(spec, str | Path):
         return EncodedCorpus.open(Path(spec), docids=docids, dimension=store.dimension)
-    if callable(spec):
-        return spec
-    raise TourError(f"vectors cannot be read from {spec!r}; {VECTORS_HINT}.")
+    look_up: VectorLookup = spec
+    return look_up
 
 
 def _from_store(store: Store) -> VectorLookup:
@@ -190,16 +188,16 @@ def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
     """
     state = repr([(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files])
     path = cache_home() / "vectors" / hashlib.sha256(state.encode()).hexdigest()[:32]
-    if not path.with_suffix(".json").is_file():  # it is written last
+    if not path.with_suffix(".docid").is_file():  # it is written last
         _convert(files, path)
-    dimension: int = read_json_object(path.with_suffix(".json"))["dimension"]
-    vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(-1, dimension)
-    return lambda rows: np.array(vectors[rows]), read_docids(path.with_suffix(".docid")), dimension
+    docids = read_docids(path.with_suffix(".docid"))
+    vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(len(docids), -1)
+    return lambda rows: np.array(vectors[rows]), docids, vectors.shape[1]
 
 
 def _convert(files: list[Path], path: Path) -> None:
-    documents = dimension = 0
-    with atomic_write(path.with_suffix(".f32"), "wb") as out, atomic_write(path.with_suffix(".docid")) as names:
+    dimension = 0
+    with atomic_write(path.with_suffix(".docid")) as names, atomic_write(path.with_suffix(".f32"), "wb") as out:
         for line, docid, vector in _records(files):
             dimension = dimension or len(vector)
             if len(vector) != dimension:
@@ -208,11 +206,8 @@ def _convert(files: list[Path], path: Path) -> None:
                 )
             names.write(f"{docid}\n")
             out.write(vector.tobytes())
-            documents += 1
-        if not documents:
+        if not dimension:
             raise TourError(f"the encoded corpus {files[0].parent} has no vectors; encode the corpus again.")
-    with atomic_write(path.with_suffix(".json")) as file:
-        json.dump({"documents": documents, "dimension": dimension}, file)
 
 
 def _records(files: list[Path]) -> Iterator[tuple[Location, str, Floats]]:
