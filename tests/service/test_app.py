@@ -41,7 +41,9 @@ def test_what_the_service_says_of_itself(server):
     about = server.client.get("/about").json()
     ours = [name for name, one in METHODS.items() if one.run.__module__.startswith("tour_pyserini.")]
     assert about["method"] == "tour" and about["methods"] == ours  # plugins of other tests are not the service's
-    assert about["documents"] == 60 and about["examples"] == []
+    assert about["documents"] == 60 and about["examples"] == []  # no topics, no titles
+    assert [choice["value"] for choice in about["choices"]][:2] == ["tour", "preset:mixed"]
+    assert all(choice["about"].endswith(".") for choice in about["choices"] if choice["name"] in ours)
 
 
 def test_no_page_needs_the_network(server):

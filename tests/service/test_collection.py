@@ -120,7 +120,11 @@ def test_the_cost_of_labels_and_the_time_of_a_search_are_measured_before_the_fir
 
 @pytest.mark.parametrize(
     ("request_", "word"),
-    [({"topics": "topics.tsv"}, "--topics"), ({"index": "nowhere"}, "corpus"), ({}, "--index")],
+    [
+        ({"topics": "topics.tsv", "index": "nowhere", "corpus": "c"}, "topics.tsv"),
+        ({"index": "nowhere"}, "corpus"),
+        ({}, "--index"),
+    ],
 )
 def test_what_cannot_be_served(request_, word):
     with pytest.raises(TourError, match=word):

@@ -44,6 +44,9 @@ class TourConfig:
 
     def __init__(self, method: str | Method = DEFAULT_METHOD, **settings: Any) -> None:
         """Choose a method, by name or as an object, and some of its settings; the others have their defaults."""
+        preset = settings.get("preset", method)
+        if isinstance(preset, str) and preset not in METHODS and preset in PRESETS:
+            raise TourError(f"{preset} is a preset: use --preset {preset}, in Python TourConfig.preset({preset!r}).")
         chosen = method if isinstance(method, Method) else method_named(str(method))
         known = _names(chosen)
         for name in settings:

@@ -102,14 +102,18 @@ def as_events(
         t = min(number, len(path) - 1)
         is_final = number > t
         known = {line.docid: line.similarity for line in before}
-        if is_final:
-            lines = [_Line(hit.docid, _known(hit.label), known.get(hit.docid)) for hit in final]
-        else:
-            lines = _lines(path[t])
+        lines = (
+            [_Line(hit.docid, _known(hit.label), known.get(hit.docid)) for hit in final]
+            if is_final
+            else _lines(path[t])
+        )
+        if vectors:  # as the service: a trace has what ranks the hits, where further signals count too
+            lines = [line._replace(similarity=_similarity(line.docid, path[t], vectors)) for line in lines]
+            known = {line.docid: _similarity(line.docid, path[number - 1], vectors) for line in lines} if number else {}
         bought = {line.docid for line in lines if line.label is not None} - labelled
         labelled |= bought
         ranks = {line.docid: rank for rank, line in enumerate(before, start=1)}
-        similarities = {} if is_final else known
+        similarities = known if vectors or not is_final else {}
         found = {line.docid for line in lines}
         yield {
             "event": "round",
@@ -143,6 +147,11 @@ def as_events(
 def _lines(one: PathRound) -> list[_Line]:
     similarities: Sequence[float | None] = one.similarities or [None] * len(one.docids)
     return [_Line(*line) for line in zip(one.docids, map(_known, one.labels), similarities, strict=False)]
+
+
+def _similarity(docid: str, one: PathRound, vectors: Mapping[str, Floats]) -> float | None:
+    """The inner product of a document with the query's vector of a round."""
+    return float(vectors[docid] @ np.asarray(one.query)) if docid in vectors and one.query is not None else None
 
 
 def _known(label: float) -> float | None:

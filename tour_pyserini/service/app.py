@@ -16,13 +16,11 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 import tour_pyserini
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.data import demo_collection
-from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.dispatcher import Dispatcher, GoneError, Metrics, sentence
-from tour_pyserini.service.messages import About, Problem
+from tour_pyserini.service.messages import About, Choice, Problem
 from tour_pyserini.service.middleware import Guard
 from tour_pyserini.service.routes import mcp_server, routes_of
 from tour_pyserini.service.search_loop import BusyError, FailedError, LabelQueue, SearchLoop
@@ -33,7 +31,9 @@ log = logging.getLogger(__name__)
 ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about", "docs")
 """First parts of the paths that are counted by name."""
 EXAMPLES = 5
-"""Queries of the embedded collection that the page offers."""
+"""Queries that the page offers."""
+GROUPS = {"tour": "the default", "baselines": "baselines", "paper": "the paper's"}
+"""Groups of methods, by the module that has them."""
 CLOSED = 499
 """The status of a request whose client has gone; nobody reads it."""
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -108,10 +108,11 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     about = About(
         method=limits.config.method,
         methods=list(METHODS),
+        choices=_choices(),
         documents=dispatcher.collection.size,
         most_hits=limits.most_hits,
         most_labels=limits.most_labels,
-        examples=_examples() if limits.corpus == str(demo_collection.CORPUS) else [],
+        examples=dispatcher.collection.examples(EXAMPLES),
     )
 
     @routes.get("/about")
@@ -139,10 +140,16 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     return routes
 
 
-def _examples() -> list[str]:
-    """Some queries of the embedded collection, from its beginning to its end."""
-    queries = [text for _, text in read_topics(demo_collection.QUERIES)]
-    return queries[:: len(queries) // EXAMPLES][:EXAMPLES]
+def _choices() -> list[Choice]:
+    """What the page can search with, by group; a line is the first of the method's docstring."""
+    found: dict[str, list[Choice]] = {group: [] for group in GROUPS.values()}
+    for name, each in METHODS.items():
+        group = GROUPS.get(each.run.__module__.rpartition(".")[2], "of plugins")
+        line = (each.run.__doc__ or "").strip().partition("\n")[0]
+        found.setdefault(group, []).append(Choice(value=name, name=name, group=group, about=line))
+    mixed = "Re-ranks by label and similarity, both standardised within the query: the baseline to beat."
+    found[GROUPS["baselines"]].insert(0, Choice(value="preset:mixed", name="mixed", group="baselines", about=mixed))
+    return [choice for choices in found.values() for choice in choices]
 
 
 def _add_handlers(app: FastAPI) -> None:

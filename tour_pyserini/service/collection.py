@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import Passage, open_texts
+from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.opening import Opener
 from tour_pyserini.rerankers.reranker import display_name, score_pairs
@@ -41,9 +43,9 @@ class Collection:
         Raises:
             TourError: if something is missing or wrong.
         """
-        if request.topics not in ("", "demo"):
-            raise TourError(f"a service has no topics; --topics can only be `demo`, not {request.topics!r}.")
-        self.name = request.topics or Path(request.index or "").name
+        topics = demo_collection.QUERIES if request.topics == "demo" else request.topics
+        self._topics = [text for _, text in read_topics(topics)] if topics else []
+        self.name = "demo" if request.topics == "demo" else Path(request.index or "").name
         self._sparse = request.sparse  # as given: each method decides what it stands for
         request = request.completed()
         assert request.index is not None
@@ -57,6 +59,14 @@ class Collection:
         self.texts = self._opener.open(open_texts, request.corpus)
         self.reranker = self._opener.reranker(request)
         self.size = int(self.searcher(request.config).searcher.num_docs)
+
+    def examples(self, count: int) -> list[str]:
+        """Some queries to begin with: topics, or titles of documents, from the first to the last."""
+        if self._topics:
+            return self._topics[:: max(len(self._topics) // count, 1)][:count]
+        docids = self.searcher(self.request.config).searcher.docids
+        found = (self.text(docids[i * len(docids) // count]).parts[0] for i in range(min(count, len(docids))))
+        return [title for title in dict.fromkeys(found) if title]
 
     @property
     def reranker_name(self) -> str:

@@ -190,15 +190,25 @@ class Problem(_Message):
     detail: str
 
 
+class Choice(_Message):
+    """A method or a preset that the page offers: what it is chosen by, its name, its group, and a line about it."""
+
+    value: str
+    name: str
+    group: str
+    about: str
+
+
 class About(_Message):
     """What `GET /about` gives: what a search can choose from, and what there is to search."""
 
     method: str = Field(description="the method of a search that names none")
     methods: list[str] = Field(description="all methods")
+    choices: list[Choice] = Field(description="the methods and the preset `mixed`, by group, with a line about each")
     documents: int = Field(description="how many documents the index has")
     most_hits: int = Field(description="longest list of a search")
     most_labels: int = Field(description="most labels of a search")
-    examples: list[str] = Field(description="queries to begin with; the embedded collection has some")
+    examples: list[str] = Field(description="queries to begin with: some of the topics, or titles of documents")
 
 
 class Document(_Message):

@@ -46,7 +46,9 @@ class ServeRequest(SearchRequest):
             *("unit", "max_words", "context", "separator", "title"),
         )
     )
-    topics: str = option("", "`demo` serves the embedded collection", group="what is searched")
+    topics: str = option(
+        "", "queries that the page offers; `demo` serves the embedded collection", group="what is searched"
+    )
     host: str = option("127.0.0.1", "address to listen on", group=_SERVING, common=True)
     port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, metavar="N", common=True)
     key_file: str | None = option(

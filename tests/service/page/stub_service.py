@@ -26,6 +26,15 @@ PLACES = {
 ABOUT = About(
     method="tour",
     methods=["tour", "soft", "dense"],
+    choices=[
+        {"value": name, "name": name.removeprefix("preset:"), "group": group, "about": "Searches."}
+        for name, group in (
+            ("tour", "the default"),
+            ("soft", "the paper's"),
+            ("dense", "baselines"),
+            ("preset:mixed", "baselines"),
+        )
+    ],
     documents=1234,
     most_hits=100,
     most_labels=200,

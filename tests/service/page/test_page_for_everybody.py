@@ -87,7 +87,8 @@ def test_search_and_read_with_the_keyboard_alone(open_page, service):
     assert page.locator(":focus").get_attribute("aria-expanded") == "true"
     for _ in range(3):
         page.keyboard.press("Shift+Tab")
-    page.keyboard.press("ArrowLeft")  # the round before
+    page.keyboard.press("ArrowLeft")  # the last round, and the one before
+    page.keyboard.press("ArrowLeft")
     assert page.get_by_role("radio", name="Round 1").is_checked()
     assert page.locator(".hit").first.get_attribute("data-doc") == "d3"
     assert "Whole d3." in page.locator(".hit").first.inner_text()  # what was opened stays open
@@ -131,9 +132,9 @@ def test_a_screen_reader_hears_what_the_eye_sees(open_page, service):
     page.goto(f"{service.url}?query=land")
     page.get_by_text(DONE).wait_for()
     heard = page.locator(".hit").nth(1).aria_snapshot()
-    for words in ("Rank 2", "Ropeways", "down from rank 1", "label", "4.00", "similarity", "before, now"):
+    for words in ("Rank 2", "Ropeways", "up from rank 3", "label", "4.00", "similarity", "before, now"):
         assert words in heard
-    assert "↓" not in heard  # the sign is there as words
+    assert "↑" not in heard  # the sign is there as words
     picture = page.get_by_role("img", name="Map of the query among 5 passages. The query has moved 2 times")
     assert picture.count() == 1
     cell = page.locator(".column").nth(2).locator("li").first.aria_snapshot()

@@ -38,8 +38,11 @@ def test_the_list_improves_as_rounds_arrive(open_page, service):
     service.go.release()
     page.get_by_text(DONE).wait_for()
     assert docids(page) == ["d5", "d3", "d4", "d1", "d2"]
+    assert page.get_by_role("radio", name="First to last").is_checked()  # what changed in all
+    assert "not in the first list" in item(page, "d5").inner_text()
+    assert "up from rank 3: labelled" in item(page, "d3").inner_text()
+    page.get_by_role("radio", name="Round 2").check(force=True)
     assert "not in the list before" in item(page, "d5").inner_text()
-    assert page.get_by_role("radio", name="Round 2").is_checked()
     assert page.get_by_role("heading", name="tour").count() == 1
     assert f"Stopped: {STOP}. 1,234 documents." in page.locator(".pane-head").inner_text()
     columns = page.get_by_role("region", name="Rounds of tour side by side")
@@ -61,7 +64,7 @@ def test_a_reader_who_chose_a_round_is_left_there(open_page, service):
     page.get_by_text("First retrieval", exact=True).first.click()
     service.go.release()
     page.get_by_text(DONE).wait_for()
-    assert docids(page)[0] == "d1" and page.get_by_role("radio").count() == 3
+    assert docids(page)[0] == "d1" and page.get_by_role("radio").count() == 4
 
 
 def test_two_methods_side_by_side(open_page, service):

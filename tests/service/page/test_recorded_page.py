@@ -71,4 +71,4 @@ def test_the_rounds_of_a_page_play_again(open_page, file):
         page.clock.run_for(1600)
         seen.append(docids(page))
     assert seen == [["d1", "d2", "d4"], ["d2", "d3", "d1"], ["d3", "d2", "d1"], ["d3", "d2", "d1"]]
-    assert page.get_by_role("radio", name="Final list").is_checked()
+    assert page.get_by_role("radio", name="First to last").is_checked()

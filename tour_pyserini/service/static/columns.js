@@ -1,12 +1,12 @@
 // All rounds side by side: a column for each list, and a line from each passage to its place in the next.
 
 import { element, shape, spoken } from "./dom.js";
-import { costWords, decimal, movement, roundName } from "./path.js";
+import { costWords, decimal, listsOf, movement, roundName } from "./path.js";
 
 /** The columns of a path up to now. */
 export function columnsOf(path) {
   const parts = [];
-  path.rounds.forEach((round, index) => {
+  listsOf(path).forEach((round, index) => {
     if (index > 0) parts.push(linesBetween(path.rounds[index - 1], round, path.relevant));
     parts.push(column(path, index));
   });

@@ -1,7 +1,7 @@
 // What a search has cost so far, and in which round.
 
 import { element } from "./dom.js";
-import { counted, duration, roundName } from "./path.js";
+import { counted, duration, listsOf, roundName } from "./path.js";
 
 /** The costs up to the round that is shown: figures, and a table of rounds with bars. */
 export function costsOf(path, index) {
@@ -28,7 +28,9 @@ function figure(value, noun) {
 function table(path, index, isTimed) {
   const most = Math.max(...path.rounds.map(({ costs }) => costs.labels), 1);
   const longest = Math.max(...path.rounds.map(({ costs }) => costs.milliseconds ?? 0), 1);
-  const rows = path.rounds.slice(0, index + 1).map(({ costs }, i) => {
+  const rows = listsOf(path)
+    .slice(0, index + 1)
+   .map(({ costs }, i) => {
     const before = i > 0 ? path.rounds[i - 1].costs : { labels: 0, milliseconds: 0 };
     return element(
       "tr",

@@ -2,7 +2,7 @@
 
 import { element, replace } from "./dom.js";
 import { Pane } from "./pane.js";
-import { counted, newPath, summary, take } from "./path.js";
+import { addWholeChange, counted, newPath, presetOf, summary, take } from "./path.js";
 import { eventsOf, jsonOf } from "./stream.js";
 
 const byId = (id) => document.getElementById(id);
@@ -20,6 +20,7 @@ function showRecorded({ query, relevant, events, texts }) {
   document.title = query;
   const path = Object.assign(newPath(query, { relevant }), { isRecorded: true });
   for (const event of events) take(path, event);
+  addWholeChange(path);
   for (const [docid, words] of Object.entries(texts))
     if (!path.texts.has(docid)) path.texts.set(docid, { title: "", words });
   const pane = new Pane(path, async (docid) => texts[docid] ?? "The page does not hold the whole passage.");
@@ -62,9 +63,9 @@ async function offer(form) {
       replace(
         field,
         more,
-        about.methods.map((name) => new Option(name, name, name === standard)),
+        [...new Set(about.choices.map(({ group }) => group))].map((group) => groupOf(group, about.choices)),
       );
-      field.value = about.methods.includes(chosen) ? chosen : standard;
+      field.value = about.choices.some(({ value }) => value === chosen) ? chosen : standard;
     }
     form.elements.hits.max = about.most_hits;
     form.elements.budget.max = about.most_labels;
@@ -77,6 +78,15 @@ async function offer(form) {
   } catch (error) {
     refuse(error);
   }
+}
+
+/** The methods of a group, each with a line about it. */
+function groupOf(group, choices) {
+  const own = choices.filter((choice) => choice.group === group);
+  const options = own.map(({ value, name, about }) =>
+    element("option", { value, label: about ? `${name}: ${about}` : name }, name),
+  );
+  return element("optgroup", { label: group }, ...options);
 }
 
 function example(form, query) {
@@ -168,7 +178,7 @@ function compare(other) {
 
 function addressOf(asked, method) {
   const wanted = new URLSearchParams([...asked].filter(([name]) => name !== "compare" && name !== "method"));
-  if (method) wanted.set("method", method);
+  if (method) wanted.set(presetOf(method) ? "preset" : "method", presetOf(method) ?? method);
   return `search/stream?${wanted}`;
 }
 

@@ -5,7 +5,8 @@
 export function newPath(query, { method = "", relevant = [] } = {}) {
   return {
     query,
-    method,
+    method: presetOf(method) ?? method,
+    preset: presetOf(method),
     relevant: new Set(relevant),
     rounds: [],
     texts: new Map(),
@@ -15,9 +16,14 @@ export function newPath(query, { method = "", relevant = [] } = {}) {
   };
 }
 
+/** The preset that is chosen in the place of a method, or null. */
+export function presetOf(method) {
+  return method.startsWith("preset:") ? method.slice("preset:".length) : null;
+}
+
 /** Add an event of a search to its path. */
 export function take(path, { event, data }) {
-  if (event === "settings") Object.assign(path, { settings: data, method: data.method });
+  if (event === "settings") Object.assign(path, { settings: data, method: path.preset ?? data.method });
   if (event === "round") {
     path.rounds.push(data);
     for (const { docid, title, words } of data.candidates) path.texts.set(docid, { title, words });
@@ -26,8 +32,28 @@ export function take(path, { event, data }) {
   if (event === "answer") {
     path.stop = data.stop;
     path.costs = data.costs;
+    addWholeChange(path);
   }
   if (event === "error") path.error = data.detail;
+}
+
+/** Add the last list once more, as a change from the first one; two lists differ by one round, which tells it. */
+export function addWholeChange({ rounds }) {
+  if (rounds.length < 3) return;
+  const last = rounds.at(-1);
+  const first = new Map(rounds[0].candidates.map((candidate) => [candidate.docid, candidate]));
+  const candidates = last.candidates.map((candidate) => {
+    const { rank = null, similarity = null } = first.get(candidate.docid) ?? {};
+    const bought = candidate.label !== null;
+    return { ...candidate, bought, isWhole: true, rank_before: rank, similarity_before: similarity };
+  });
+  const note = "The last list, and how it differs from the first.";
+  rounds.push({ ...last, name: "First to last", note, isWhole: true, candidates });
+}
+
+/** The lists of a path, without the whole change at its end. */
+export function listsOf({ rounds }) {
+  return rounds.filter(({ isWhole }) => !isWhole);
 }
 
 /** Whether no more events come. */
@@ -44,9 +70,9 @@ export function roundName(path, index) {
 /** How a candidate moved since the round before, as a sign and in words; null in the first list. */
 export function movement(candidate, index) {
   if (index === 0) return null;
-  if (candidate.rank_before === null) return { kind: "new", sign: "new", words: "not in the list before" };
+  if (candidate.rank_before === null) return { kind: "new", sign: "new", words: candidate.isWhole ? "not in the first list" : "not in the list before" };
   const ranks = candidate.rank_before - candidate.rank;
-  if (ranks === 0) return { kind: "same", sign: "=", words: "same rank as before" };
+  if (ranks === 0) return { kind: "same", sign: "=", words: candidate.isWhole ? "same rank as in the first list" : "same rank as before" };
   const words = `${ranks > 0 ? "up" : "down"} from rank ${candidate.rank_before}`;
   return { kind: ranks > 0 ? "rose" : "fell", sign: `${ranks > 0 ? "↑" : "↓"}${Math.abs(ranks)}`, words };
 }
@@ -60,7 +86,7 @@ export function reason(candidate, index) {
   const change = isKnown ? similarity - before : 0;
   const isClear = Math.abs(change) > 0.001 * Math.abs(before);
   const causes = [];
-  if (candidate.bought) causes.push("labelled in this round");
+  if (candidate.bought) causes.push(candidate.isWhole ? "labelled" : "labelled in this round");
   if (isClear && kind !== "fell" && change > 0) causes.push("the query moved towards it");
   if (isClear && kind === "fell" && change < 0) causes.push("the query moved away from it");
   if (causes.length === 0 && isKnown && kind !== "new") causes.push(kind === "rose" ? "others fell" : "others rose");
@@ -68,8 +94,8 @@ export function reason(candidate, index) {
 }
 
 /** Where a candidate was at the beginning, in words; null where the round before tells it already. */
-export function beginning(path, { docid, rank_before: before }, index) {
-  if (index < 2) return null;
+export function beginning(path, { docid, rank_before: before, isWhole }, index) {
+  if (index < 2 || isWhole) return null;
   const first = path.rounds[0].candidates.find((candidate) => candidate.docid === docid);
   if (first) return `Rank ${first.rank} in the first list.`;
   return before === null ? null : "Not in the first list.";
