@@ -60,6 +60,9 @@ class InMemoryCollection:
     def text(self, docid):
         return Passage("", self.texts[docid])
 
+    def examples(self, count):
+        return []
+
     def try_search(self):
         return 0.0
 
