@@ -45,7 +45,6 @@ NOT_RUN = {
     "tour_pyserini.experiment demo": "compares with scores on the whole demo; tests/experiments runs it",
     "tour_pyserini.experiment results --data DIR --report": "needs the runs of four collections",
     "tour_pyserini.experiment results --data DIR": "needs four collections and hours",
-    "tour_pyserini.experiment signals": "needs seven collections and hours",
     "tour_pyserini.experiment phrases": "needs a collection, trained models and hours",
     "tour_pyserini.search --topics dpr-nq-test": "downloads Wikipedia's index",
     "tour_pyserini.train": "trains for minutes or hours; tests/training trains small models",

@@ -18,7 +18,7 @@ from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.service.collection import SEARCHERS, Collection
 from tour_pyserini.service.serving import ServeRequest
-from tour_pyserini.stores.index_folder import Positions
+from tour_pyserini.stores.index_folder import _Positions
 from tour_pyserini.stores.vectors import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
@@ -84,7 +84,7 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
 
     monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
     monkeypatch.setattr(loading, "load_document_encoder", counted("encoder", load_document_encoder))
-    monkeypatch.setattr(Positions, "__init__", counted("positions", Positions.__init__))
+    monkeypatch.setattr(_Positions, "__init__", counted("positions", _Positions.__init__))
     chosen = words.options["index"] if vectors == "folder" else "encode"
     served = Collection(ServeRequest(**words.options, vectors=chosen, config=CONFIGS["tour"]))
     searchers = [served.searcher(TourConfig(method, depth=depth)) for method in ("tour", "hard") for depth in (3, 4)]
