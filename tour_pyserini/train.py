@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tour_pyserini.command import CommandParser, FlagParser, run
-from tour_pyserini.encoders.model_folder import DEFAULT, fingerprint, verify_default_encoder
+from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, add_request_flags, flag_name, option
 from tour_pyserini.phrases.phrase_index import read_settings
@@ -201,13 +201,9 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
         train(PhraseEncoderRequest(base="default", output="models/phrases", data=data))
     """
     # torch takes seconds to start, and --help does not need it
-    from tour_pyserini.phrases.phrase_encoder import find_model
     from tour_pyserini.training.encoder_tasks import PhraseTask, QueryTask
     from tour_pyserini.training.reranker_tasks import RerankerTask
     from tour_pyserini.training.trainer import log, run_training
-
-    def find(name: str) -> Path:
-        return verify_default_encoder() if name == DEFAULT else find_model(name)
 
     def make_task(folder: Path) -> "Task":
         match request:
@@ -217,7 +213,7 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
                 return QueryTask(request, base) if request.query_side else PhraseTask(request, base)
         raise TypeError(request)
 
-    base = find(request.base)
+    base = encoder_folder(request.base)
     # Everything that the trained model depends on.
     recorded = {item.name: getattr(request, item.name) for item in dataclasses.fields(request)}
     for name in ("output", "device", "threads"):
@@ -229,7 +225,7 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
     if index := getattr(request, "query_side", None) or getattr(request, "index", None):
         recorded["index"] = read_settings(index)
     if encoder := getattr(request, "encoder", None):
-        recorded["encoder_fingerprint"] = fingerprint(find(encoder))
+        recorded["encoder_fingerprint"] = fingerprint(encoder_folder(encoder))
     with torch_threads(request.threads):
         return run_training(make_task, request, recorded, report=report or log.info)
 

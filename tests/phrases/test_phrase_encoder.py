@@ -12,7 +12,7 @@ from transformers import BertModel
 
 from tour_pyserini.data.texts import Document
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder, find_model, load_phrase_encoder
+from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder, load_phrase_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -91,16 +91,6 @@ def test_each_token_of_a_long_passage_is_taken_from_one_window(encoder, max_leng
         offsets = np.concatenate([window.offsets for window in windows if window.passage == i])
         expected = encoder.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         assert offsets.tolist() == [list(pair) for pair in expected]
-
-
-def test_models_are_found_in_folders_and_on_the_hub(tmp_path, monkeypatch):
-    (tmp_path / "model.safetensors").touch()
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: tmp_path)
-    assert find_model("princeton-nlp/densephrases-multi") == find_model(tmp_path) == tmp_path
-    monkeypatch.undo()
-    for name in ("models/a/b", "./a", "/nowhere/a", "a b"):
-        with pytest.raises(TourError, match="not a local folder"):
-            find_model(name)
 
 
 def test_a_checkpoint_with_old_names_in_an_old_file_is_loaded(folder, encoder, tmp_path):

@@ -8,10 +8,9 @@ import importlib.util
 import os
 from pathlib import Path
 
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import content_hash
-from tour_pyserini.support.model_files import code_reference, read_json, read_modules
-from tour_pyserini.support.packages import import_optional
+from tour_pyserini.support.model_files import code_reference, download_checkpoint, read_json, read_modules
 
 DEFAULT = "default"
 """The name of the default encoder."""
@@ -28,9 +27,6 @@ FILES = {
 }
 
 MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model", ".jinja", ".py"}
-_DOWNLOADED = ["*.json", "*.txt", "*.model", "*.safetensors", "*.jinja"]
-_OTHER_FORMATS = ["onnx/*", "openvino/*"]
-_WITHOUT_WEIGHTS = {"Pooling", "Normalize", "Dropout"}  # modules
 
 # The kinds of pooling that a phrase encoder can start from, by their names in sentence-transformers (new and old).
 _POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
@@ -49,11 +45,11 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
     """
     if spec == DEFAULT:
         return verify_default_encoder()
-    folder = Path(spec)
+    folder = Path(spec).expanduser()
     if not folder.is_dir():
         if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith("."):
             raise TourError(f"the encoder folder {folder} does not exist.")
-        folder = _download(str(spec), code=trust_remote_code)
+        folder = download_checkpoint(str(spec), code=trust_remote_code)
     if not trust_remote_code and (found := code_reference(folder)):
         raise TourError(
             f"the encoder {spec} brings its own Python code along (see {found.file}); "
@@ -123,28 +119,3 @@ def _pooling(path: Path) -> str:
     if len(modes) != 1 or modes[0] not in _POOLING:
         raise TourError(f"{path} asks for pooling {modes}, but a phrase encoder starts from cls or mean.")
     return _POOLING[modes[0]]
-
-
-def _download(name: str, *, code: bool) -> Path:
-    download = import_optional("huggingface_hub").snapshot_download
-    patterns = [*_DOWNLOADED, *(["*.py"] if code else [])]
-    try:
-        folder = Path(download(name, allow_patterns=patterns, ignore_patterns=_OTHER_FORMATS))
-        if old := _old_weights(folder):
-            folder = Path(download(name, allow_patterns=[*patterns, *old], ignore_patterns=_OTHER_FORMATS))
-    except TourError:
-        raise
-    except Exception as error:  # of the network, of the hub, of the disk
-        raise TourError(
-            f"the encoder {name!r} is not a local folder, and its download failed ({first_line(error)[:200]}); "
-            'check the name and the connection, or use "default".'
-        ) from error
-    return folder
-
-
-def _old_weights(folder: Path) -> list[str]:
-    """Patterns of the weights in the old format, for each part of a model that has none in the new one."""
-    modules = read_modules(folder)
-    parts = {module["path"] for module in modules if module["type"].rpartition(".")[2] not in _WITHOUT_WEIGHTS}
-    missing = [part for part in sorted(parts if modules else {""}) if not any((folder / part).glob("*.safetensors"))]
-    return [f"{part}/*.bin" if part else "*.bin" for part in missing]

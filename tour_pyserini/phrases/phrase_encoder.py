@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Document
+from tour_pyserini.encoders.model_folder import encoder_folder
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.phrases.phrase_index import Rows, filter_rows, token_rows
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import (
     Row,
-    download_checkpoint,
     is_checkpoint,
     length_sorted_batches,
     padded,
@@ -403,16 +403,10 @@ def load_phrase_encoder(
     Example:
         load_phrase_encoder("models/phrases").encode("who wrote hamlet")  # float32 [768]
     """
-    folder = find_model(spec)
+    folder = encoder_folder(spec)
     if not is_checkpoint(folder):
         raise TourError(f"{folder} is not a phrase encoder: config.json or the weights are missing.")
     own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
-    tokens = read_tokenizer(find_model(tokenizer or (folder if own else TOKENIZER)))
+    tokens = read_tokenizer(encoder_folder(tokenizer or (folder if own else TOKENIZER)))
     settings = dataclasses.replace(EncoderSettings.read(folder), **changes)
     return PhraseEncoder(PhraseModel.read(folder), tokens, settings, device=device)
-
-
-def find_model(spec: str | os.PathLike[str]) -> Path:
-    """The folder of a model; if there is no such folder, the model with this name on the model hub is downloaded."""
-    folder = Path(spec).expanduser()
-    return folder if folder.is_dir() else download_checkpoint(str(spec))
