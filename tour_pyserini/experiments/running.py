@@ -13,7 +13,7 @@ from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX, predictions_path, read_record, record_path
 from tour_pyserini.data.texts import corpus_file
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import answers_needed
 from tour_pyserini.experiments.definition import Experiment, Setup
 from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedSearch, plan_index, plan_search
@@ -211,15 +211,13 @@ def _make_index(request: IndexRequest) -> None:
     Raises:
         TourError: if the existing index was built from another corpus or with other settings.
     """
-    folder = Path(request.index)
-    if not (folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)).is_file():
+    folder, corpus = Path(request.index), Path(request.corpus)
+    described = folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)
+    if not described.is_file():
         build_index(request, progress=True)
         return
-    try:
-        record = read_json_object(folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX))
-        made, corpus = {**record["settings"], "index": record["index"]}, Path(request.corpus)
-    except (ValueError, KeyError, TypeError) as error:
-        raise TourError(f"{folder} does not describe an index ({first_line(error)}); remove the folder.") from error
+    record = read_json_object(described)
+    made = {**record["settings"], "index": record["index"]}
     if made["corpus_sha256"] != content_hash(plain_file(corpus_file(corpus) or corpus)):
         raise TourError(
             f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
