@@ -7,7 +7,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +36,7 @@ from tour_pyserini.support.devices import DTYPES, torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, content_hash, sha256
 from tour_pyserini.support.packages import version_of
 
-FIELDS = ("title", "text")
+_FIELDS = ("title", "text")
 
 # Fields by the groups of flags in --help.
 _input, _encoder = partial(option, group="input and output"), partial(option, group="encoder")
@@ -96,7 +96,7 @@ class IndexRequest(Request):
         None, 'put before every document, e.g. "passage:", instead of the model\'s own prompt'
     )
     fields: tuple[str, ...] = _encoder(
-        ("title", "text"), "what is encoded of a document (default: title text)", choices=FIELDS
+        ("title", "text"), "what is encoded of a document (default: title text)", choices=_FIELDS
     )
     max_length: int | None = _encoder(
         None, "tokens of a document that are read (default: what the model's files say, or 256)", count=True
@@ -210,11 +210,10 @@ class IndexRequest(Request):
             if getattr(self, name):
                 hint = "; say kind=hnsw in its address" if name == "hnsw" else ""
                 raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")
-        if self.bm25 and set(self.fields) != set(FIELDS):
+        if self.bm25 and set(self.fields) != set(_FIELDS):
             raise TourError("--bm25 of a collection reads title and text; leave out --fields, or --bm25.")
 
     def _check_phrases(self) -> None:
-        self._settle(_PHRASES, _PASSAGES, "is not for --phrases: leave it out.")
         if "text" not in self.fields:
             raise TourError("--fields title leaves no text that could hold phrases; add text.")
         if self.hnsw or self.pq or self.factory is not None:
@@ -222,12 +221,10 @@ class IndexRequest(Request):
             raise TourError(f"{kinds} are kinds of passage indexes; choose one of phrases with --kind.")
         if self.dtype not in ("float16", "float32"):
             raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
-        for name in ("encoder_class", "pooling", "l2_norm", "prefix"):
-            if getattr(self, name) is not None:
-                raise TourError(f"{flag_name(name)} is not for --phrases: a phrase encoder's folder decides it.")
-        threshold = self.filter_threshold
-        if threshold is not None and not math.isfinite(threshold) and threshold != -math.inf:
-            raise TourError(f"--filter-threshold must be a number, or -inf to keep all, not {threshold}.")
+        decided = dict.fromkeys(("encoder_class", "pooling", "l2_norm", "prefix"))
+        self._settle(_PHRASES, {**_PASSAGES, **decided}, "is not for --phrases: leave it out.")
+        if self.filter_threshold is not None and not self.filter_threshold < math.inf:
+            raise TourError("--filter-threshold must be a number, or -inf to keep all.")
 
     def _settle(self, own: dict[str, Any], others: dict[str, Any], refusal: str) -> None:
         """Give own fields their defaults, and refuse those of the other kind of index."""
@@ -264,8 +261,8 @@ class IndexSummary:
 
 
 CHUNK = 1024  # documents that are encoded and saved together
-COPIED = 64 * CHUNK  # documents whose vectors are copied together
-ASKED = ("pooling", "l2_norm", "truncate_dim")
+_COPIED = 64 * CHUNK  # documents whose vectors are copied together
+_ASKED = ("pooling", "l2_norm", "truncate_dim")
 """Options of a request that change what the encoder's files say; a search uses them again."""
 LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "onnxruntime", "numpy")
 
@@ -277,21 +274,22 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
         request: the corpus, the encoder, and the kind of index.
         progress: whether a bar is shown on a terminal.
     """
-    # torch and Pyserini take seconds to start; a mistake in the request is reported before.
-    from tour_pyserini.phrases.phrase_index_building import build_phrase_index
-
-    address = store_address(request.index)
+    started, address = time.perf_counter(), store_address(request.index)
     if address is None:
         check_folder(Path(request.index), overwrite=request.overwrite)
     corpus = request.open_corpus()
+    count = len(corpus)
     if address is not None:
-        return _load_collection(request, corpus, address, progress=progress)
-    if not request.phrases:
-        return _build_passage_index(request, corpus, progress=progress)
-    started = time.perf_counter()
-    with torch_threads(request.threads):
-        vectors, before = build_phrase_index(request, corpus, progress=progress)
-    return IndexSummary(Path(request.index), len(corpus), vectors, before, time.perf_counter() - started)
+        before = _load_collection(request, corpus, address, progress=progress)
+    elif not request.phrases:
+        before = _build_passage_index(request, corpus, progress=progress)
+    else:  # torch takes seconds to start; a mistake in the request is reported before
+        from tour_pyserini.phrases.phrase_index_building import build_phrase_index
+
+        with torch_threads(request.threads):
+            count, before = build_phrase_index(request, corpus, progress=progress)
+    index = Path(request.index) if address is None else str(address)
+    return IndexSummary(index, len(corpus), count, before, time.perf_counter() - started)
 
 
 def demo_index() -> Path:
@@ -321,7 +319,7 @@ def _passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) ->
         "pooling": getattr(encoder, "pooling", None),
         "l2_norm": getattr(encoder, "l2_norm", None),
         **getattr(encoder, "settings", {}),
-        "asked": {name: value for name in ASKED if (value := getattr(request, name)) is not None},
+        "asked": {name: value for name in _ASKED if (value := getattr(request, name)) is not None},
         "prefix": request.prefix,
         "max_length": max_length,
         "dimension": probe.shape[1],
@@ -338,26 +336,23 @@ def _document_encoder(request: IndexRequest) -> Any:
     return load_document_encoder(request.encoder, backend=request.encoder_backend or "auto", **options)
 
 
-def _load_collection(
-    request: IndexRequest, corpus: BeirTexts, address: StoreAddress, *, progress: bool
-) -> IndexSummary:
-    """Load the encoded corpus into a collection of a vector database."""
-    started = time.perf_counter()
+def _load_collection(request: IndexRequest, corpus: BeirTexts, address: StoreAddress, *, progress: bool) -> int:
+    """Load the encoded corpus into a collection of a vector database; returns how many documents were there before."""
     encoder = _document_encoder(request)
     settings = _passage_settings(request, corpus, encoder)
     loading = CollectionLoading(address, settings, corpus, bm25=bool(request.bm25))
     before = loading.done
     _fill(loading, request, corpus, encoder, settings, progress=progress)
     loading.finish()
-    return IndexSummary(str(address), len(corpus), len(corpus), before, time.perf_counter() - started)
+    return before
 
 
-def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: bool) -> IndexSummary:
-    started = time.perf_counter()
-    folder, kind = Path(request.index), request.faiss_kind()
+def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: bool) -> int:
+    """Build a folder; returns how many documents had been encoded before."""
+    folder, kind, language = Path(request.index), request.faiss_kind(), request.language or ENGLISH
     encoder = _document_encoder(request)
     if request.bm25:
-        Words(request.language or ENGLISH)  # packages that are missing are missed before a corpus is encoded
+        Words(language)  # packages that are missing are missed before a corpus is encoded
     settings = _passage_settings(request, corpus, encoder)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
@@ -368,9 +363,11 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         with atomic_folder(folder, overwrite=request.overwrite) as new:
             _write(new, partial, settings, kind, threads=request.threads)
             if request.bm25:
-                write_bm25(_passages(corpus, request.fields), new / BM25_FOLDER, language=request.language or ENGLISH)
+                kept = (document.only(request.fields) for document in corpus.records())
+                passages = (Passage(document.title, document.text) for document in kept)
+                write_bm25(passages, new / BM25_FOLDER, language=language)
         partial.discard()
-    return IndexSummary(folder, len(corpus), len(corpus), before, time.perf_counter() - started)
+    return before
 
 
 def _fill(
@@ -417,16 +414,9 @@ def _copy(
         )
     docids = Docids.of(corpus)
     vectors = EncodedCorpus.open(folder, docids=docids, dimension=settings["dimension"])
-    for start in range(partial.done, len(docids), COPIED):
-        part = docids[start : start + COPIED]
+    for start in range(partial.done, len(docids), _COPIED):
+        part = docids[start : start + _COPIED]
         partial.append(part, vectors(np.arange(start, start + len(part))))
-
-
-def _passages(corpus: BeirTexts, fields: Sequence[str]) -> Iterator[str]:
-    """The passages of the documents, of the fields that are indexed."""
-    return (
-        Passage(document.title, document.text) for document in (document.only(fields) for document in corpus.records())
-    )
 
 
 def _write(
