@@ -18,7 +18,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import SqliteScores
 from tour_pyserini.support.costs import Costs
-from tour_pyserini.support.sqlite_cache import append_suffix
 
 WORKERS = 2
 BATCH = 16  # questions; few enough that both workers have work until the end
@@ -70,7 +69,7 @@ def _search(setup: BenchmarkSetup, name: str, *flags: object, kill_at: Sequence[
     """Run the search command, and kill a worker each time that so many labels are stored."""
     folder = setup.work / "cluster"
     run, cache = folder / f"{name}.trec", folder / f"{name}.sqlite"
-    for path in (cache, append_suffix(cache, "-wal"), append_suffix(cache, "-shm")):
+    for path in (cache, Path(f"{cache}-wal"), Path(f"{cache}-shm")):
         path.unlink(missing_ok=True)
     arguments = [
         *("--topics", setup.topics(*NQ).queries, "--index", setup.index(NQ[0]), "--corpus", setup.corpus(NQ[0])),

@@ -14,7 +14,6 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.support.sqlite_cache import append_suffix
 
 BATCH = 64  # questions that are searched while pairs are labelled
 
@@ -78,7 +77,7 @@ def measure_warm_cache(setup: BenchmarkSetup) -> Report:
     """(f) The same search with an empty and with a full score cache; both runs must be equal byte for byte."""
     cache = setup.work / "warm.sqlite"
     for suffix in ("", "-wal", "-shm"):
-        append_suffix(cache, suffix).unlink(missing_ok=True)
+        cache.with_name(cache.name + suffix).unlink(missing_ok=True)
     cold, warm = (timed_search(setup, name, *TOUR, "--cache", str(cache)) for name in ("cold", "warm"))
     if cold.run.read_bytes() != warm.run.read_bytes():
         raise TourError(f"{warm.run} differs from {cold.run}; a score cache must not change a run.")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from safetensors.torch import load_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>"]
@@ -135,16 +136,10 @@ def save_model(folder: Path, kind: str, head: str, *, layout: str, token_setting
     tokens.save_pretrained(folder)
 
 
-def classifier(kind: str, *, layout: str = "bert", labels: int = 1, **config):
+def classifier(kind: str, *, layout: str = "bert", labels: int = 1, pad: int | None = PAD, **config):
     """A builder of sequence classifiers."""
-
-    def save(folder: Path) -> None:
-        pad = {} if config.get("no_pad") else {"pad_token_id": PAD}
-        settings = {"bos_token_id": BOS, "eos_token_id": EOS, "num_labels": labels, **pad, **config}
-        settings.pop("no_pad", None)
-        save_model(folder, kind, "SequenceClassification", layout=layout, **settings)
-
-    return save
+    settings = {"bos_token_id": BOS, "eos_token_id": EOS, "num_labels": labels, "pad_token_id": pad, **config}
+    return lambda folder: save_model(folder, kind, "SequenceClassification", layout=layout, **settings)
 
 
 def read(folder: Path, head: str):
@@ -155,13 +150,15 @@ def read(folder: Path, head: str):
 
 def classifier_scores(folder: Path, length: int) -> np.ndarray:
     """Logits of the two texts as a pair, the passage cut; with two logits, their difference."""
-    model, tokens = read(folder, "SequenceClassification")
-    length = min(length, tokens.model_max_length)
+    return pair_scores(*read(folder, "SequenceClassification"), length)
+
+
+def pair_scores(model, tokens, length: int) -> np.ndarray:
+    length, taken = min(length, tokens.model_max_length), inspect.signature(model.forward).parameters
     scores = []
     with torch.no_grad():
         for query, passage in PAIRS:
             coded = tokens(query, passage, truncation="only_second", max_length=length, return_tensors="pt")
-            taken = inspect.signature(model.forward).parameters
             logits = model(**{name: ids for name, ids in coded.items() if name in taken}).logits[0].double().numpy()
             scores.append(logits[0] if len(logits) == 1 else logits[1] - logits[0])
     return np.array(scores)
@@ -312,42 +309,38 @@ def t5_scores(folder: Path, length: int, pairs=PAIRS) -> np.ndarray:
     return np.array(scores)
 
 
+class Logits(torch.nn.Module):
+    """A classifier whose inputs are positional arguments, as the exporter needs it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        return self.model(**dict(zip(INPUTS, inputs, strict=True))).logits
+
+
+INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
+
+
 def save_graph(folder: Path) -> None:
     """A BERT as an ONNX graph of batches, with its tokenizer and without weights of transformers."""
     classifier("bert", **SIZES)(folder)
     model, tokens = read(folder, "SequenceClassification")
     coded = tokens("a query", "and a passage", return_tensors="pt")
-
-    class Logits(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *inputs):
-            return self.model(**dict(zip(names, inputs, strict=True))).logits
-
-    names = ["input_ids", "attention_mask", "token_type_ids"]
     torch.onnx.export(
-        Logits(), tuple(coded[name] for name in names), str(folder / "model.onnx"), input_names=names,
-        output_names=["logits"], dynamic_axes={name: {0: "n", 1: "length"} for name in names}, dynamo=False,
+        Logits(model), tuple(coded[name] for name in INPUTS), str(folder / "model.onnx"), input_names=INPUTS,
+        output_names=["logits"], dynamic_axes={name: {0: "n", 1: "length"} for name in INPUTS}, dynamo=False,
     )  # fmt: skip
     (folder / "model.safetensors").rename(folder / "weights.kept")
 
 
 def graph_scores(folder: Path, length: int) -> np.ndarray:
     """The scores of the model that the graph was made from."""
-    from safetensors.torch import load_file
-
-    tokens = transformers.AutoTokenizer.from_pretrained(folder)
     config = transformers.AutoConfig.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
     model.load_state_dict(load_file(folder / "weights.kept"))
-    scores = []
-    for query, passage in PAIRS:
-        coded = tokens(query, passage, truncation="only_second", max_length=length, return_tensors="pt")
-        with torch.no_grad():
-            scores.append(model(**coded).logits[0, 0].item())
-    return np.array(scores)
+    return pair_scores(model, transformers.AutoTokenizer.from_pretrained(folder), length)
 
 
 DEBERTA = SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0}
@@ -360,18 +353,16 @@ FAMILIES = {
     "xlm-roberta": Family(classifier("xlm-roberta", **SIZES), classifier_scores),
     "deberta-v2": Family(classifier("deberta-v2", **DEBERTA), classifier_scores),
     "electra": Family(classifier("electra", embedding_size=16, **SIZES), classifier_scores),
-    "distilbert": Family(
-        classifier("distilbert", dim=16, n_layers=2, n_heads=2, hidden_dim=32, initializer_range=0.4), classifier_scores
-    ),
+    "distilbert": Family(classifier("distilbert", **DISTIL), classifier_scores),
     "albert": Family(classifier("albert", embedding_size=16, **SIZES), classifier_scores),
     "modernbert": Family(classifier("modernbert", **WINDOW), classifier_scores),
     "modernbert, mean": Family(classifier("modernbert", classifier_pooling="mean", **WINDOW), classifier_scores),
     "gemma classifier": Family(classifier("gemma", layout="bos", **DECODER), classifier_scores),
     "classifier, padding in the tokenizer only": Family(
-        classifier("qwen2", layout="plain", no_pad=True, **DECODER), classifier_scores
+        classifier("qwen2", layout="plain", pad=None, **DECODER), classifier_scores
     ),
     "gpt2 classifier": Family(
-        classifier("gpt2", layout="plain", no_pad=True, n_embd=16, n_layer=2, n_head=2, initializer_range=0.4),
+        classifier("gpt2", layout="plain", pad=None, n_embd=16, n_layer=2, n_head=2, initializer_range=0.4),
         classifier_scores,
     ),
     "default prompt": Family(save_prompted_classifier, library_scores),

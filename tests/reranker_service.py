@@ -14,6 +14,7 @@ import threading
 import time
 import zlib
 from collections import Counter
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -81,27 +82,17 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == "moved":
             self.reply(b"", 307, Location="http://elsewhere.example/rerank")
         elif (dialect, page) == ("tei", "/info"):
-            kind = (
-                {"embedding": {"pooling": "cls"}}
-                if fault == "encoder"
-                else {"reranker": {"id2label": {"0": "LABEL_0"}}}
-            )
+            kinds = {"encoder": {"embedding": {"pooling": "cls"}}}
             self.reply({
                 "model_id": "/data" if fault == "folder" else served["name"],
                 "model_sha": None if fault == "folder" else "abc123",
                 "model_dtype": "float32",
-                "model_type": kind,
+                "model_type": kinds.get(fault, {"reranker": {"id2label": {"0": "LABEL_0"}}}),
                 "max_input_length": 512,
                 "max_client_batch_size": LIMIT,
             })  # fmt: skip
         elif (dialect, page) == ("vllm", "/v1/models"):
-            card = {
-                "id": served["name"],
-                "object": "model",
-                "owned_by": "vllm",
-                "root": "tiny/root",
-                "max_model_len": 512,
-            }
+            card = {"id": served["name"], "owned_by": "vllm", "root": "tiny/root", "max_model_len": 512}
             self.reply({"object": "list", "data": [card]})
         else:
             self.reply({"detail": "Not Found"}, 404)
@@ -118,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "slower":
             time.sleep(0.008 * len(body["texts"]))
         if fault == "busy" and count % 3 != 0:
-            return self.reply({"error": "Model is overloaded"}, 429, Retry_After="0")
+            return self.reply({"error": "Model is overloaded"}, 429, Retry_After=formatdate(0, usegmt=True))
         if fault == "packed":
             bomb = gzip.compress(gzip.compress(b" " * (40 << 20)))
             return self.reply(bomb, Content_Encoding="gzip, gzip")
@@ -162,26 +153,20 @@ class Handler(BaseHTTPRequestHandler):
         return self.reply({"model": body["model"], "data" if endpoint.endswith("/score") else "results": found})
 
 
+LIES = {"beyond": ("index", 8), "negative": ("index", -1), "nan": ("score", float("nan")), "huge": ("score", 1e300)}
+LIES |= {"text": ("score", "0.5"), "true": ("score", True)}
+
+
 def lie(found, name, fault):
-    first = found[0]
     if fault == "missing":
         return found[1:]
     if fault == "duplicate":
         return [{**item, "index": 0} for item in found]
-    if fault == "beyond":
-        first["index"] = len(found)
-    if fault == "negative":
-        first["index"] = -1
-    if fault == "nan":
-        first[name] = float("nan")
-    if fault == "huge":
-        first[name] = 1e300
-    if fault == "text":
-        first[name] = "0.5"
-    if fault == "true":
-        first[name] = True
+    if fault in LIES:
+        field, value = LIES[fault]
+        found[0][name if field == "score" else field] = value
     if fault == "nameless":
-        del first[name]
+        del found[0][name]
     return {"scores": found} if fault == "shapeless" else found
 
 

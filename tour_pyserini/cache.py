@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tour_pyserini.command import CommandParser, FlagParser, run
-from tour_pyserini.encoders.query_vectors import VECTORS
+from tour_pyserini.encoders.query_vectors import SqliteVectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
@@ -110,12 +110,12 @@ def _caches(location: str | None) -> list[SqliteCache | PostgresScores]:
 
 def _open(location: str) -> SqliteCache | PostgresScores:
     if _holds_vectors(location):
-        return SqliteCache(Path(location), VECTORS, must_exist=True)
+        return SqliteVectors(location, must_exist=True)
     return open_scores(location, must_exist=True)
 
 
 def _holds_vectors(location: str) -> bool:
-    return not is_server(location) and application_id(Path(location)) == VECTORS.owner
+    return not is_server(location) and application_id(Path(location)) == SqliteVectors.owner
 
 
 def _print(headline: str, cache: SqliteCache | PostgresScores, models: Sequence[ModelUse]) -> None:

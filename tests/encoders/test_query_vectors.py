@@ -14,18 +14,17 @@ from tiny_encoder import save_encoder
 
 from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.encoders.query_vectors import (
-    VECTORS,
     CachedQueryEncoder,
+    SqliteVectors,
     load_encoded_queries,
     write_encoded_queries,
 )
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
-from tour_pyserini.support.sqlite_cache import SqliteCache
 
 
 def models_of(path):
-    with SqliteCache(path, VECTORS) as cache:
+    with SqliteVectors(path) as cache:
         return cache.models()
 
 

@@ -107,7 +107,7 @@ def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
 def test_a_checkpoint_is_exported_once(bert_folder, own_cache, monkeypatch, pairs):
     folder = bert_folder()
     first = load_reranker(folder, backend="onnx").predict(pairs)
-    monkeypatch.setattr(local_reranker, "read_model", lambda *_: pytest.fail("the model was read again"))
+    monkeypatch.setattr(local_reranker.Checkpoint, "read", lambda *_: pytest.fail("the model was read again"))
     assert load_reranker(folder, backend="onnx", max_length=40).engine == "onnx"
     assert load_reranker(folder, backend="onnx").predict(pairs).tolist() == first.tolist()
     assert len(graphs()) == 1

@@ -32,7 +32,7 @@ from reranker_families import (
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker, load_reranker_later
 from tour_pyserini.rerankers.language_models import FAMILIES as PROMPTS
-from tour_pyserini.rerankers.language_models import Prompt, PromptTokens, family_of, read_prompt
+from tour_pyserini.rerankers.language_models import Prompt, PromptTokens, choose_prompt
 from tour_pyserini.rerankers.loading import LazyReranker
 from tour_pyserini.support import model_files
 
@@ -226,7 +226,7 @@ def test_a_classifier_of_chats_needs_to_be_told_what_it_reads(tmp_path):
 def test_a_file_that_is_no_prompt_is_refused(content, word, tmp_path):
     (tmp_path / "prompt.json").write_text(json.dumps(content))
     with pytest.raises(TourError, match=word):
-        read_prompt(tmp_path / "prompt.json")
+        choose_prompt(tmp_path, str(tmp_path / "prompt.json"), name="it")
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_family_is_known_by_architecture_and_name(model_type, name, head, expe
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
     if head:
         (tmp_path / "README.md").write_text(head)
-    assert family_of(tmp_path, name) == expected
+    assert choose_prompt(tmp_path, None, name=name) == (PROMPTS[expected].prompt if expected else None)
 
 
 @pytest.mark.parametrize("family", PROMPTS)

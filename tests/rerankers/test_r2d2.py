@@ -137,7 +137,7 @@ def drop_marks(tiny):
         (lambda tiny: change_layers(tiny, 1), "layer"),
         (lambda tiny: change_layers(tiny, 3), "layer"),
         (widen_head, r"vt\.weight has the shape"),
-        (replace_config, "pooled"),
+        (replace_config, "do not fit"),
         (drop_marks, "madeupword0001"),
         (lambda tiny: (tiny.folder / "a.ckpt").write_bytes(b"garbage"), "cannot be read"),
         (lambda tiny: torch.save({"model": {"weight": torch.ones(1)}}, tiny.folder / "a.ckpt"), r"lacks vt\.weight"),

@@ -169,7 +169,7 @@ def test_a_model_that_was_replaced_gives_no_labels(tmp_path):
         with CachedReranker(reranker, tmp_path / "scores.sqlite") as cached:
             with pytest.raises(TourError, match="runs another abc123 float32 now, and ran tiny/model abc123 float32"):
                 cached.predict(PAIRS)
-            assert cached.stats().scores == 0
+            assert np.isnan(cached.lookup(PAIRS)).all()
 
 
 def test_parts_come_as_they_arrive_each_pair_once(service, monkeypatch):
@@ -276,7 +276,7 @@ def test_what_cannot_be_used_is_one_sentence(service, path, options, word):
 def test_a_service_that_is_away_and_a_key_that_cannot_be_sent_are_refused(service, monkeypatch):
     with running_service() as stopped:
         pass
-    with pytest.raises(TourError, match=r"3 tries.*labels cannot"):
+    with pytest.raises(TourError, match="3 tries"):
         load_reranker(stopped.url("tei/rerank"))
     monkeypatch.setenv(remote.KEY_VARIABLE, "sésame")
     with pytest.raises(TourError, match="cannot be sent") as raised:

@@ -95,7 +95,7 @@ def save(folder: Path, family: str) -> Path:
 def test_the_weights_are_checked_once(tmp_path, monkeypatch):
     folder = save(tmp_path, "LogitScore")
     load_reranker(folder)
-    monkeypatch.setattr(local_reranker, "read_model", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(local_reranker.Checkpoint, "read", lambda *_, **__: pytest.fail("read again"))
     load_reranker(folder)
 
 
@@ -136,10 +136,8 @@ def change_settings(**changes):
 
 
 def save_three_outputs(folder):
-    settings = {"chat_template": TEMPLATE}
-    save_model(
-        folder, "qwen3", "SequenceClassification", layout="plain", token_settings=settings, num_labels=3, **DECODER
-    )
+    settings = {"layout": "plain", "token_settings": {"chat_template": TEMPLATE}, "num_labels": 3}
+    save_model(folder, "qwen3", "SequenceClassification", **settings, **DECODER)
 
 
 CHAT = "qwen3 classifier, chat template"

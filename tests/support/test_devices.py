@@ -10,6 +10,7 @@ from tour_pyserini.encoders.loading import load_document_encoder, load_query_enc
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 
+tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
 
 
@@ -19,11 +20,11 @@ def cache_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
 
 
-def give_a_large_number(folder, word, number=9_999):
+def give_a_large_number(folder, word):
     """Change the number of a word in the tokenizer of a model."""
     for path in folder.rglob("tokenizer.json"):
         content = json.loads(path.read_text())
-        content["model"]["vocab"][word] = number
+        content["model"]["vocab"][word] = 9_999
         path.write_text(json.dumps(content))
     return folder
 
@@ -37,9 +38,8 @@ def save_classifier(folder):
 
 def save_seq2seq(folder):
     sizes = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
-    transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, decoder_start_token_id=0)).save_pretrained(
-        folder
-    )
+    config = transformers.T5Config(**sizes, decoder_start_token_id=0)
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
     save_tokenizer(folder)
     path = folder / "tokenizer.json"
     path.write_text(path.read_text().replace('"o"', '"true"').replace('"p"', '"false"'))
@@ -71,17 +71,16 @@ def test_encoders(tmp_path, backend, load):
     check_refusal(encode, ["a b", "c"], ["a b", "c h", "d"])
 
 
-def test_static_embeddings(tmp_path):
-    folder = give_a_large_number(save_static(tmp_path / "model"), "h")
-    check_refusal(load_query_encoder(str(folder)).encode, "a b", "c h")
-
-
-def test_static_embeddings_of_model2vec(tmp_path):
+def save_model2vec(folder):
+    """A static embedding of model2vec."""
     model2vec = pytest.importorskip("model2vec")
-    from tokenizers import Tokenizer
+    save_tokenizer(folder)
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    model2vec.StaticModel(np.ones((len(WORDS), 8), dtype=np.float32), tokenizer).save_pretrained(folder)
+    return folder
 
-    save_tokenizer(tmp_path)
-    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    model2vec.StaticModel(np.ones((len(WORDS), 8), dtype=np.float32), tokenizer).save_pretrained(tmp_path / "model")
-    folder = give_a_large_number(tmp_path / "model", "h")
+
+@pytest.mark.parametrize("save", [save_static, save_model2vec])
+def test_static_embeddings(tmp_path, save):
+    folder = give_a_large_number(save(tmp_path), "h")
     check_refusal(load_query_encoder(str(folder)).encode, "a b", "c h")

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from tour_pyserini.support.model_files import length_sorted_batches, padded
 
 LENGTHS = st.lists(st.integers(0, 600), max_size=200)
-
-
 LARGEST = st.none() | st.integers(1, 20)
 
 

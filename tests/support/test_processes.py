@@ -14,37 +14,22 @@ import pytest
 from tour_pyserini.evaluation.answer_matching import CHUNK
 
 
-def lives(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def children(pid):
-    """The processes that a process has started."""
-    found = []
+def processes_of(group):
+    """The processor seconds of each process of a group that lives."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(path.parent.name))
+            words = path.read_text().rpartition(")")[2].split()
+            if int(words[2]) == group and words[0] != "Z":
+                found[int(path.parent.name)] = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     return found
 
 
-def processor_seconds(pid):
-    try:
-        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    except OSError:
-        return 0
-    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-
-
-def all_end(pids):
-    deadline = time.monotonic() + 10
-    while any(map(lives, pids)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not any(map(lives, pids))
+def wait_until(reached):
+    deadline = time.monotonic() + 30
+    while not reached() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert reached()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -57,16 +42,17 @@ def test_workers_of_the_command_answers_end_with_it(tmp_path, how, code):
     names = {"topics": "topics.tsv", "corpus": "corpus.jsonl", "output": "out.qrels"}
     flags = [word for name, file in names.items() for word in (f"--{name}", tmp_path / file)]
     command = [sys.executable, "-m", "tour_pyserini.answers", *flags, "--regex", "on", "--processes", "2"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
-        deadline = time.monotonic() + 30
-        while max(map(processor_seconds, children(parent.pid)), default=0) < 1.5 and time.monotonic() < deadline:
-            time.sleep(0.05)  # until a worker has loaded its libraries and matches
-        workers = children(parent.pid)
-        assert len(workers) >= 2
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as parent:
+
+        def workers():
+            return {pid: seconds for pid, seconds in processes_of(parent.pid).items() if pid != parent.pid}
+
+        # A worker has loaded its libraries and matches.
+        wait_until(lambda: len(workers()) >= 2 and max(workers().values()) >= 1.5)
         parent.send_signal(how)
         assert parent.wait(timeout=10) == code
         said = parent.stderr.read()
-    assert all_end(workers)
+        wait_until(lambda: not workers())
     assert "Traceback" not in said
     assert how == signal.SIGKILL or said.count("\n") == 1
     left = ["corpus.jsonl", "topics.tsv"]

@@ -50,7 +50,7 @@ def labels_kept(folder: Path, random: Random, cases: int) -> Area:
         ended(Process(buy), signal.SIGKILL, after)
         bought = counter.stat().st_size if counter.exists() else 0
         with CachedReranker(HashReranker(), cache) as kept:
-            stored = kept.stats().scores
+            stored = int(np.isfinite(kept.lookup(pairs)).sum())
             right = HashReranker().predict(pairs[:stored]).tolist() == kept.predict(pairs[:stored]).tolist()
         # A second of work, half as much again for a busy machine, or 32 labels.
         fault = None if bought - stored <= max(MOST_LOST, 1.5 / pace) else f"{bought} bought, {stored} kept"

@@ -4,13 +4,13 @@ The default encoder, all-MiniLM-L6-v2, is part of the `models` extra and needs n
 """
 
 import hashlib
-import importlib.util
 import os
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import content_hash
-from tour_pyserini.support.model_files import code_reference, download_checkpoint, read_json, read_modules
+from tour_pyserini.support.model_files import check_code, download_checkpoint, read_json, read_modules
+from tour_pyserini.support.packages import package_folder
 
 DEFAULT = "default"
 """The name of the default encoder."""
@@ -50,11 +50,7 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
         if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith("."):
             raise TourError(f"the encoder folder {folder} does not exist.")
         folder = download_checkpoint(str(spec), code=trust_remote_code)
-    if not trust_remote_code and (found := code_reference(folder)):
-        raise TourError(
-            f"the encoder {spec} brings its own Python code along (see {found.file}); "
-            "read the code, and add --trust-remote-code if you want to run it."
-        )
+    check_code(folder, trusted=trust_remote_code)
     return folder
 
 
@@ -79,11 +75,10 @@ def verify_default_encoder(*, read_again: bool = False) -> Path:
     Raises:
         TourError: if the package is not installed, or a file differs.
     """
-    spec = importlib.util.find_spec(PACKAGE)
-    folders = (spec.submodule_search_locations or []) if spec else []
-    if not folders:
+    package = package_folder(PACKAGE)
+    if package is None:
         raise TourError(f"the default encoder is not installed; run: {INSTALL}")
-    folder = Path(folders[0]) / "model"
+    folder = package / "model"
     for name, expected in FILES.items():
         if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
             raise TourError(

@@ -24,7 +24,7 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_replace
 from tour_pyserini.support.model_files import CallLock
 from tour_pyserini.support.pyserini import ensure_java
-from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
+from tour_pyserini.support.sqlite_cache import Model, SqliteCache
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -110,22 +110,23 @@ def _checksum(key: bytes, content: bytes) -> bytes:
     return hashlib.blake2b(key + content, digest_size=_CHECK_BYTES).digest()
 
 
-def _is_intact(key: Any, value: Any, _: Any) -> bool:
-    """Whether a row has its checksum."""
-    if not (isinstance(key, bytes) and isinstance(value, bytes)):
-        return False
-    return (len(value) - _CHECK_BYTES) % 4 == 0 and value[:_CHECK_BYTES] == _checksum(key, value[_CHECK_BYTES:])
+class SqliteVectors(SqliteCache):
+    """Values of queries by key in an SQLite file."""
 
+    noun = "file of query vectors"
+    rows = "vectors"
+    columns = "(key BLOB PRIMARY KEY, value BLOB NOT NULL, model INTEGER NOT NULL DEFAULT 0)"
+    owner = 0x546F7556  # "TouV"
+    version = 1
+    write_ahead = False
 
-VECTORS = Layout(
-    noun="file of query vectors",
-    table="vectors",
-    columns="(key BLOB PRIMARY KEY, value BLOB NOT NULL, model INTEGER NOT NULL DEFAULT 0)",
-    owner=0x546F7556,  # "TouV"
-    version=1,
-    write_ahead=False,
-    is_intact=_is_intact,
-)
+    @staticmethod
+    def is_intact(*row: Any) -> bool:
+        """Whether a row has its checksum."""
+        key, value, _ = row
+        if not (isinstance(key, bytes) and isinstance(value, bytes)):
+            return False
+        return (len(value) - _CHECK_BYTES) % 4 == 0 and value[:_CHECK_BYTES] == _checksum(key, value[_CHECK_BYTES:])
 
 
 class CachedQueryEncoder:
@@ -170,9 +171,9 @@ class CachedQueryEncoder:
             vectors |= new
         return np.stack([vectors[keys[query]] for query in queries])
 
-    def _use_file(self, use: Callable[[SqliteCache], Result]) -> Result | None:
+    def _use_file(self, use: Callable[[SqliteVectors], Result]) -> Result | None:
         try:
-            with SqliteCache(self._path, VECTORS, self._model) as cache:
+            with SqliteVectors(self._path, self._model) as cache:
                 return use(cache)
         except TourError as error:
             log.warning("query vectors are not kept: %s", error)

@@ -18,6 +18,7 @@ from tour_pyserini.rerankers.local_reranker import (
     PROBES,
     Checkpoint,
     FastPairTokens,
+    Kind,
     LocalReranker,
     Options,
     Runner,
@@ -254,19 +255,19 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Runner,
     return runner, {}
 
 
-def find_graph(folder: Path) -> Path | None:
+def _find_graph(folder: Path) -> Path | None:
     """The graph in an ONNX folder: `model.onnx` or `onnx/model.onnx` beside `tokenizer.json`; None in any other."""
     graphs = [path for path in (folder / "model.onnx", folder / "onnx" / "model.onnx") if path.is_file()]
     return graphs[0] if graphs and (folder / "tokenizer.json").is_file() else None
 
 
-def load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReranker:
+def _load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReranker:
     """Load the graph and the tokenizer in a folder.
 
     The graph is run as it is, unless int8 is asked for and it is not quantised yet. It is run on the CPU if it has
     8-bit weights, or if ONNX Runtime has no support for GPUs here: the device of a search is that of its encoder too.
     """
-    graph = find_graph(folder)
+    graph = _find_graph(folder)
     assert graph is not None  # as it was accepted
     quantised = is_dynamically_quantised(graph)
     if quantised and options.precision == "fp32":
@@ -304,3 +305,6 @@ def load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReran
 def _key(files: list[Path], **settings: str) -> str:
     """The key of a graph in the cache folder."""
     return fingerprint("graph", files, **settings).removeprefix("graph:")
+
+
+ONNX_FOLDER = Kind(_find_graph, _load_onnx_folder, BACKENDS=("onnx",), DTYPES=("auto", "float32"))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.local_reranker import PROBES, SHORTEST_INPUT, Checkpoint, LocalReranker, Options
+from tour_pyserini.rerankers.local_reranker import PROBES, SHORTEST_INPUT, Checkpoint, Kind, LocalReranker, Options
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.model_files import CARD, Row, is_checkpoint, read_json
 
@@ -56,17 +56,16 @@ class _Family(NamedTuple):
         prompt: the authors' prompt.
         model_type: the architecture of these models, as `config.json` calls it.
         names: matches the published names of the models.
-        source: where the authors give the prompt.
     """
 
     prompt: Prompt
     model_type: str
     names: re.Pattern[str]
-    source: str
 
 
 FAMILIES: Mapping[str, _Family] = MappingProxyType(
     {
+        # From the model card of Qwen/Qwen3-Reranker-0.6B.
         "qwen3-reranker": _Family(
             Prompt(
                 before=(
@@ -83,8 +82,8 @@ FAMILIES: Mapping[str, _Family] = MappingProxyType(
             ),
             "qwen3",
             re.compile(r"qwen3-reranker-\d", re.IGNORECASE),
-            "model card of Qwen/Qwen3-Reranker-0.6B",
         ),
+        # From mxbai_rerank_v2.py in the Python package mxbai-rerank.
         "mxbai-rerank-v2": _Family(
             Prompt(
                 before=(
@@ -104,8 +103,8 @@ FAMILIES: Mapping[str, _Family] = MappingProxyType(
             ),
             "qwen2",
             re.compile(r"mxbai-rerank-(base|large)-v2", re.IGNORECASE),
-            "mxbai_rerank_v2.py in the Python package mxbai-rerank",
         ),
+        # From FlagLLMReranker in the Python package FlagEmbedding.
         "bge-reranker-v2-gemma": _Family(
             Prompt(
                 before=(BOS,),
@@ -120,7 +119,6 @@ FAMILIES: Mapping[str, _Family] = MappingProxyType(
             ),
             "gemma",
             re.compile(r"bge-reranker-v2-gemma", re.IGNORECASE),
-            "FlagLLMReranker in the Python package FlagEmbedding",
         ),
     }
 )
@@ -136,7 +134,7 @@ def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | No
         name: what the user called the model: the published name says which family it is.
     """
     if wanted is None:
-        family = family_of(folder, name)
+        family = _family_of(folder, name)
         return FAMILIES[family].prompt if family else None
     if wanted in FAMILIES:
         return FAMILIES[wanted].prompt
@@ -145,10 +143,10 @@ def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | No
             f"the prompt {wanted!r} is neither a known name ({', '.join([PAIR, *FAMILIES])}) nor a file; "
             'give one of them, or a JSON file like {"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}.'
         )
-    return read_prompt(Path(wanted))
+    return _read_prompt(Path(wanted))
 
 
-def family_of(folder: Path, name: str) -> str | None:
+def _family_of(folder: Path, name: str) -> str | None:
     """The family of a model by its architecture and its published name: its own, its folder's or its base model's.
 
     The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
@@ -161,7 +159,7 @@ def family_of(folder: Path, name: str) -> str | None:
     return None
 
 
-def read_prompt(path: Path) -> Prompt:
+def _read_prompt(path: Path) -> Prompt:
     """Read a prompt from a JSON file with `prompt` (a text with `{query}` before `{passage}`), `yes` and, if any, `no`.
 
     The text up to the passage and the text after it are tokenised separately.
@@ -271,12 +269,12 @@ def _fill_part(part: str, pair: Pair) -> str:
     return _FIELD.sub(lambda field: pair[0] if field[0] == QUERY else pair[1], part)
 
 
-def is_causal(folder: Path) -> bool:
+def _is_causal(folder: Path) -> bool:
     """Whether a folder holds a language model that predicts the next token."""
     return is_checkpoint(folder) and any(head.endswith("ForCausalLM") for head in _heads(folder))
 
 
-def load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
+def _load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
     """Load a language model that predicts the next token.
 
     The score of a pair is the logit of the answer that means "relevant" minus the logit of the other answer, at the
@@ -316,14 +314,14 @@ def load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
     return LocalReranker(name, checkpoint.identify("causal-lm", template=prompt), tokens, runner, options)
 
 
-def is_seq2seq(folder: Path) -> bool:
+def _is_seq2seq(folder: Path) -> bool:
     """Whether a folder holds an encoder-decoder that generates text."""
     if not is_checkpoint(folder) or not read_json(folder / "config.json").get("is_encoder_decoder"):
         return False
     return not any(head.endswith("ForSequenceClassification") for head in _heads(folder))
 
 
-def load_seq2seq(folder: Path, options: Options, *, name: str) -> LocalReranker:
+def _load_seq2seq(folder: Path, options: Options, *, name: str) -> LocalReranker:
     """Load an encoder-decoder that reads "Query: q Document: d Relevant:".
 
     The score is the logit of "true" minus the logit of "false" at the first decoded position: the log-odds of
@@ -336,8 +334,6 @@ def load_seq2seq(folder: Path, options: Options, *, name: str) -> LocalReranker:
     checkpoint = Checkpoint(folder, options)
     checkpoint.length = options.max_length  # positions are relative: there is no limit of the model's own
     start_token, tokenizer = checkpoint.config.decoder_start_token_id, checkpoint.tokenizer
-    if start_token is None:
-        raise TourError(f"the configuration in {folder} has no decoder_start_token_id; choose a monoT5-like re-ranker.")
     answers = [_token_id(tokenizer, answer, name) for answer in ("false", "true")]
     model = checkpoint.read("AutoModelForSeq2SeqLM")
 
@@ -395,3 +391,7 @@ def _token_id(tokenizer: Any, answer: str, name: str) -> int:
         if token_id is not None and token_id != tokenizer.unk_token_id:
             return token_id
     raise TourError(f"the tokenizer of {name} has no token for {answer!r}; choose a monoT5-like re-ranker.")
+
+
+CAUSAL = Kind(_is_causal, _load_causal, TAKES_PROMPT=True)
+SEQ2SEQ = Kind(_is_seq2seq, _load_seq2seq)

@@ -1,31 +1,29 @@
 """Load a re-ranker from a name, a folder, an address, an object or a function, at once or when it is needed."""
 
-import importlib.util
 import logging
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.cross_encoders import find_graph, load_classifier, load_onnx_folder
-from tour_pyserini.rerankers.language_models import is_causal, is_seq2seq, load_causal, load_seq2seq
-from tour_pyserini.rerankers.local_reranker import Options
-from tour_pyserini.rerankers.r2d2 import is_r2d2, load_r2d2
-from tour_pyserini.rerankers.remote import is_service_address, load_remote
+from tour_pyserini.rerankers.cross_encoders import ONNX_FOLDER
+from tour_pyserini.rerankers.language_models import CAUSAL, SEQ2SEQ
+from tour_pyserini.rerankers.local_reranker import Kind, Options
+from tour_pyserini.rerankers.r2d2 import R2D2
+from tour_pyserini.rerankers.remote import RemoteReranker, is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.rerankers.sentence_transformers_models import (
+    CLASSIFIER,
+    CROSS_ENCODER,
     is_cross_encoder,
-    load_by_library,
-    needs_library,
     wrap_cross_encoder,
 )
 from tour_pyserini.support.devices import DTYPES, cpu_flags
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
-from tour_pyserini.support.model_files import download_checkpoint, is_checkpoint, module_files
-from tour_pyserini.support.packages import version_of
+from tour_pyserini.support.model_files import download_checkpoint, module_files
+from tour_pyserini.support.packages import package_folder, version_of
 
 log = logging.getLogger(__name__)
 
@@ -64,29 +62,18 @@ class RerankerKind(Protocol):
         ...
 
 
-class _Kind(NamedTuple):
-    """A built-in kind: what `RerankerKind` describes."""
-
-    accepts: Callable[[Path], object]
-    load: Callable[..., Reranker]
-    BACKENDS: tuple[str, ...] = ("torch",)
-    DTYPES: tuple[str, ...] = DTYPES
-    TAKES_PROMPT: bool = False
-
-
-_classifier = partial(load_classifier, load_by_library=load_by_library)
-BUILT_IN_KINDS: Mapping[str, _Kind] = MappingProxyType(
+BUILT_IN_KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        "seq2seq": _Kind(is_seq2seq, load_seq2seq),
-        "r2d2": _Kind(is_r2d2, load_r2d2, DTYPES=("auto", "float32")),
-        "cross-encoder": _Kind(needs_library, load_by_library),
-        "causal-lm": _Kind(is_causal, load_causal, TAKES_PROMPT=True),
-        "sequence-classification": _Kind(is_checkpoint, _classifier, BACKENDS=("onnx", "torch"), TAKES_PROMPT=True),
-        "onnx": _Kind(find_graph, load_onnx_folder, BACKENDS=("onnx",), DTYPES=("auto", "float32")),
+        "seq2seq": SEQ2SEQ,
+        "r2d2": R2D2,
+        "cross-encoder": CROSS_ENCODER,
+        "causal-lm": CAUSAL,
+        "sequence-classification": CLASSIFIER,
+        "onnx": ONNX_FOLDER,
     }
 )
-"""Tried in this order. To add a kind, write two functions, one that recognises a folder and one that loads it, and add
-a line here and their import."""
+"""Tried in this order. To add a kind, write a `Kind` of two functions, one that recognises a folder and one that loads
+it, and add a line here."""
 
 _registered_kinds: dict[str, RerankerKind] = {}
 
@@ -155,10 +142,10 @@ def load_reranker(
     if not isinstance(spec, str | os.PathLike):
         return _wrap_object(spec, options)
     if is_service_address(spec):
-        return load_remote(str(spec), options)
+        return RemoteReranker(str(spec), options)
     folder = _find_folder(spec, code=trust_remote_code)
     name = os.fspath(spec)
-    kinds: list[RerankerKind | _Kind] = [*_registered_kinds.values(), *BUILT_IN_KINDS.values()]
+    kinds: list[RerankerKind | Kind] = [*_registered_kinds.values(), *BUILT_IN_KINDS.values()]
     for kind in kinds:
         if kind.accepts(folder):
             _check_options(kind, options, name)
@@ -212,7 +199,7 @@ def register_reranker_kind(name: str, kind: RerankerKind) -> None:
         kind: an object or a module with the functions `accepts` and `load` of `RerankerKind`.
 
     Raises:
-        TourError: when the name is already used, or a function is missing.
+        TourError: when the name is already used.
 
     Example:
         >>> class WordOverlap:
@@ -227,9 +214,6 @@ def register_reranker_kind(name: str, kind: RerankerKind) -> None:
     """
     if name in _registered_kinds or name in BUILT_IN_KINDS:
         raise TourError(f"there is already a re-ranker kind named {name!r}; choose another name.")
-    for function in ("accepts", "load"):
-        if not callable(getattr(kind, function, None)):
-            raise TourError(f"the re-ranker kind {name!r} has no function {function}; see RerankerKind.")
     _registered_kinds[name] = kind
 
 
@@ -292,19 +276,6 @@ def _find_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
     return download_checkpoint(name, code=code)
 
 
-def default_reranker_folder() -> Path:
-    """Find the folder of the default re-ranker. The package that brings it is located, but not imported."""
-    spec = importlib.util.find_spec(DEFAULT_PACKAGE)
-    for package_folder in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(package_folder) / "models" / "data" / "reranker_en"
-        if folder.is_dir():
-            return folder
-    raise TourError(
-        f"the default re-ranker is not installed (Python package {DEFAULT_PACKAGE}); "
-        'run pip install "tour_pyserini[models]".'
-    )
-
-
 def verify_default_reranker(*, read_again: bool = False) -> Path:
     """Check the files of the default re-ranker against their checksums, and return its folder.
 
@@ -314,7 +285,13 @@ def verify_default_reranker(*, read_again: bool = False) -> Path:
     Raises:
         TourError: if the package is not installed, or a file differs.
     """
-    folder = default_reranker_folder()
+    package = package_folder(DEFAULT_PACKAGE)  # not imported
+    folder = package / "models" / "data" / "reranker_en" if package else None
+    if folder is None or not folder.is_dir():
+        raise TourError(
+            f"the default re-ranker is not installed (Python package {DEFAULT_PACKAGE}); "
+            'run pip install "tour_pyserini[models]".'
+        )
     for name, expected in DEFAULT_SHA256.items():
         path = folder / name
         if not path.is_file() or content_hash(path, read_again=read_again) != expected:
@@ -341,7 +318,7 @@ def _wrap_object(spec: Any, options: Options) -> Reranker:
     )
 
 
-def _check_options(kind: RerankerKind | _Kind, options: Options, name: str) -> None:
+def _check_options(kind: RerankerKind | Kind, options: Options, name: str) -> None:
     """Refuse options that a kind does not take."""
     backends = getattr(kind, "BACKENDS", None)
     if backends is not None:

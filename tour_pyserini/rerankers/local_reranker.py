@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker
-from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
+from tour_pyserini.support.devices import DTYPES, on_device
 from tour_pyserini.support.model_files import (
     CallLock,
     Row,
@@ -20,12 +20,13 @@ from tour_pyserini.support.model_files import (
     encodable,
     fingerprint,
     length_sorted_batches,
+    quiet_reading,
     read_config,
-    read_model,
     read_tokenizer,
     token_cutter,
     usable_length,
 )
+from tour_pyserini.support.packages import import_optional
 
 SHORTEST_INPUT = 8
 BACKENDS = ("auto", "onnx", "torch")
@@ -112,6 +113,16 @@ class Options:
         if self.batch_size is not None:
             return self.batch_size * self.max_length
         return 1024 if self.device == "cpu" else 65536
+
+
+class Kind(NamedTuple):
+    """A built-in kind of model folder; `RerankerKind` describes what stands here."""
+
+    accepts: Callable[[Path], object]
+    load: Callable[..., Reranker]
+    BACKENDS: tuple[str, ...] = ("torch",)
+    DTYPES: tuple[str, ...] = DTYPES
+    TAKES_PROMPT: bool = False
 
 
 class Tokens(Protocol):
@@ -210,15 +221,29 @@ class Checkpoint:
         return usable_length(self.folder, self.config, self.tokenizer, wanted, warn=warn)
 
     def read(self, auto_class: str, *, device: str | None = None, dtype: str | None = None) -> Any:
-        """The model, by a class of transformers; its device and its dtype can be others than those of the options."""
-        return read_model(
-            self.folder,
-            auto_class,
-            self.config,
-            device=device or self.options.device,
-            dtype=dtype or self.dtype,
-            trust_remote_code=self.options.trust_remote_code,
-        )
+        """The model, by a class of transformers; its device and its dtype can be others than those of the options.
+
+        Raises:
+            TourError: if it cannot be read, or if weights are missing (transformers would set them to random values).
+        """
+        dtype = dtype or self.dtype
+        with quiet_reading(self.folder, "the model"):
+            model, report = getattr(import_optional("transformers"), auto_class).from_pretrained(
+                str(self.folder),
+                config=self.config,
+                dtype=getattr(import_optional("torch"), dtype),
+                output_loading_info=True,
+                weights_only=True,
+                trust_remote_code=self.options.trust_remote_code,
+            )
+        if missing := sorted(report["missing_keys"]):
+            raise TourError(
+                f"{self.folder} is not a re-ranker: its checkpoint lacks {len(missing)} of the weights needed to score "
+                f"a pair, such as {missing[0]}; choose a cross-encoder (this may be a bi-encoder)."
+            )
+        # In half precision, transformers keeps the weights in float32 that a model's authors say need it.
+        model = (model.float() if dtype == "float32" else model).eval()
+        return on_device(model, device or self.options.device, name=self.folder)
 
     def identify(self, kind: str, files: Iterable[Path] | None = None, /, **settings: object) -> str:
         """The fingerprint: of the files, the maximum length, a dtype other than float32, and settings."""

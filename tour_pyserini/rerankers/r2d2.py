@@ -6,7 +6,7 @@ from typing import Any
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.local_reranker import Checkpoint, LocalReranker, Options
+from tour_pyserini.rerankers.local_reranker import Checkpoint, Kind, LocalReranker, Options
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.model_files import Row, is_checkpoint
 from tour_pyserini.support.packages import import_optional
@@ -20,13 +20,13 @@ MAX_LENGTH = 256
 """Maximum length in tokens: the published re-ranker was trained with it."""
 
 
-def is_r2d2(folder: Path) -> bool:
+def _is_r2d2(folder: Path) -> bool:
     """Whether the folder holds R2-D2's weights, published or as safetensors, and a configuration."""
     weights = [HEAD in _weight_names(path) for path in folder.glob("*.safetensors")]
     return (folder / "config.json").is_file() and (bool(_published_files(folder)) or any(weights))
 
 
-def load_r2d2(folder: Path, options: Options, *, name: str) -> "_R2D2Reranker":
+def _load_r2d2(folder: Path, options: Options, *, name: str) -> "_R2D2Reranker":
     """Load RoBERTa with a linear score of its pooled output, in a folder with RoBERTa's configuration and tokenizer."""
     from tour_pyserini.rerankers.torch_runner import TorchRunner
 
@@ -108,10 +108,6 @@ def _marks(tokenizer: Any, name: str) -> list[int]:
 def _make_encoder(folder: Path, config: Any, weights: dict[str, Any]) -> Any:
     """The encoder in single precision; its weights must be exactly those of the checkpoint."""
     model = import_optional("transformers").AutoModel.from_config(config, trust_remote_code=False).float().eval()
-    if getattr(model, "pooler", None) is None:
-        raise TourError(
-            f"{folder} is not an R2-D2 re-ranker: {config.model_type} has no pooled output; choose another model."
-        )
     # Old checkpoints also hold the positions 0, 1, 2, ..., which are not weights.
     encoder_weights = {
         name.removeprefix(ENCODER): value
@@ -141,19 +137,18 @@ def _read_weights(folder: Path) -> dict[str, Any]:
     if len(files) > 1:
         raise TourError(f"{folder} holds {len(files)} files *.ckpt; keep only one.")
     try:
-        if files:
-            weights = _read_published(files[0])
-        else:
-            read = import_optional("safetensors.torch").load_file
-            weights = {name: value for path in folder.glob("*.safetensors") for name, value in read(path).items()}
-    except TourError:
-        raise
+        weights = _read_published(files[0]) if files else _read_safetensors(folder)
     except Exception as error:  # a damaged file can raise anything
         reason = first_line(error)
         raise TourError(f"the weights in {folder} cannot be read ({reason[:200]}); download them again.") from error
     if HEAD not in weights:
         raise TourError(f"{folder} is not an R2-D2 re-ranker: its checkpoint lacks {HEAD}; choose another model.")
     return weights
+
+
+def _read_safetensors(folder: Path) -> dict[str, Any]:
+    read = import_optional("safetensors.torch").load_file
+    return {name: value for path in folder.glob("*.safetensors") for name, value in read(path).items()}
 
 
 def _read_published(path: Path) -> dict[str, Any]:
@@ -185,3 +180,6 @@ def _weight_names(path: Path) -> set[str]:
             return set(file.keys())
     except Exception:  # a damaged file: loading it gives the error message
         return set()
+
+
+R2D2 = Kind(_is_r2d2, _load_r2d2, DTYPES=("auto", "float32"))

@@ -17,7 +17,7 @@ import numpy as np
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker
-from tour_pyserini.support.http_client import JsonService, RefusedError, ServiceAwayError, from_background
+from tour_pyserini.support.http_client import JsonService, RefusedError, from_background
 from tour_pyserini.support.model_files import encodable, fingerprint
 
 log = logging.getLogger(__name__)
@@ -273,7 +273,8 @@ class RemoteReranker(PartsReranker):
     A score depends on its pair alone, if it does so in the service: batches and their order do not matter.
 
     Args:
-        address: where the service is; it is asked which model it runs, and what its scores are.
+        spec: the address of the service, with the options that `parse_address` describes; the service is asked which
+            model it runs, and what its scores are.
         options: `batch_size` is the most passages of a request, `threads` the number of requests at a time.
 
     Attributes:
@@ -285,7 +286,10 @@ class RemoteReranker(PartsReranker):
         TourError: if the service is away, is none, or does not tell what its scores are or which model gives them.
     """
 
-    def __init__(self, address: _ServiceAddress, options: Options) -> None:
+    def __init__(self, spec: str, options: Options) -> None:
+        address = parse_address(spec)
+        if given := [name for name in _LOCAL_OPTIONS if getattr(options, name) != getattr(Options, name)]:
+            raise TourError(f"the service {address} decides itself about {' and '.join(given)}; leave it out.")
         self.name = str(address)
         self._address, self._requests = address, options.threads or REQUESTS
         self._service = JsonService(
@@ -414,12 +418,7 @@ class RemoteReranker(PartsReranker):
         address = self._address
         for name, dialect in DIALECTS.items():
             if address.dialect in (None, name):
-                try:
-                    served = await self._ask_model(name, retries=min(FIRST_RETRIES, address.retries))
-                except ServiceAwayError as error:
-                    raise TourError(
-                        f"{error} Cached labels cannot be used without it: it tells which model they belong to."
-                    ) from error
+                served = await self._ask_model(name, retries=min(FIRST_RETRIES, address.retries))
                 if served is not None:
                     self._dialect, self._path, self._served = name, address.endpoint or dialect.endpoint, served
                     return
@@ -460,14 +459,6 @@ class RemoteReranker(PartsReranker):
                 "not; say what they are by the option scores=raw or scores=probability in its address."
             )
         return hand_over(True)
-
-
-def load_remote(spec: str, options: Options) -> RemoteReranker:
-    """Make a re-ranker of the service at an address; `parse_address` describes the options in it."""
-    address = parse_address(spec)
-    if given := [name for name in _LOCAL_OPTIONS if getattr(options, name) != getattr(Options, name)]:
-        raise TourError(f"the service {address} decides itself about {' and '.join(given)}; leave it out.")
-    return RemoteReranker(address, options)
 
 
 def _read_key(address: _ServiceAddress) -> str | None:

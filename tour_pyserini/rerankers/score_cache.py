@@ -7,36 +7,23 @@ raw logit, the number of a model and a checksum for each key of 16 bytes.
 import hashlib
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.postgres_scores import PostgresScores, is_intact, score_checksum, without_password
 from tour_pyserini.rerankers.reranker import Pair, Reranker, display_name, score_parts
-from tour_pyserini.support.sqlite_cache import Layout, Model, SqliteCache
+from tour_pyserini.support.sqlite_cache import Model, SqliteCache
 
 UNWRITTEN_SECONDS = 1.0
 """Scores are written at least this often: a process that is killed loses those of a second, and at most the batch that
 was being scored."""
 WAIT_SECONDS = 0.2
 """Time between two looks for scores that another process computes."""
-
-SCORES = Layout(
-    noun="score cache",
-    table="scores",
-    columns="(key BLOB PRIMARY KEY, logit REAL NOT NULL, model INTEGER NOT NULL DEFAULT 0, "
-    "checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
-    owner=0x546F7552,  # "TouR"
-    version=3,
-    write_ahead=True,
-    is_intact=is_intact,
-)
 
 
 class ScoreStore(Protocol):
@@ -76,8 +63,16 @@ class SqliteScores(SqliteCache):
         {b'key': 1.5}
     """
 
-    def __init__(self, path: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False) -> None:
-        super().__init__(Path(path), SCORES, model, must_exist=must_exist)
+    noun = "score cache"
+    rows = "scores"
+    columns = (
+        "(key BLOB PRIMARY KEY, logit REAL NOT NULL, model INTEGER NOT NULL DEFAULT 0, "
+        "checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
+    )
+    owner = 0x546F7552  # "TouR"
+    version = 3
+    write_ahead = True
+    is_intact = staticmethod(is_intact)
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
         """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
@@ -123,14 +118,6 @@ def is_server(location: str | os.PathLike[str]) -> bool:
     return bool(scheme)
 
 
-class _CacheStats(NamedTuple):
-    """Hits and misses of a cache since it was opened, and the number of its scores."""
-
-    hits: int
-    misses: int
-    scores: int
-
-
 class CachedReranker:
     """A re-ranker whose scores are stored in a file, or in a database that several machines use.
 
@@ -138,8 +125,6 @@ class CachedReranker:
     Another model, another maximum length or an edited passage has another key and is scored again.
 
     Attributes:
-        hits: pairs that needed no scoring, including repetitions within a call.
-        misses: pairs that were scored.
         on_progress: called with the number of pairs that were just looked up or scored.
 
     Example:
@@ -157,10 +142,7 @@ class CachedReranker:
         self.reranker = reranker
         self.fingerprint = fingerprint
         self.name = display_name(reranker)
-        self.hits = 0
-        self.misses = 0
         self.on_progress: Callable[[int], None] | None = None
-        self._lock = threading.Lock()
         model = Model(fingerprint, self.name)
         self._store = open_scores(scores, model) if isinstance(scores, str | os.PathLike) else scores
 
@@ -176,7 +158,7 @@ class CachedReranker:
             distinct.setdefault(key, pair)
         scores = self._store.get(distinct)
         missing = {key: pair for key, pair in distinct.items() if key not in scores}
-        self._count(hits=len(keys) - len(missing))
+        self._report(len(keys) - len(missing))
         computed = 0
         while missing:
             # What another process is scoring now is not scored here: its scores are waited for.
@@ -188,7 +170,7 @@ class CachedReranker:
                 time.sleep(WAIT_SECONDS)
                 scores |= (found := self._store.get(missing))
                 missing = {key: pair for key, pair in missing.items() if key not in found}
-                self._count(hits=len(found))
+                self._report(len(found))
         return np.array([scores[key] for key in keys], dtype=np.float64), computed
 
     def lookup(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -196,10 +178,6 @@ class CachedReranker:
         keys = self._keys(pairs)
         scores = self._store.get(set(keys))
         return np.array([scores.get(key, np.nan) for key in keys], dtype=np.float64)
-
-    def stats(self) -> _CacheStats:
-        """Return the counters of this object and the number of stored scores."""
-        return _CacheStats(self.hits, self.misses, self._store.count())
 
     def close(self) -> None:
         """Close the file."""
@@ -225,7 +203,7 @@ class CachedReranker:
             with closing(score_parts(self.reranker, list(pairs.values()))) as parts:
                 for positions, logits in parts:
                     unwritten.update(zip((keys[position] for position in positions), logits.tolist(), strict=True))
-                    self._count(misses=len(positions))
+                    self._report(len(positions))
                     if time.monotonic() - written >= UNWRITTEN_SECONDS:
                         self._store.put(unwritten)
                         scores |= unwritten
@@ -239,12 +217,9 @@ class CachedReranker:
                 self._store.release(unscored)
         return scores
 
-    def _count(self, *, hits: int = 0, misses: int = 0) -> None:
-        with self._lock:
-            self.hits += hits
-            self.misses += misses
-        if self.on_progress is not None and hits + misses:
-            self.on_progress(hits + misses)
+    def _report(self, count: int) -> None:
+        if self.on_progress is not None and count:
+            self.on_progress(count)
 
 
 def pair_key(fingerprint: str, query: str, passage: str) -> bytes:

@@ -18,12 +18,20 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.cross_encoders import GRAPH, OnnxRunner, choose_backend, declared_length, export_checked
+from tour_pyserini.rerankers.cross_encoders import (
+    GRAPH,
+    OnnxRunner,
+    choose_backend,
+    declared_length,
+    export_checked,
+    load_classifier,
+)
 from tour_pyserini.rerankers.local_reranker import (
     INPUTS,
     PROBES,
     SHORTEST_INPUT,
     Checkpoint,
+    Kind,
     LocalReranker,
     Options,
     output_count_error,
@@ -39,6 +47,7 @@ from tour_pyserini.support.model_files import (
     checkpoint_files,
     encodable,
     fingerprint,
+    is_checkpoint,
     module_files,
     quiet_reading,
     read_json,
@@ -198,7 +207,7 @@ class _LibraryCrossEncoder(PartsReranker):
         return np.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-def needs_library(folder: Path) -> bool:
+def _needs_library(folder: Path) -> bool:
     """Whether `modules.json` says more than "a classifier of pairs of texts", which needs no library."""
     modules = read_modules(folder)
     if not modules:
@@ -215,7 +224,7 @@ def needs_library(folder: Path) -> bool:
     return not plain
 
 
-def load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCrossEncoder:
+def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCrossEncoder:
     """Load the re-ranker in a folder with `modules.json` or a chat template for pairs."""
     import torch
     from sentence_transformers import CrossEncoder
@@ -313,3 +322,12 @@ def _fingerprint(model: Any) -> str | None:
     settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts, template, modules]
     digest.update(json.dumps(settings, default=str).encode())
     return f"cross-encoder:{digest.hexdigest()}"
+
+
+CROSS_ENCODER = Kind(_needs_library, _load_by_library)
+CLASSIFIER = Kind(
+    is_checkpoint,
+    partial(load_classifier, load_by_library=_load_by_library),
+    BACKENDS=("onnx", "torch"),
+    TAKES_PROMPT=True,
+)

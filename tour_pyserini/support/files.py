@@ -178,7 +178,7 @@ def writing_to(path: Path) -> Iterator[None]:
     except TourError:
         raise
     except Exception as error:
-        if is_full_disk(error):
+        if full_disk(error):
             raise unwritable(path, error) from error
         raise
 
@@ -244,16 +244,11 @@ def query_cache() -> Path:
 
 def unwritable(path: str | os.PathLike[str], error: Exception) -> TourError:
     """Make the error for an output that cannot be written."""
-    reason = getattr(error, "strerror", None) or _full_disk(error) or error
+    reason = getattr(error, "strerror", None) or full_disk(error) or error
     return TourError(f"cannot write {os.fspath(path)}: {reason}; choose another path.")
 
 
-def is_full_disk(error: BaseException) -> bool:
-    """Whether an error means that a disk is full."""
-    return _full_disk(error) is not None
-
-
-def _full_disk(error: BaseException | None) -> str | None:
+def full_disk(error: BaseException | None) -> str | None:
     """The system's reason if an error, or the error that caused it, means a full disk; libraries quote the reason."""
     while error is not None:
         for code in _FULL:

@@ -46,10 +46,6 @@ class RefusedError(TourError):
         self.status = status
 
 
-class ServiceAwayError(TourError):
-    """A service gave no answer, or none but temporary errors, in all tries."""
-
-
 class _TemporaryError(Exception):
     """A try failed in a way that another try may not."""
 
@@ -117,7 +113,7 @@ class JsonService:
             log.warning("%s%s: %s; trying again in %.1f s", self.base, path, failure, wait)
             await asyncio.sleep(wait)
         tries = f"in {retries + 1} tries" if retries else "in one try"
-        raise ServiceAwayError(
+        raise TourError(
             f"the service {self.base} gave no answer {tries} ({failure}); start it or check the address, "
             "then run the command again."
         )

@@ -7,12 +7,11 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.packages import import_optional
 
@@ -90,22 +89,15 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
     return folder
 
 
-class _CodeReference(NamedTuple):
-    """The file of a model folder, and the entry in it, that asks for Python code."""
-
-    file: Path
-    entry: str
-
-
-def code_reference(folder: Path) -> _CodeReference | None:
+def _code_reference(folder: Path) -> str | None:
     """What in a model folder asks for Python code from outside of the installed libraries; None if nothing does."""
     for name in ("config.json", "tokenizer_config.json", "processor_config.json"):
         for path in (folder / name, *sorted(folder.glob(f"*/{name}"))):
             if read_json(path).get("auto_map"):
-                return _CodeReference(path, "auto_map")
+                return f"auto_map in {path.relative_to(folder)}"
     for module in read_modules(folder):
         if not module["type"].startswith("sentence_transformers."):
-            return _CodeReference(folder / "modules.json", module["type"])
+            return f"{module['type']} in modules.json"
     return None
 
 
@@ -114,10 +106,10 @@ def check_code(folder: Path, *, trusted: bool) -> None:
 
     The code is never replaced by similar code of transformers, which may compute something else.
     """
-    if not trusted and (found := code_reference(folder)):
+    if not trusted and (reference := _code_reference(folder)):
         raise TourError(
-            f"{folder} brings Python code of its own ({found.entry} in {found.file.relative_to(folder)}), which is run "
-            "only on request: read that code, then add --trust-remote-code (in Python: trust_remote_code=True)."
+            f"{folder} brings Python code of its own ({reference}), which is run only on request: read that code, then "
+            "add --trust-remote-code (in Python: trust_remote_code=True)."
         )
 
 
@@ -179,40 +171,6 @@ def _read(auto_class: str, what: str, folder: Path, trusted: bool) -> Any:
         return getattr(import_optional("transformers"), auto_class).from_pretrained(
             str(folder), trust_remote_code=trusted
         )
-
-
-def read_model(
-    folder: Path,
-    auto_class: str,
-    config: Any,
-    *,
-    device: str = "cpu",
-    dtype: str = "float32",
-    trust_remote_code: bool = False,
-) -> Any:
-    """Read the model with weights of that type, and move it to its device.
-
-    Raises:
-        TourError: if it cannot be read, or if weights are missing (transformers would set them to random values).
-    """
-    check_code(folder, trusted=trust_remote_code)
-    with quiet_reading(folder, "the model"):
-        number_type = getattr(import_optional("torch"), dtype)
-        model, report = getattr(import_optional("transformers"), auto_class).from_pretrained(
-            str(folder),
-            config=config,
-            dtype=number_type,
-            output_loading_info=True,
-            weights_only=True,
-            trust_remote_code=trust_remote_code,
-        )
-    if missing := sorted(report["missing_keys"]):
-        raise TourError(
-            f"{folder} is not a re-ranker: its checkpoint lacks {len(missing)} of the weights needed to score a pair, "
-            f"such as {missing[0]}; choose a cross-encoder (this may be a bi-encoder)."
-        )
-    # In half precision, transformers keeps the weights in float32 that a model's authors say need it.
-    return on_device((model.float() if dtype == "float32" else model).eval(), device, name=folder)
 
 
 def chosen_dtype(folder: Path, wanted: str, device: str) -> str:

@@ -1,10 +1,9 @@
 """ONNX graphs: made from a torch module, quantised, kept in the cache folder, and opened with ONNX Runtime."""
 
-import contextlib
 import logging
 import mmap
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tour_pyserini.support.files import (
     atomic_write,
     cache_home,
     content_hash,
-    is_full_disk,
+    full_disk,
     read_memo,
     sha256,
     unwritable,
@@ -75,7 +74,7 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
                 with atomic_replace(path) as partial:
                     make(partial)
             except GraphError as error:
-                if is_full_disk(error):  # no reason to run the model in another way, with other rounding
+                if full_disk(error):  # no reason to run the model in another way, with other rounding
                     raise unwritable(path, error) from error
                 if not isinstance(error.__cause__, OSError | MemoryError):
                     write_memo("graph", key, versions, str(error))
@@ -154,18 +153,21 @@ def quantise(graph: Path, path: Path) -> None:
     """
     import_optional("onnx", extra="onnx")
     quantisation = import_optional("onnxruntime.quantization", extra="onnx")
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # such as one about image models, which the library writes to the root logger
     try:
-        with _no_warnings():
-            quantisation.quantize_dynamic(
-                graph,
-                path,
-                weight_type=quantisation.QuantType.QInt8,
-                per_channel=True,
-                reduce_range=_needs_7_bits(),
-                op_types_to_quantize=["MatMul"],
-            )
+        quantisation.quantize_dynamic(
+            graph,
+            path,
+            weight_type=quantisation.QuantType.QInt8,
+            per_channel=True,
+            reduce_range=_needs_7_bits(),
+            op_types_to_quantize=["MatMul"],
+        )
     except Exception as error:
         raise GraphError(f"{graph} cannot be quantised ({first_line(error)})") from error
+    finally:
+        logging.disable(disabled)
 
 
 def is_dynamically_quantised(graph: Path) -> bool:
@@ -174,17 +176,6 @@ def is_dynamically_quantised(graph: Path) -> bool:
         return False
     with open(graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(b"DynamicQuantizeLinear") >= 0
-
-
-@contextlib.contextmanager
-def _no_warnings() -> Iterator[None]:
-    """Hide a warning about image models, which the library writes to the root logger."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _needs_7_bits() -> bool:

@@ -31,6 +31,12 @@ def version_of(package: str) -> str | None:
         return "installed" if find_spec(package) else None
 
 
+def package_folder(package: str) -> Path | None:
+    """The folder of an installed package, which is not imported; None if there is none."""
+    spec = find_spec(package)
+    return next(map(Path, spec.submodule_search_locations or ()), None) if spec else None
+
+
 GROUP = "tour_pyserini.plugins"
 """The group of entry points that name a module, or a function without arguments, that registers things."""
 

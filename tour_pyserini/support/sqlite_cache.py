@@ -6,12 +6,13 @@ Model 0 stands for rows that were stored without a model.
 
 import contextlib
 import logging
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from tour_pyserini.errors import TourError
 
@@ -55,37 +56,14 @@ class ModelUse(NamedTuple):
         return self.name == model or (bool(model) and self.fingerprint.startswith(model))
 
 
-class Layout(NamedTuple):
-    """A kind of file.
-
-    Attributes:
-        noun: what such a file is called in messages, such as "score cache".
-        table: the table of rows, which is also what they are called, such as "scores".
-        columns: their definitions in SQL: `key` is the first, and one of them is `model`.
-        owner: the application id, by which files of other programs are recognised.
-        version: the version of the layout.
-        write_ahead: whether writers do not disturb readers; such a file cannot be read from a read-only disk.
-        is_intact: whether a row is as it was written; a damaged file may hold anything.
-    """
-
-    noun: str
-    table: str
-    columns: str
-    owner: int
-    version: int
-    write_ahead: bool
-    is_intact: Callable[..., bool]
-
-
 class SqliteCache:
-    """Rows by key in a file, safe to share between processes and threads.
+    """Rows by key in a file, safe to share between processes and threads. Each subclass is a kind of file.
 
     Each write is one transaction: if a process is killed, each of its writes is stored completely or not at all. A
     damaged file is renamed to `NAME.damaged-N` and replaced by a new, empty one.
 
     Args:
         path: the file; a missing one is created.
-        layout: the kind of file.
         model: what the rows that are written were computed by.
         must_exist: refuse a missing or a damaged file instead of replacing it.
 
@@ -93,16 +71,34 @@ class SqliteCache:
         TourError: when the file is of another program or has another version of the layout, or cannot be opened.
     """
 
-    def __init__(self, path: Path, layout: Layout, model: Model | None = None, *, must_exist: bool = False) -> None:
-        self.path, self.layout = path, layout
-        self.name, self.rows = str(path), layout.table
+    noun: ClassVar[str]
+    """What such a file is called in messages, such as "score cache"."""
+    rows: ClassVar[str]
+    """The table of rows, which is also what they are called, such as "scores"."""
+    columns: ClassVar[str]
+    """Their definitions in SQL: `key` is the first, and one of them is `model`."""
+    owner: ClassVar[int]
+    """The application id, by which files of other programs are recognised."""
+    version: ClassVar[int]
+    """The version of the tables."""
+    write_ahead: ClassVar[bool]
+    """Whether writers do not disturb readers; such a file cannot be read from a read-only disk."""
+
+    @staticmethod
+    def is_intact(*row: Any) -> bool:
+        """Whether a row is as it was written; a damaged file may hold anything."""
+        raise NotImplementedError
+
+    def __init__(self, path: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False) -> None:
+        self.path = path = Path(path)
+        self.name = str(path)
         self._model, self._must_exist = model, must_exist
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._inode: int | None = None
         self._warned = False
         if must_exist and not path.is_file():
-            raise TourError(f"the {layout.noun} {path} does not exist; give the path of an existing one.")
+            raise TourError(f"the {self.noun} {path} does not exist; give the path of an existing one.")
         if self._run(self._is_unrecorded):
             self.write_rows(lambda _: ())
 
@@ -119,12 +115,12 @@ class SqliteCache:
             return rows
 
         rows = self._run(select)
-        if damaged := [(row[0],) for row in rows if not self.layout.is_intact(*row)]:
+        if damaged := [(row[0],) for row in rows if not self.is_intact(*row)]:
             log.warning("%d damaged %s in %s are computed again", len(damaged), self.rows, self.path)
             delete = f"DELETE FROM {self.rows} WHERE key = ?"
             with contextlib.suppress(TourError):  # a full disk: they stay damaged
                 self._run(lambda connection: connection.executemany(delete, damaged))
-        return [row for row in rows if self.layout.is_intact(*row)]
+        return [row for row in rows if self.is_intact(*row)]
 
     def write_rows(self, make_rows: Callable[[int], Iterable[tuple[Any, ...]]]) -> None:
         """Store all rows or none, made from the number of the model; a key that is already stored keeps its row.
@@ -160,7 +156,7 @@ class SqliteCache:
             "LEFT JOIN models ON id = model ORDER BY key"
         )
         for row in self._run(lambda connection: connection.execute(query)):
-            if not self.layout.is_intact(*row[2:]):
+            if not self.is_intact(*row[2:]):
                 raise self._failure(sqlite3.DatabaseError("a row has a wrong checksum"), damaged=True)
             yield row
 
@@ -170,7 +166,7 @@ class SqliteCache:
 
     def size(self) -> int:
         """Bytes of the file and of its write-ahead log."""
-        return sum(file.stat().st_size for file in (self.path, append_suffix(self.path, "-wal")) if file.exists())
+        return sum(file.stat().st_size for file in (self.path, _append_suffix(self.path, "-wal")) if file.exists())
 
     def models(self) -> list[ModelUse]:
         """Count the rows of each model, in order of first use."""
@@ -249,7 +245,7 @@ class SqliteCache:
     def _failure(self, error: Exception, *, damaged: bool) -> TourError:
         problem = "is damaged" if damaged else "cannot be used"
         advice = "rename or delete it, then search again" if damaged else "check its disk, or give another path"
-        return TourError(f"the {self.layout.noun} {self.path} {problem} ({error}); {advice}.")
+        return TourError(f"the {self.noun} {self.path} {problem} ({error}); {advice}.")
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -273,20 +269,20 @@ class SqliteCache:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Check whose file it is; create the tables of a new one."""
-        expected = (self.layout.owner, self.layout.version)
+        expected = (self.owner, self.version)
         if _owner_and_version(connection) != expected:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 if _owner_and_version(connection) != expected:  # another process may just have created them
                     self._create(connection)
-        if self.layout.write_ahead:
+        if self.write_ahead:
             _enable_write_ahead(connection)
             # A crash of the machine may lose the last writes, but does not damage the file.
             connection.execute("PRAGMA synchronous = NORMAL")
 
     def _create(self, connection: sqlite3.Connection) -> None:
         """Create the tables of a new file; refuse any other."""
-        noun, owner, version = self.layout.noun, self.layout.owner, self.layout.version
+        noun, owner, version = self.noun, self.owner, self.version
         found = _owner_and_version(connection)
         if found[0] == owner:
             raise TourError(
@@ -295,7 +291,7 @@ class SqliteCache:
             )
         if found != (0, 0) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise TourError(f"{self.path} is a database of another program; give another path for the {noun}.")
-        connection.execute(f"CREATE TABLE {self.rows} {self.layout.columns}")
+        connection.execute(f"CREATE TABLE {self.rows} {self.columns}")
         connection.execute(
             "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
             "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)"
@@ -310,14 +306,14 @@ class SqliteCache:
         if _inode(self.path) != self._inode:
             return
         number = 1
-        while (target := append_suffix(self.path, f".damaged-{number}")).exists():
+        while (target := _append_suffix(self.path, f".damaged-{number}")).exists():
             number += 1
         for suffix in ("", "-wal", "-shm"):
-            if (part := append_suffix(self.path, suffix)).exists():
-                part.rename(append_suffix(target, suffix))
+            if (part := _append_suffix(self.path, suffix)).exists():
+                part.rename(_append_suffix(target, suffix))
         log.warning(
             "the %s %s is damaged (%s): renamed to %s, starting with an empty cache",
-            self.layout.noun,
+            self.noun,
             self.path,
             error,
             target,
@@ -348,7 +344,7 @@ def application_id(path: Path) -> int:
     return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3") else 0
 
 
-def append_suffix(path: Path, suffix: str) -> Path:
+def _append_suffix(path: Path, suffix: str) -> Path:
     """The path with `suffix` appended to its name, such as `scores.sqlite-wal`."""
     return path.with_name(path.name + suffix)
 
