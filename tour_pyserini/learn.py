@@ -36,7 +36,6 @@ from tour_pyserini.training.adapter import (
     SHARPNESS,
     Choice,
     LabelledQueries,
-    label_targets,
     low_rank,
 )
 
@@ -178,7 +177,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     choice = data.choose(_folds([queries[row] for row in rows]), store)
     if choice.gain <= 0 or choice.p > SIGNIFICANT:
         raise NoGain(choice, queries=len(rows), labels=data.count)
-    (matrix,) = data.fit(label_targets(data.labels), [choice.ridge])
+    (matrix,) = data.fit(data.targets(), [choice.ridge])
     about = {
         "encoder": opener.encoder_fingerprint(search),
         "reranker": reranker.fingerprint,

@@ -55,17 +55,23 @@ class Simulation:
                 self.late += 1
 
 
-def test_calls_become_small_as_the_deadline_comes_nearer():
-    simulation = Simulation(lambda count: 0.009 * count)
-    # 100 ms are left: 5 pairs in half of it; of 55 then 3; of 28 then 1; of 19 then 1; in 10 ms none is safe.
-    assert simulation.run((0, 30, 0.1)) == [10]
-    assert simulation.calls == [5, 3, 1, 1] and simulation.now == pytest.approx(0.09)
-
-
-def test_where_a_call_costs_much_its_pairs_may_take_as_long():
-    simulation = Simulation(lambda count: 0.04 + 0.003 * count)
-    assert simulation.run((0, 60, 0.2)) == [32]
-    assert simulation.calls == [16, 16]  # 88 ms each; in the last 24 ms there is no time for a third
+@pytest.mark.parametrize(
+    ("seconds", "least", "arrival", "calls"),
+    [
+        # 100 ms are left: 5 pairs in half of it; of 55 then 3; of 28 then 1; of 19 then 1; in 10 ms none is safe.
+        (lambda count: 0.009 * count, 1, (0, 30, 0.1), [5, 3, 1, 1]),
+        # A call costs much: 88 ms each; in the last 24 ms there is no time for a third.
+        (lambda count: 0.04 + 0.003 * count, 1, (0, 60, 0.2), [16, 16]),
+        # Two pairs are scored in parallel, so they go together if they are in time.
+        (lambda count: 0.03 * count, 2, (0, 30, 0.1), [2, 1]),
+        # The next label would be late, so the search goes on at once.
+        (lambda count: 0.2 * count, 1, (0, 3, 0.1), []),
+    ],
+)
+def test_calls_become_small_as_the_deadline_comes_nearer(seconds, least, arrival, calls):
+    simulation = Simulation(seconds, least=least)
+    assert simulation.run(arrival) == [sum(calls)]
+    assert simulation.calls == calls and simulation.now == pytest.approx(sum(map(seconds, calls)))
 
 
 def test_after_many_calls_of_one_pair_what_waits_is_scored_together_again():
@@ -78,18 +84,6 @@ def test_a_few_calls_say_nothing_of_many_pairs():
     simulation = Simulation(lambda count: 0.01 * count, known=(1,))
     assert simulation.run((0, 100, 0.3))[0] >= 20
     assert simulation.calls[0] == 2 and simulation.late == 0
-
-
-def test_pairs_that_are_scored_in_parallel_go_together_if_they_are_in_time():
-    simulation = Simulation(lambda count: 0.03 * count, least=2)
-    assert simulation.run((0, 30, 0.1)) == [3]
-    assert simulation.calls == [2, 1]
-
-
-def test_a_search_whose_next_label_would_be_late_goes_on_at_once():
-    simulation = Simulation(lambda count: 0.2 * count)
-    assert simulation.run((0, 3, 0.1)) == [0]
-    assert simulation.calls == [] and simulation.now == 0
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.01, 0.05])

@@ -12,7 +12,7 @@ from toy_collection import unit
 from tour_pyserini.core.arrays import Hits
 from tour_pyserini.encoders.query_adapter import corrected
 from tour_pyserini.training import adapter
-from tour_pyserini.training.adapter import LabelledQueries, label_targets, low_rank
+from tour_pyserini.training.adapter import LabelledQueries, low_rank
 
 
 def labelled(seed=0, *, queries=40, passages=30, labels=6, dimension=5, score=None):
@@ -40,14 +40,15 @@ def test_targets_by_hand():
     # Around the means 2 and 2: 1, 1, 4, 4, 16; their mean is 5.2, and the spread its root.
     labels = np.array([[1.0, 3.0, np.nan], [0.0, 0.0, 6.0]])
     powers = np.exp(2 / np.sqrt(5.2) * np.array([[1.0, 3.0, -np.inf], [0.0, 0.0, 6.0]]))
-    assert label_targets(labels) == pytest.approx(powers / powers.sum(axis=1, keepdims=True))
+    assert replace(labelled(), labels=labels).targets() == pytest.approx(powers / powers.sum(axis=1, keepdims=True))
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.01, 100), st.floats(-1000, 1000), st.integers(0, 9))
 def test_targets_do_not_depend_on_the_unit_of_labels(factor, shift, seed):
-    labels = labelled(seed).labels
-    assert label_targets(factor * labels + shift) == pytest.approx(label_targets(labels), abs=1e-6)
+    data = labelled(seed)
+    other = replace(data, labels=factor * data.labels + shift)
+    assert other.targets() == pytest.approx(data.targets(), abs=1e-6)
 
 
 def test_loss_and_background_by_hand():
@@ -70,7 +71,7 @@ def test_loss_and_background_by_hand():
 def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
     monkeypatch.setattr(adapter, "BLOCK", 16)  # so that there are several blocks, the last one smaller
     data = labelled(9)
-    targets, size = label_targets(data.labels), 5
+    targets, size = data.targets(), 5
 
     def objective(x, ridge=0.01):
         matrix = x[1:].reshape(size, size)
@@ -93,7 +94,7 @@ def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
 def test_a_hidden_matrix_is_found():
     hidden = 2 * np.random.default_rng(6).normal(size=(5, 5))
     data = labelled(7, queries=600, passages=80, labels=8, score=lambda q, p: 3 * p @ (q + hidden @ q))
-    (matrix,) = data.fit(label_targets(data.labels, sharpness=1.0), [1e-5])
+    (matrix,) = data.fit(data.targets(sharpness=1.0), [1e-5])
     assert np.corrcoef(matrix.ravel(), hidden.ravel())[0, 1] > 0.95
 
 
@@ -119,7 +120,7 @@ def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
         passages=of_passages * data.passages,
         background_vectors=of_passages * data.background_vectors,
     )
-    folds, targets = np.arange(60) % 3, label_targets(data.labels)
+    folds, targets = np.arange(60) % 3, data.targets()
     choice, same = (each.choose(folds, Searched(each.passages)) for each in (data, longer))
     assert (same.ridge, same.rank) == (choice.ridge, choice.rank)
     assert (same.before, same.gain) == pytest.approx((choice.before, choice.gain), abs=5e-3)  # ranks may be tied

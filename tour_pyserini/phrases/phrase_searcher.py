@@ -69,14 +69,6 @@ def _select(found: _Phrases, phrases: int, passages: int) -> tuple[_Phrases, boo
     return _Phrases(found.ids[kept], found.scores[kept], found.passages[kept]), is_full
 
 
-def _pad(lists: Sequence[_Phrases], width: int) -> Hits:
-    ids = np.full((len(lists), width), -1, dtype=np.int64)
-    similarities = np.full((len(lists), width), -np.inf, dtype=np.float32)
-    for row, phrases in enumerate(lists):
-        ids[row, : len(phrases.ids)], similarities[row, : len(phrases.ids)] = phrases.ids, phrases.scores
-    return Hits(ids, similarities)
-
-
 def _complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_words: int) -> _Phrases:
     """Find phrases that begin at one of the starts or end at one of the ends.
 
@@ -240,7 +232,11 @@ class PhraseSearcher:
                 finished.append(final or no_more)
             unfinished = unfinished[~np.array(finished, dtype=bool)]
             fetch = min(fetch * GROWTH, len(self.tokens.rows))
-        return _pad(results, phrases + passages)
+        ids = np.full((len(queries), phrases + passages), -1, dtype=np.int64)
+        similarities = np.full(ids.shape, -np.inf, dtype=np.float32)
+        for row, found in enumerate(results):
+            ids[row, : len(found.ids)], similarities[row, : len(found.ids)] = found.ids, found.scores
+        return Hits(ids, similarities)
 
     def _fetch_tokens(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
         """The `count` best start tokens and end tokens of each query."""

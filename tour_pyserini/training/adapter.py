@@ -57,19 +57,6 @@ class Choice(NamedTuple):
     p: float
 
 
-def label_targets(labels: Floats, *, sharpness: float = SHARPNESS) -> Floats:
-    """The distributions [n, m] that labels [n, m] stand for: softmax of the labels in units of their spread.
-
-    The spread is the standard deviation of labels around the mean of their query. It is one unit for all queries,
-    because a query whose labels hardly differ says little; in units of its own it would say as much as every other.
-    """
-    centred = labels - np.nanmean(labels, axis=1, keepdims=True)
-    spread = float(np.sqrt(np.nanmean(centred**2)))
-    logits = np.where(np.isnan(labels), -np.inf, labels) * (sharpness / spread)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
 def low_rank(matrix: Floats, rank: int) -> tuple[Floats, Floats]:
     """The best U [d, r] and V [d, r] with U V^T near a matrix [d, d]: its largest singular values."""
     left, values, right = np.linalg.svd(matrix)
@@ -103,6 +90,18 @@ class LabelledQueries:
     def count(self) -> int:
         """How many labels there are."""
         return int((self.candidates >= 0).sum())
+
+    def targets(self, *, sharpness: float = SHARPNESS) -> Floats:
+        """The distributions [n, m] that labels stand for: softmax of the labels in units of their spread.
+
+        The spread is the standard deviation of labels around the mean of their query. It is one unit for all queries,
+        because a query whose labels hardly differ says little; in units of its own it would say as much as every other.
+        """
+        centred = self.labels - np.nanmean(self.labels, axis=1, keepdims=True)
+        spread = float(np.sqrt(np.nanmean(centred**2)))
+        logits = np.where(np.isnan(self.labels), -np.inf, self.labels) * (sharpness / spread)
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
 
     def is_labelled(self, rows: slice) -> np.ndarray:
         """Whether a query in these rows has a label of a background passage, bool [b, k]."""
@@ -187,7 +186,7 @@ class LabelledQueries:
             folds: the number of each query's fold [n]; a query is held out with its fold.
             store: the index.
         """
-        targets = label_targets(self.labels)
+        targets = self.targets()
         ranks = sorted({min(rank, self.queries.shape[1]) for rank in RANKS})
         moved: dict[tuple[float, int], Floats] = {
             (ridge, rank): np.empty_like(self.queries) for ridge in RIDGES for rank in ranks
