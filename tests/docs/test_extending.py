@@ -43,7 +43,7 @@ def plugin(tmp_path):
 
 
 def test_a_plugin_of_an_installed_package_is_a_method_of_the_command(tmp_path, plugin):
-    done = run(tmp_path, "-m", "tour_pyserini.search", "--help", path=[plugin])
+    done = run(tmp_path, "-m", "tour_pyserini.search", "--help-all", path=[plugin])
     assert done.returncode == 0, done.stderr[-2000:]
     text = " ".join(done.stdout.split())
     assert "weighted-mean" in text and "how much of the way the query moves" in text
@@ -58,7 +58,7 @@ def test_a_file_is_a_plugin(tmp_path):
 
 def test_a_plugin_that_fails_is_named(tmp_path, plugin):
     (plugin / "foxes.py").write_text("raise RuntimeError('no foxes today')")
-    done = run(tmp_path, "-m", "tour_pyserini.search", "--help", path=[plugin])
+    done = run(tmp_path, "-m", "tour_pyserini.search", "--help-all", path=[plugin])
     assert done.returncode == 2
     assert done.stderr == "error: the plugin foxes (foxes) failed: no foxes today.\n"
     assert importlib.metadata.entry_points(group="tour_pyserini.plugins") == ()

@@ -47,6 +47,12 @@ class CollectionStore:
         self.texts = _StoredTexts(self) if self.settings["store"]["texts"] else None
         self._last: tuple[Ids, Floats] = np.empty(0, dtype=np.int64), np.empty((0, state.dimension), dtype=np.float32)
 
+    def description(self) -> dict[str, Any]:
+        """What the record of a run says of it: engine, dimension, size, kind of index, whether searches are exact."""
+        state = self.state._asdict()
+        del state["settings"]
+        return {"engine": self.address.engine, **state}
+
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the vectors [n, d], best first; `threads` is left to the engine."""
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
