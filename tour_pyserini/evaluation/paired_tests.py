@@ -89,17 +89,17 @@ def _enumerated_p(gained: np.ndarray) -> float:
     return _as_extreme(flips, gained) / patterns.size
 
 
-def _sampled_p(gained: np.ndarray, samples: int = _SAMPLES, seed: int = _SEED) -> float:
+def _sampled_p(gained: np.ndarray) -> float:
     """The same share estimated from random sign patterns: (1 + those as extreme) / (1 + samples)."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(_SEED)
     width = -(-gained.size // 8)
-    count, left = 0, samples
+    count, left = 0, _SAMPLES
     while left:
         rows = min(left, max(1, _SIGNS_AT_ONCE // max(gained.size, 1)))
         packed = random.integers(0, 256, size=(rows, width), dtype=np.uint8)
         count += _as_extreme(np.unpackbits(packed, axis=1, count=gained.size), gained)
         left -= rows
-    return (1 + count) / (1 + samples)
+    return (1 + count) / (1 + _SAMPLES)
 
 
 def pooled_gain(collections: Sequence[np.ndarray]) -> _PooledGain:

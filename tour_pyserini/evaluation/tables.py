@@ -274,27 +274,16 @@ def _evidence(
     before: Sequence[str], after: Sequence[str], relevant: Sequence[str], texts: Mapping[str, str]
 ) -> Iterator[str]:
     """The ranks of relevant documents in both runs, and the first hit of each run."""
-    best = sorted(relevant, key=lambda docid: min(_rank(before, docid), _rank(after, docid)))
-    ranks = [f"{docid} {_rank_text(before, docid)} -> {_rank_text(after, docid)}" for docid in best[:DOCUMENTS]]
+    ranks = [{docid: rank for rank, docid in enumerate(ranking, start=1)} for ranking in (before, after)]
+    best = sorted(relevant, key=lambda docid: min(by_docid.get(docid, math.inf) for by_docid in ranks))
+    moves = [f"{docid} {' -> '.join(str(by_docid.get(docid, '-')) for by_docid in ranks)}" for docid in best]
     more = f", and {len(best) - DOCUMENTS} more" if len(best) > DOCUMENTS else ""
-    yield f"    relevant, by rank: {', '.join(ranks) or 'none'}{more}"
+    yield f"    relevant, by rank: {', '.join(moves[:DOCUMENTS]) or 'none'}{more}"
     for name, ranking in (("before", before), ("after", after)):
-        yield f"    {name:6s}  {_first_hit(ranking, set(relevant), texts)}"
-
-
-def _first_hit(ranking: Sequence[str], relevant: Set[str], texts: Mapping[str, str]) -> str:
-    if not ranking:
-        return "  no hits"
-    mark = "*" if ranking[0] in relevant else " "
-    return f"{mark} {ranking[0]}  {first_words(texts[ranking[0]], CHARACTERS)}"
-
-
-def _rank(ranking: Sequence[str], docid: str) -> float:
-    return ranking.index(docid) + 1 if docid in ranking else float("inf")
-
-
-def _rank_text(ranking: Sequence[str], docid: str) -> str:
-    return str(ranking.index(docid) + 1) if docid in ranking else "-"
+        hit = "  no hits"
+        if ranking:
+            hit = f"{'*' if ranking[0] in relevant else ' '} {ranking[0]}  {first_words(texts[ranking[0]], CHARACTERS)}"
+        yield f"    {name:6s}  {hit}"
 
 
 def html_table(cells: Sequence[Sequence[str]], *, words: int = 1, title: str = "") -> str:
