@@ -23,7 +23,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.encoders.encoder import encode_queries, text_of
-from tour_pyserini.encoders.query_adapter import QueryAdapter, probe_vectors
+from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, option, request_parser, same_option
 from tour_pyserini.opening import Opener
@@ -185,7 +185,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
         "topics": {"name": request.topics, "queries": len(rows), "labels": data.count},
         "chosen": {**choice._asdict(), "sharpness": SHARPNESS, "background": len(data.background), "folds": FOLDS},
     }
-    adapter = QueryAdapter(*low_rank(matrix, choice.rank), probe_vectors(encoder), about)
+    adapter = QueryAdapter(*low_rank(matrix, choice.rank), QueryAdapter.probe(encoder), about)
     adapter.write(request.output)
     return LearnSummary(Path(request.output), adapter, choice, len(rows), data.count)
 

@@ -14,7 +14,6 @@ from tour_pyserini.encoders.query_adapter import (
     AdaptedQueryEncoder,
     QueryAdapter,
     corrected,
-    probe_vectors,
 )
 from tour_pyserini.errors import TourError
 
@@ -38,7 +37,7 @@ def adapter(encoder=None, *, rank=2, seed=1):
     encoder = encoder or HashEncoder()
     random = np.random.default_rng(seed)
     matrices = random.normal(size=(2, encoder.dimension, rank))
-    return QueryAdapter(*matrices, probe_vectors(encoder), {"encoder": "hash", "chosen": {"rank": rank}})
+    return QueryAdapter(*matrices, QueryAdapter.probe(encoder), {"encoder": "hash", "chosen": {"rank": rank}})
 
 
 def test_a_correction_by_hand():

@@ -6,13 +6,11 @@ import sys
 import threading
 import time
 
-import faiss
 import numpy as np
 import pytest
-from filled_collections import address_in, load, some_vectors
+from filled_collections import address_in, flat, load, some_vectors
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.vector_collection import CollectionLoading, CollectionStore, open_collection
 from tour_pyserini.stores.vector_database import store_address
 
@@ -43,9 +41,7 @@ def milvus_server(folder, port):
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_and_started_again(tmp_path, port):
-    index = faiss.IndexFlatIP(VECTORS.shape[1])
-    index.add(VECTORS)
-    expected = FaissIndex(index).search(QUERIES, 10)
+    expected = flat(VECTORS).search(QUERIES, 10)
     started, later = [milvus_server(tmp_path / "data", port)], threading.Timer(0, int)
     try:
         store = load(f"milvus://127.0.0.1:{port}/C?timeout=2", VECTORS)

@@ -4,14 +4,12 @@ import pickle
 import shutil
 import sqlite3
 
-import faiss
 import numpy as np
 import pytest
-from filled_collections import address_in, load, loading, some_vectors
+from filled_collections import address_in, flat, load, loading, some_vectors
 from qdrant_service import QdrantService
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.qdrant import connect
 from tour_pyserini.stores.vector_database import KEY_VARIABLE
 from tour_pyserini.support import http_client
@@ -22,9 +20,7 @@ QUERIES = np.random.default_rng(1).standard_normal((4, 12)).astype(np.float32)
 
 @pytest.fixture
 def expected():
-    index = faiss.IndexFlatIP(VECTORS.shape[1])
-    index.add(VECTORS)
-    return FaissIndex(index).search(QUERIES, 10)
+    return flat(VECTORS).search(QUERIES, 10)
 
 
 @pytest.fixture

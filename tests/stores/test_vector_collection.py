@@ -1,13 +1,11 @@
 """Collections of Milvus Lite and of Qdrant's local mode, against FAISS; loading, docids and passages, refusals."""
 
-import faiss
 import numpy as np
 import pytest
-from filled_collections import CHUNK, ENGINES, address_in, docids_of, load, loading, some_vectors, texts_of
+from filled_collections import CHUNK, ENGINES, address_in, docids_of, flat, load, loading, some_vectors, texts_of
 
 from tour_pyserini.data.texts import UnknownDocument
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import Store
 from tour_pyserini.stores.vector_collection import open_collection
@@ -15,12 +13,6 @@ from tour_pyserini.stores.vector_database import open_engine, store_address
 
 VECTORS = some_vectors()
 QUERIES = np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32)
-
-
-def flat(vectors):
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    return FaissIndex(index)
 
 
 @pytest.fixture(scope="module", params=ENGINES)

@@ -80,6 +80,21 @@ class QueryAdapter:
             )
         return corrected(vectors, self.left, self.right)
 
+    @staticmethod
+    def probe(encoder: Any) -> Floats:
+        """The vectors, float32 [3, d], that an encoder gives to PROBES.
+
+        Raises:
+            TourError: if it cannot encode them, because it looks vectors up in a table.
+        """
+        try:
+            return np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in PROBES])
+        except KeyError as error:
+            raise TourError(
+                "an adapter corrects vectors of an encoder, and that of queries that were encoded before is not "
+                "known; give the encoder."
+            ) from error
+
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Read an adapter.
@@ -134,7 +149,7 @@ class AdaptedQueryEncoder:
     def __init__(self, encoder: Any, adapter: QueryAdapter | str | os.PathLike[str]) -> None:
         self._encoder = encoder
         self.adapter = adapter if isinstance(adapter, QueryAdapter) else QueryAdapter.read(adapter)
-        probes = probe_vectors(encoder)
+        probes = QueryAdapter.probe(encoder)
         self.adapter.adapt(probes)  # it checks the dimension
         norms = np.linalg.norm(probes, axis=1) * np.linalg.norm(self.adapter.probes, axis=1)
         cosines = (probes * self.adapter.probes).sum(axis=1) / np.maximum(norms, np.finfo(np.float32).tiny)
@@ -174,18 +189,3 @@ def corrected(vectors: Floats, left: Floats, right: Floats) -> Floats:
         if after > 0:
             result[row] = moved * (before / after)
     return result
-
-
-def probe_vectors(encoder: Any) -> Floats:
-    """The vectors, float32 [3, d], that an encoder gives to PROBES.
-
-    Raises:
-        TourError: if it cannot encode them, because it looks vectors up in a table.
-    """
-    try:
-        return np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in PROBES])
-    except KeyError as error:
-        raise TourError(
-            "an adapter corrects vectors of an encoder, and queries that were encoded before come from an encoder that "
-            "is not known; give the encoder."
-        ) from error
