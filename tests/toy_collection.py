@@ -1,5 +1,8 @@
 """A small collection with random vectors: documents, queries, a FAISS index folder, an encoder and a re-ranker."""
 
+import json
+import subprocess
+import sys
 import zlib
 
 import faiss
@@ -67,3 +70,18 @@ class HashReranker:
     def predict(self, pairs):
         self.asked += pairs
         return np.array([zlib.crc32("\n".join(pair).encode()) % 1201 / 100 - 6 for pair in pairs])
+
+
+def build_lucene(folder, texts, *more):
+    """A Lucene index of texts by docid, made by Pyserini's own command; returns its folder."""
+    (folder / "in").mkdir()
+    lines = (json.dumps({"id": docid, "contents": text}) + "\n" for docid, text in texts.items())
+    (folder / "in" / "docs.jsonl").write_text("".join(lines))
+    build = (
+        "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
+        "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
+    )
+    flags = ["--collection", "JsonCollection", "--input", folder / "in", "--index", folder / "lucene"]
+    flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", 1, *more]
+    subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
+    return folder / "lucene"

@@ -1,7 +1,6 @@
 """Passage retrieval of the paper: DPR's encoders, Wikipedia passages in a Lucene index, labels of R2-D2."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_r2d2 import TinyR2D2
+from toy_collection import build_lucene
 from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
 
 from tour_pyserini.core.config import TourConfig
@@ -86,16 +86,8 @@ class Wikipedia:
         return path
 
     def lucene(self) -> Path:
-        lines = [{"id": docid, "contents": f'"{title}"\n{text}'} for docid, title, text in self.documents]
-        self.write(self.folder / "wiki" / "docs.jsonl", lines)
-        build = (
-            "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
-            "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
-        )
-        flags = ["--collection", "JsonCollection", "--input", self.folder / "wiki", "--index", self.folder / "lucene"]
-        flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1", "--storeRaw"]
-        subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
-        return self.folder / "lucene"
+        texts = {docid: f'"{title}"\n{text}' for docid, title, text in self.documents}
+        return build_lucene(self.folder, texts, "--storeRaw")
 
     def vectors(self) -> np.ndarray:
         return faiss.read_index(str(self.index / "index")).reconstruct_n(0, len(self.documents))

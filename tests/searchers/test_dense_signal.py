@@ -1,13 +1,9 @@
 """Searchers as signals: a second index with its own encoder, and Pyserini's hybrid search in parts."""
 
-import json
-import subprocess
-import sys
-
 import faiss
 import numpy as np
 import pytest
-from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection, unit
+from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection, build_lucene, unit
 
 from tour_pyserini import QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex, as_signal
@@ -147,16 +143,7 @@ def lucene(tmp_path_factory):
     random = np.random.default_rng(0)
     texts = {f"d{i}": " ".join(random.choice(LETTERS, size=4)) for i in range(40)}
     texts |= {"d40": "zulu alpha", "d41": "alpha bravo"}
-    (folder / "in").mkdir()
-    lines = [json.dumps({"id": docid, "contents": text}) for docid, text in texts.items()]
-    (folder / "in" / "docs.jsonl").write_text("\n".join(lines) + "\n")
-    build = (
-        "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
-        "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
-    )
-    flags = ["--collection", "JsonCollection", "--input", folder / "in", "--index", folder / "lucene"]
-    flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1"]
-    subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
+    build_lucene(folder, texts)
     index = faiss.IndexFlatIP(DIMENSION)
     noise = 0.01 * random.normal(size=(42, DIMENSION)).astype(np.float32)  # no two documents are equally similar
     index.add(np.stack([counted(text) for text in texts.values()]) + noise)

@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 import unicodedata
 from types import SimpleNamespace
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from toy_collection import build_lucene
 
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
@@ -83,18 +82,10 @@ def test_a_signal_of_other_documents_is_refused(names, others, packed):
 
 @pytest.mark.slow
 def test_a_lucene_index_finds_documents(tmp_path):
-    (tmp_path / "in").mkdir()
-    documents = [{"id": "a", "contents": "a fox"}, {"id": "b", "contents": "two foxes and a hound"}]
-    (tmp_path / "in" / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
-    build = (
-        "from tour_pyserini.support.pyserini import ensure_java; ensure_java()\n"
-        "import runpy; runpy.run_module('pyserini.index.lucene', run_name='__main__')"
-    )
-    flags = ["--collection", "JsonCollection", "--input", tmp_path / "in", "--index", tmp_path / "out"]
-    flags += ["--generator", "DefaultLuceneDocumentGenerator", "--threads", "1", "--storeRaw"]
-    subprocess.run([sys.executable, "-c", build, *map(str, flags)], check=True, capture_output=True)
-    assert dict(open_texts(tmp_path / "out")) == {"a": "a fox", "b": "two foxes and a hound"}
-    hits = found_by(open_signal(tmp_path / "out"), ["fox", "hounds", "zebra"], 3, POSITIONS)
+    texts = {"a": "a fox", "b": "two foxes and a hound"}
+    folder = build_lucene(tmp_path, texts, "--storeRaw")
+    assert dict(open_texts(folder)) == texts
+    hits = found_by(open_signal(folder), ["fox", "hounds", "zebra"], 3, POSITIONS)
     assert hits.ids.tolist() == [[0, 1, -1], [1, -1, -1], [-1, -1, -1]]
     assert hits.scores[0, 0] > hits.scores[0, 1] > 0
 
