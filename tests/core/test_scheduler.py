@@ -10,7 +10,7 @@ from test_fusion import found
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import METHODS, Label, Neighbours, Outcome, Search, StopReason, method
 from tour_pyserini.core.settings import MethodSettings
-from tour_pyserini.errors import RequestError
+from tour_pyserini.errors import RequestError, TourError
 
 
 def world(seed, *, size=50, queries=6):
@@ -116,3 +116,14 @@ def test_neighbours_are_found_without_signals():
         products = corpus.vectors @ corpus.vectors[id_]
         products[id_] = -np.inf
         assert near.tolist() == np.argsort(-products)[:2].tolist()
+
+
+@method(MethodSettings)
+def forgetful(query, settings):
+    yield Search(query.vector, query.hits)
+
+
+def test_a_method_that_returns_nothing_is_named():
+    corpus = MemoryCorpus(np.eye(3), np.zeros((1, 3)))
+    with pytest.raises(TourError, match="forgetful"):
+        corpus.run(np.array([[1.0, 0.0, 0.0]]), TourConfig(forgetful))

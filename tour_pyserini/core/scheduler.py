@@ -10,7 +10,7 @@ from tour_pyserini.core.arrays import Floats, Hits, Ids, Ranking
 from tour_pyserini.core.fusion import POOL
 from tour_pyserini.core.method import Label, Method, Neighbours, Outcome, Query, Request, Search, Vectors
 from tour_pyserini.core.settings import MethodSettings
-from tour_pyserini.errors import RequestError
+from tour_pyserini.errors import RequestError, TourError
 
 SearchIndex = Callable[[Floats, int, Ids], Hits]
 """Hits [n, k] of vectors [n, d], without the document that each excludes [n] (-1: none)."""
@@ -111,6 +111,8 @@ class Task:
             self.request = self._run.send(answer)
         except StopIteration as end:
             self.request, self.outcome = None, end.value
+            if not isinstance(end.value, Outcome):
+                raise TourError(f"the method {self._method.name} ended without returning an Outcome.") from None
         except BaseException:
             self.request = None  # a generator that has failed cannot go on
             raise

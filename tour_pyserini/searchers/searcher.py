@@ -475,6 +475,10 @@ class TourSearcher:
 
         def label(tasks: Sequence[Task]) -> list[Floats]:
             nonlocal until
+            if self._reranker is None:
+                raise TourError(
+                    f"the method {self.config.method} asks for labels: its settings' most_labels must say so."
+                )
             if deadline is not None and until == math.inf:
                 until = start + deadline - (time.monotonic() - start)
             with self.costs.stage("texts"):

@@ -275,7 +275,8 @@ class PyseriniSearch(BaseModel):
     """What Pyserini's clients send; what is chosen when the service is started can only be null."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3}]}
+        extra="forbid",
+        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3}]},
     )
 
     query: QueryText | PyseriniQuery
