@@ -62,11 +62,10 @@ def test_rerankers(tmp_path, save, backend):
     check_refusal(reranker.predict, [("a b", "c d")], [("a b", "c d"), ("a", "b c h")])
 
 
-@pytest.mark.parametrize("backend", ["torch", "onnx"])
 @pytest.mark.parametrize("load", [load_query_encoder, load_document_encoder])
-def test_encoders(tmp_path, backend, load):
+def test_encoders(tmp_path, load):
     folder = give_a_large_number(save_modules(tmp_path / "model", "bert"), "h")
-    encoder = load(str(folder), backend=backend)
+    encoder = load(str(folder), backend="torch")
     encode = encoder.encode_batch if load is load_query_encoder else lambda texts: encoder.encode(texts=texts)
     check_refusal(encode, ["a b", "c"], ["a b", "c h", "d"])
 
