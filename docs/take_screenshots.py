@@ -22,7 +22,6 @@ def main(address: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         save("page-desktop", shown(browser, address, 1400, 1060, "Round 3").screenshot())
-        save("page-rounds", shown(browser, address, 1500, 1060, "Round 4").locator(".rounds-part").screenshot())
         save("page-compare", shown(browser, address, 1500, 1000, "Round 3", compare="rerank").screenshot())
         save("page-dark", shown(browser, address, 1400, 900, "Round 1", color_scheme="dark").screenshot())
         save("page-phone", shown(browser, address, 390, 1180, "Round 3", is_mobile=True).screenshot())
