@@ -23,6 +23,10 @@ def some_vectors(count, dimension=8):
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
         ({"kind": "factory", "factory": "Flot"}, "no index of 8 dimensions"),
         ({"kind": "factory", "factory": "IVF17,Flat"}, "17 centroids"),
+        ({"kind": "factory", "factory": "HNSW1"}, "neighbours"),  # FAISS crashes
+        ({"kind": "factory", "factory": "IVF4_HNSW0,Flat"}, "neighbours"),
+        ({"kind": "factory", "factory": "PQ4x0"}, "1 bit"),
+        ({"kind": "factory", "factory": "IVF0,Flat"}, "1 list"),
         ({"kind": "factory", "factory": "PQ4"}, "256 centroids"),
     ],
 )

@@ -25,6 +25,7 @@ SAMPLE_PER_CENTROID = 64  # FAISS warns below 39 and leaves out what is above 25
 _SEED = 0
 _BYTES = 1 << 20  # that FAISS hands over at a time to be written
 _LISTS, _CODES = re.compile(r"IVF(\d+)"), re.compile(r"PQ\d+x(\d+)")
+_CRASHES = re.compile(r"HNSW0*[01](?!\d)|IVF0+(?!\d)|PQ\d+x0+(?!\d)")
 _BITS = 8  # of a part of a product quantizer, if the string does not say it
 
 
@@ -173,6 +174,10 @@ def _write_all(file: IO[bytes], content: bytes) -> None:
 def _factory_index(count: int, dimension: int, factory: str) -> Any:
     import faiss
 
+    if found := _CRASHES.search(factory):
+        raise TourError(
+            f"--factory {factory}: FAISS cannot build {found[0]}; give HNSW at least 2 neighbours, IVF 1 list, PQ 1 bit."
+        )
     if (centroids := _centroids(factory)) > count:
         raise TourError(
             f"--factory {factory} has {centroids} centroids, which need at least as many documents, but there are "
