@@ -176,7 +176,7 @@ def _factory_index(count: int, dimension: int, factory: str) -> Any:
 
     if found := _CRASHES.search(factory):
         raise TourError(
-            f"--factory {factory}: FAISS cannot build {found[0]}; give HNSW at least 2 neighbours, IVF 1 list, PQ 1 bit."
+            f"--factory {factory}: FAISS cannot build {found[0]}; give HNSW 2 neighbours, IVF 1 list, PQ 1 bit or more."
         )
     if (centroids := _centroids(factory)) > count:
         raise TourError(
