@@ -155,6 +155,8 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
         ("t.json", [*DPR, {"answers": ["A"]}], r"entry \[2\] has no query text"),
         ("t.json", [WITHOUT_ID, WITH_ID], r"entry \[1\] has a query id"),
         ("t.json", squad(question(), question()), r"data\[0\]\.paragraphs\[0\]\.qas\[1\] repeats"),
+        ("t.json", {"data": [{"title": "t"}]}, r"data\[0\] is not in SQuAD's layout .*paragraphs"),
+        ("t.json", squad({"id": "q1", "question": "who"}), r"qas\[0\] is not in SQuAD's layout .*answers"),
         ("t.json", {"1": {"question": "b", "answers": [3]}}, "query '1' .*list of strings"),
         ("t.json", {"1": {"title": " ", "answers": ["A"]}}, "query '1' has no text"),
         ("t.unheard-of", "1\tone\n", "Pyserini cannot read"),

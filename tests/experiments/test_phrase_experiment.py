@@ -95,6 +95,17 @@ def test_answers_are_measured_beside_passages(case, capsys, monkeypatch):
     assert capsys.readouterr().out == before
 
 
+def test_packed_runs_are_judged_by_their_answers_while_they_are_there(case, capsys):
+    folder = {"nq": {**DEFINITION["collections"]["nq"], "corpus": "${DATA}"}}  # no file, so the runs are judged
+    assert case.command(collections=folder) == 0
+    before = capsys.readouterr().out
+    assert case.command("--pack", collections=folder) == case.command("--report", collections=folder) == 0
+    assert capsys.readouterr().out == before
+    next(case.runs.glob("*.trec.gz")).unlink()
+    with pytest.raises(TourError, match="cannot be judged"):
+        case.command("--report", collections=folder)
+
+
 def test_a_limit_takes_some_of_the_questions_judged_by_their_answers(case, capsys):
     limited = {"nq": {**DEFINITION["collections"]["nq"], "limit": 2}}
     assert case.command("--condition", "dense", collections=limited) == 0

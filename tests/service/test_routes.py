@@ -175,6 +175,7 @@ WRONG = {
         "diverged",
     ),
     "an unknown field": (SEARCH, {"query": "a", "reranker": "/models/other"}, "reranker"),
+    "a list": (SEARCH, [], "the body is no JSON object"),
     "rounds that fill the memory": (SEARCH, {"query": ["a"] * 64, "k": 1000, "rounds": True}, "tells 50000 at most"),
     "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),
     "half of a character": (PYSERINI, {"query": {"query_txt": "\ud800"}}, "query"),
@@ -185,7 +186,7 @@ WRONG = {
     "a passage that is no text": (RERANK, {"query": "a", "documents": [{"txt": "a"}]}, "documents"),
     "no passages": (RERANK, {"query": "a", "texts": []}, "at least 1"),
     "many passages": (RERANK, {"query": "a", "texts": ["a"] * 201}, "1 to 200"),
-    "two kinds of passages": (RERANK, {"query": "a", "texts": ["a"], "documents": ["a"]}, "either"),
+    "two kinds of passages": (RERANK, {"query": "a", "texts": ["a"], "documents": ["a"]}, "the body: give either"),
 }
 
 
@@ -215,6 +216,13 @@ def test_what_is_not_json_is_refused(server):
     for content in (b"{", b"\xff\xfe", b'{"query": NaN}', b"[" * 100_000):
         answer = server.client.post("/search", content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422 and set(answer.json()) == {"detail"}
+
+
+def test_a_form_or_nothing_is_told_to_be_json(server):
+    for content in (b'{"query": "a"}', b""):
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = server.client.post("/search", content=content, headers=headers)
+        assert answer.status_code == 422 and "Content-Type: application/json" in answer.json()["detail"]
 
 
 JSON = st.recursive(

@@ -330,8 +330,15 @@ def _json_records(path: Path, value: Any) -> _Records | None:
 
 def _squad_records(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location, dict[str, Any]]]:
     """The questions of SQuAD 1.1, SQuAD 2.0 and XQuAD, in file order; equal answers are there once, in order."""
-    for a, article in enumerate(value["data"]):
-        for p, paragraph in enumerate(article["paragraphs"]):
-            for q, question in enumerate(paragraph["qas"]):
-                answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
-                yield Location(path, f"data[{a}].paragraphs[{p}].qas[{q}]"), question | {"answers": answers}
+    where = ""
+    try:
+        for a, article in enumerate(value["data"]):
+            where = f"data[{a}]"
+            for p, paragraph in enumerate(article["paragraphs"]):
+                where = f"data[{a}].paragraphs[{p}]"
+                for q, question in enumerate(paragraph["qas"]):
+                    where = f"data[{a}].paragraphs[{p}].qas[{q}]"
+                    answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
+                    yield Location(path, where), question | {"answers": answers}
+    except (KeyError, TypeError) as error:
+        Location(path, where).refuse(f"is not in SQuAD's layout ({type(error).__name__}: {error})")

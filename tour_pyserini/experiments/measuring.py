@@ -89,11 +89,13 @@ def _measured_qrels(experiment: Experiment, name: str, locations: Locations) -> 
         return searched_qrels(experiment, name, locations)
     if locations.is_file(collection.corpus):
         return judge_answers(experiment, name, locations)
-    setups = experiment.setups({"collections": [name]})
-    if archive := next((file for setup in setups if (file := locations.archive(setup)).is_file()), None):
-        raise TourError(f"the runs in {archive} cannot be judged by their answers; remove it and make them again.")
-    runs = [locations.run(setup, condition) for setup in setups for condition in experiment.conditions_of(setup)]
-    existing = [run for run in runs if run.is_file()]
+    existing: list[Path] = []
+    for setup in experiment.setups({"collections": [name]}):
+        runs = [locations.run(setup, condition) for condition in experiment.conditions_of(setup)]
+        files, archive = [run for run in runs if run.is_file()], locations.archive(setup)
+        if len(files) < len(runs) and archive.is_file():
+            raise TourError(f"the runs in {archive} cannot be judged by their answers; remove it and make them again.")
+        existing += files
     return judge_answers(experiment, name, locations, existing) if existing else None
 
 

@@ -245,7 +245,10 @@ def sentence(error: Exception) -> str:
         fault = error.errors()[0]
         parts = [str(part) for part in fault["loc"][isinstance(error, RequestValidationError) :]]  # without "body"
         where = ".".join(part for part in parts if part.isidentifier() or part.isdecimal())  # others are types' names
-        return f"{where}: {fault['msg'].removeprefix('Value error, ')[:300]}."  # its value is not repeated
+        if fault["type"] == "json_invalid" or (not where and fault["type"] in ("model_attributes_type", "missing")):
+            return "the body is no JSON object; send one, with the header Content-Type: application/json."
+        reason = fault["msg"].removeprefix("Value error, ")[:300]  # it does not repeat the value
+        return f"{where or 'the body'}: {reason}."
     return str(error) if isinstance(error, RequestError | BusyError) else "the service has failed; its log says why."
 
 
