@@ -101,7 +101,8 @@ def default(corpus, q0, scores, signal, c):
         now = corpus @ q
         level = np.mean(first[known]) - np.mean(now[known])
         final = {i: now[i] + offset[i] + level for i in everything}
-        final |= {i: first[i] + offset[i] + c.reranker_weight * sd0 * math.exp(z[j]) for j, i in enumerate(known)}
+        beta = c.reranker_weight * (2 if signal is None else 1)
+        final |= {i: first[i] + offset[i] + beta * sd0 * math.exp(z[j]) for j, i in enumerate(known)}
         ranked = sorted(final.items(), key=lambda one: -one[1])
         order = sorted(everything, key=lambda i: -(now[i] + offset[i]))
         if c.early_stopping and len({i for i, _ in ranked[:10]} & set(new)) <= 1:

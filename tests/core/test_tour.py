@@ -44,10 +44,10 @@ def test_it_equals_the_plain_one(config, seed, size, with_signal):
 def test_one_step_by_hand():
     # Labels -1 and 1 standardised are themselves; w = softmax = (0.119, 0.881), minus 1/2: -+0.381.
     corpus = MemoryCorpus(np.eye(2), [[-1.0, 1.0]])
-    (task,) = corpus.run(np.array([[0.8, 0.6]]), TourConfig(step=0.5, depth=2, budget=2, reranker_weight=2.0))
+    (task,) = corpus.run(np.array([[0.8, 0.6]]), TourConfig(step=0.5, depth=2, budget=2, reranker_weight=1.0))
     moved = 0.5 * (np.exp(1) / (np.exp(1) + np.exp(-1)) - 0.5)
     assert task.outcome.vector == pytest.approx([0.8 - moved, 0.6 + moved])
-    # Both are labelled: similarities to q_0 have the spread 0.1, and labels add 2 x 0.1 x exp(-1) and exp(1).
+    # Both are labelled: similarities to q_0 have the spread 0.1, and labels add 1 x 2 x 0.1 x exp(-1) and exp(1).
     assert task.outcome.ranking.ids.tolist() == [1, 0]
     assert task.outcome.ranking.scores == pytest.approx([0.6 + 0.2 * np.exp(1), 0.8 + 0.2 * np.exp(-1)])
     assert task.outcome.stop is StopReason.BUDGET

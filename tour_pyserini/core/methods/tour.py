@@ -13,6 +13,9 @@ from tour_pyserini.core.settings import AT_LEAST_1, NOT_NEGATIVE, MethodSettings
 
 TOP = 10
 """The part of the list in which the labels of a round must change something for another round to be worth it."""
+ALONE = 2.0
+"""How much more labels count where the vectors are the only signal: sd_0 among the first candidates of one list is
+about half of that among those of two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,9 @@ class TourSettings(MethodSettings):
     budget: int = setting(30, "most labels of a query; 0: none", rule=NOT_NEGATIVE)
     step: float = setting(0.7, "how far labels move the query, in lengths of its vector (eta)", rule=NOT_NEGATIVE)
     reranker_weight: float = setting(
-        0.4, "weight of the re-ranker in the final score (beta); 0: labels only move the query", rule=NOT_NEGATIVE
+        0.4,
+        "weight of the re-ranker in the final score (beta), doubled for vectors alone; 0: labels only move the query",
+        rule=NOT_NEGATIVE,
     )
     early_stopping: bool = setting(
         True, f"stop after a round that brings at most one of its candidates into the first {TOP}"
@@ -87,10 +92,11 @@ def rank(query: Query, q: Floats, found: Ranking, pool: LabelPool, reranker_weig
         q: [d] the optimised query.
         found: its retrieval.
         pool: the labelled candidates, one at least.
-        reranker_weight: beta.
+        reranker_weight: beta; it is doubled where the vectors are the only signal.
     """
+    weight = reranker_weight * (1.0 if query.fusion.signals else ALONE)
     first, now = pool.similarities(query.vector), pool.similarities(q)
-    labelled = first + reranker_weight * query.spread * np.exp(standardise(pool.labels))
+    labelled = first + weight * query.spread * np.exp(standardise(pool.labels))
     rest = ~pool.has(found.ids)
     others = found.scores[rest] + (first.mean() - now.mean())
     ids, scores = np.concatenate([pool.ids, found.ids[rest]]), np.concatenate([labelled, others])
