@@ -61,13 +61,23 @@ def _parser() -> argparse.ArgumentParser:
         help="only this model: a name, the beginning of a fingerprint, or `unknown`; may be given several times",
     )
     prune.add_argument(
-        "--unused-for", type=float, metavar="DAYS", help="only models that were not used for this many days"
+        "--unused-for", type=_days, metavar="DAYS", help="only models that were not used for this many days"
     )
     prune.add_argument("--dry-run", action="store_true", help="show what would be removed, but remove nothing")
     commands["merge"].add_argument(
         "sources", nargs="+", metavar="CACHE", help="score caches whose scores are added: files, or postgresql://..."
     )
     return parser
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 <= days < float("inf"):  # fewer than none would choose, and remove, everything
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return days
 
 
 def _stats(args: argparse.Namespace) -> None:

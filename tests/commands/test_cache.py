@@ -91,6 +91,15 @@ def test_wrong_flags_are_refused(path, monkeypatch, words, says):
         main(words.split())
 
 
+@pytest.mark.parametrize("days", ["-1", "nan", "soon"])
+def test_prune_needs_a_number_of_days(path, days, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["prune", "--cache", str(path), f"--unused-for={days}"])
+    assert stopped.value.code == 2 and "not a number of days" in capsys.readouterr().err
+    with SqliteScores(path) as store:
+        assert store.count() == 3010
+
+
 def test_prune_on_a_full_disk_says_so(path):
     before = path.read_bytes()
     command = [sys.executable, "-m", "tour_pyserini.cache", "prune", "--cache", str(path), "--model", "a"]

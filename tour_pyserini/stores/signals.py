@@ -233,7 +233,7 @@ class _Bm25Index:
     absent = 0.0
 
     def __init__(self, index: Path) -> None:
-        folder = index / BM25_FOLDER
+        self.__name__, folder = f"BM25 of {index}", index / BM25_FOLDER
         check_checksums(folder, BM25_RECORD, sorted(path.name for path in folder.iterdir()))
         record = read_json_object(folder / BM25_RECORD)
         settings = record.get("settings") or {}
