@@ -67,6 +67,7 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(tmp_path, suffix, dam
     [
         (load_json, b'[{"a": 1},\n {"a" 1}]', "line 2"),
         (load_json, b'["caf\xe9"]', "UTF-8"),
+        (load_json, b"[" * 100_000, "recursion"),
         (lambda path: list(read_lines(path)), b"a\ncaf\xe9\n", "line 2"),
         (lambda path: list(read_lines(path)), None, "cannot read"),
         (lambda path: plain_file(path.with_suffix(".gz")), None, "cannot read"),

@@ -52,7 +52,7 @@ class Location(NamedTuple):
         """The JSON object that the line holds; any other line is refused."""
         try:
             record = json.loads(self.text)
-        except ValueError:
+        except (ValueError, RecursionError):
             self.refuse("is not JSON")
         if not isinstance(record, dict):
             self.refuse("is not a JSON object")
@@ -86,7 +86,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:
         raw = file.read()
     try:
         return json.loads(raw.decode("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TourError(f"{path} is not JSON in UTF-8: {first_line(error)}.") from None
 
 

@@ -51,7 +51,7 @@ def _parse_document(line: bytes, *, tsv: bool = False) -> Document:
         return Document(docid.strip(), "", text.strip())
     try:
         record = json.loads(line.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON in UTF-8 ({first_line(error)})") from None
     if not isinstance(record, dict):
         raise ValueError("is not a JSON object")

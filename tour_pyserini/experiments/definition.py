@@ -371,9 +371,8 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
         first = error.errors()[0]
         where = ", ".join([str(path), *map(str, first["loc"])])
         what = first["msg"].removeprefix("Value error, ")
-        raise TourError(
-            f"{where}: {what} ({first['input']!r:.100} is given)." if first["loc"] else f"{where} {what}."
-        ) from None
+        given = "" if first["type"] == "missing" else f" ({first['input']!r:.100} is given)"
+        raise TourError(f"{where}: {what}{given}." if first["loc"] else f"{where} {what}.") from None
 
 
 def _chosen(names: list[str], chosen: Sequence[str], part: str) -> list[str]:

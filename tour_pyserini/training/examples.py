@@ -90,7 +90,9 @@ def _passages(
     if not isinstance(docids, list) or texts is None:
         line.refuse("has no `context`; give one, or a corpus and `gold` or qrels")
     for docid in docids:
-        title, text = texts[docid].parts  # type: ignore[attr-defined]
+        if (passage := texts.get(docid)) is None:
+            line.refuse(f"needs document {docid!r}, which is not in {texts.path}; give the corpus of the questions")
+        title, text = passage.parts  # type: ignore[attr-defined]
         yield f"{texts.path}:{docid}", title, text
 
 
