@@ -139,6 +139,7 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
         ("t.tsv", "2\t \n", "no text"),
         ("t.tsv", "who is\tthis\n", "'who is'"),
         ("t.tsv", "", "empty"),
+        ("test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n", "--qrels"),
         ("dpr.txt", "who\t['A']\nwhy\t[__import__('os').abort()]\n", "line 2 .*list of strings"),
         ("dpr.txt", "who\t['A', 3]\n", "list of strings"),
         ("dpr.txt", "who\t['A']\nwhy\t" + "-" * 100_000 + "1\n", "list of strings"),

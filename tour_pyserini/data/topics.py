@@ -269,6 +269,8 @@ def _line_records(path: Path) -> _Records:
     first = next(lines, None)
     if first is None:
         raise TourError(f"the topics file {path} is empty.")
+    if first.text.startswith("query-id\tcorpus-id"):
+        first.refuse("begins BEIR's judgements, not topics; give this file as --qrels")
     lines = chain([first], lines)
     if first.text.lstrip().startswith("{") or inner_suffix(path) == ".jsonl":
         record = first.json_object()
