@@ -239,8 +239,16 @@ def test_other_servers_are_refused_without_their_password(location, word, reques
 def test_passwords_are_not_shown():
     shown = without_password("postgresql://u:p%40@h/d?password=x&sslmode=require")
     assert shown == "postgresql://u@h/d?sslmode=require"
+    assert without_password("postgresql:///d?password=x") == "postgresql:///d"
     assert without_password("scores.sqlite") == "scores.sqlite"
     assert not is_server("scores.sqlite")
+
+
+@pytest.mark.parametrize("between", ["#", "/", "?", "\u2100", "["])
+def test_a_password_that_is_not_escaped_is_not_shown(between):
+    with pytest.raises(TourError, match="percent-encoded") as refusal:
+        without_password(f"postgresql://u:xyz{between}xyz@h/d")
+    assert "xyz" not in str(refusal.value)
 
 
 @pytest.fixture

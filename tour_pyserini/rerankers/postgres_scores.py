@@ -12,7 +12,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.packages import import_optional
@@ -69,14 +69,20 @@ def without_password(address: str) -> str:
     if "://" not in address:
         return address
     try:
-        scheme, place, path, query, _ = urlsplit(address)
-    except ValueError as error:  # the address itself is not shown: nobody knows where its password is
+        scheme, place, path, query, fragment = urlsplit(address)
+        # An unescaped /, ? or # ends the place in the middle of a password.
+        whole = not fragment and "@" not in path + query.partition("=")[0]
+    except ValueError:
+        whole = False
+    if not whole:  # neither the address nor the error is shown: nobody knows where its password is
         raise TourError(
-            f"the address of the score cache cannot be read ({first_line(error)}); give postgresql://HOST/DATABASE."
-        ) from error
+            "the address of the score cache cannot be read; give postgresql://HOST/DATABASE, with special characters "
+            "of a password percent-encoded."
+        )
     user, at, host = place.rpartition("@")
     options = [(name, value) for name, value in parse_qsl(query) if name not in ("password", "sslpassword")]
-    return urlunsplit((scheme, user.partition(":")[0] + at + host, path, urlencode(options, safe="/"), ""))
+    shown = f"{scheme}://{user.partition(':')[0]}{at}{host}{path}"  # with both slashes where there is no host
+    return f"{shown}?{urlencode(options, safe='/')}" if options else shown
 
 
 class PostgresScores:
