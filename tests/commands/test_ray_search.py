@@ -167,6 +167,8 @@ def test_an_interrupted_command_leaves_no_process_and_no_file(saved, tmp_path, n
     with subprocess.Popen(
         [sys.executable, "-m", "tour_pyserini.search", *words],
         **{"cwd": ROOT, "stderr": subprocess.PIPE, "text": True, "start_new_session": True},
+        # A shell may have started the tests with some signals ignored, as it does in the background.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as command:
         while not started_by(command.pid, "ray::SearchWorker"):
             assert command.poll() is None
