@@ -3,6 +3,7 @@
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,20 +26,22 @@ from tour_pyserini.support.files import atomic_write, check_output, is_stream
 
 _FORMAT = "{n_fmt}/{total_fmt} {unit}{postfix} {remaining} {bar}"
 """Counts and the time left come first: where the terminal is narrow, the end of the line is cut off."""
+LOG_EVERY = 60.0
+"""Seconds between two lines of a log, where standard error is not a terminal."""
 
 
 @contextlib.contextmanager
 def search_bar(
     queries: int, *, reranker: Any = None, most_labels: int = 0, show: bool = True
 ) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on the terminal while a search runs; nothing is shown if standard error is not a terminal.
+    """Show a bar on the terminal while a search runs; in a log, write a line now and then.
 
     Args:
         queries: number of queries to search.
         reranker: what labels come from, or None. If it has an attribute `on_progress`, the bar moves while it works.
         most_labels: most labels of a query. The total is this number for each query that is not done, and what they
             really took for those that are.
-        show: False for no bar at all.
+        show: False for nothing at all.
 
     Yields:
         A function to call after each batch with the number of queries done and of labels bought so far.
@@ -50,14 +53,18 @@ def search_bar(
         counted = {"total": queries * most_labels, "unit": "labels", "postfix": f"0/{queries} queries"}
     # disable=None: a bar on a terminal only. miniters=1: labels from the cache come much faster than others.
     with tqdm(**counted, disable=None if show else True, dynamic_ncols=True, miniters=1, bar_format=_FORMAT) as bar:
-        if reranker is None:
-            yield lambda done, labels: _move(bar, done)
-            return
+        logged = time.monotonic()
 
         def report(done: int, labels: int) -> None:
-            bar.total = labels + (queries - done) * most_labels
-            bar.set_postfix_str(f"{done}/{queries} queries", refresh=False)
-            _move(bar, labels)
+            nonlocal logged
+            if reranker is not None:
+                bar.total = labels + (queries - done) * most_labels
+                bar.set_postfix_str(f"{done}/{queries} queries", refresh=False)
+            bar.n = done if reranker is None else labels
+            bar.refresh()
+            if show and bar.disable and time.monotonic() - logged >= LOG_EVERY:
+                sys.stderr.write(f"{done}/{queries} queries, {labels} labels\n")
+                logged = time.monotonic()
 
         listens = hasattr(reranker, "on_progress") and not bar.disable
         if listens:
@@ -67,11 +74,6 @@ def search_bar(
         finally:
             if listens:
                 reranker.on_progress = None
-
-
-def _move(bar: Any, count: int) -> None:
-    bar.n = count
-    bar.refresh()
 
 
 class RunSummary(NamedTuple):

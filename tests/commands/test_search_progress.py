@@ -117,3 +117,13 @@ def test_the_reranker_reports_to_nobody_afterwards(terminal):
     reranker = Scorer()
     terminal(40, lambda: search(reranker))
     assert reranker.on_progress is None
+
+
+def test_a_log_has_a_line_now_and_then(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    search(Scorer())
+    assert log.getvalue() == ""  # shorter than the time between two lines
+    monkeypatch.setattr("tour_pyserini.search.LOG_EVERY", 0.0)
+    search(Scorer())
+    assert log.getvalue().splitlines() == [f"{n}/6 queries, {40 * n} labels" for n in (2, 4, 6)]
