@@ -1,5 +1,6 @@
 """Baselines: dense retrieval, re-ranking, and Pyserini's feedback without a re-ranker, Rocchio (Eq. 6) and average."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,30 +123,36 @@ class _AverageSettings(_FeedbackSettings):
 @method(_RocchioSettings)
 def rocchio(query: Query, settings: _RocchioSettings) -> Run:
     """Alpha q + beta mean(first k') - gamma mean(the other candidates)."""
-    q = query.vector
-    for t in range(settings.iterations + 1):
-        found = yield Search(q, max(query.hits, settings.depth))
-        if t == settings.iterations or not len(found.ids):
-            break
-        vectors = yield Vectors(found.ids[: settings.depth])
-        q = (
+
+    def update(q: Floats, vectors: Floats) -> Floats:
+        return (
             settings.rocchio_alpha * q
             + settings.rocchio_beta * mean_of(vectors[: settings.positives])
             - settings.rocchio_gamma * mean_of(vectors[settings.positives :])
         )
-    return Outcome(q, found, StopReason.ROUNDS)
+
+    return (yield from _feed_back(query, settings, update))
 
 
 @method(_AverageSettings)
 def average(query: Query, settings: _AverageSettings) -> Run:
     """The mean of the query and its first candidates."""
+
+    def update(q: Floats, vectors: Floats) -> Floats:
+        return (q + vectors.sum(axis=0)) / q.dtype.type(len(vectors) + 1)
+
+    return (yield from _feed_back(query, settings, update))
+
+
+def _feed_back(query: Query, settings: _FeedbackSettings, update: Callable[[Floats, Floats], Floats]) -> Run:
+    """Search, and update the query by the vectors [k, d] of its first candidates, T times; then search once more."""
     q = query.vector
     for t in range(settings.iterations + 1):
         found = yield Search(q, max(query.hits, settings.depth))
         if t == settings.iterations or not len(found.ids):
             break
         vectors = yield Vectors(found.ids[: settings.depth])
-        q = (q + vectors.sum(axis=0)) / q.dtype.type(len(vectors) + 1)
+        q = update(q, vectors)
     return Outcome(q, found, StopReason.ROUNDS)
 
 
