@@ -93,6 +93,7 @@ def test_settings_and_the_address(open_page, service):
     page = open_page()
     page.goto(service.url)
     page.get_by_text("More settings").click()
+    page.get_by_text("1,234 documents").wait_for()  # a search before that has the service's own method
     page.get_by_label("Most labels").fill("7")
     page.get_by_label("Deadline in milliseconds").fill("300")
     search(page, "first query")
