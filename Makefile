@@ -24,7 +24,7 @@ demo: $(STAMP)  ## search the embedded collection with and without TouR, and eva
 	@$(BIN)/python -m tour_pyserini.demo
 
 test: lint  ## everything that has to pass: lint, types, tests (PYTEST_ARGS="tests/core -k loop" for some)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 check: lint  ## a quick look before a commit: lint, types, and the quick tests
 	$(BIN)/python -m pytest -q --durations=0 --durations-min=2 -m "not slow" $(QUICK_TESTS)

@@ -6,18 +6,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.benchmark_report import Report, check_document, draw_picture, fill_document
+from benchmarks.benchmark_report import Report, check_document, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.cluster import measure_cluster
 from benchmarks.deadlines import measure_deadlines
-from benchmarks.encoding_speed import measure_encoding
-from benchmarks.growth import measure_growth
-from benchmarks.guards import measure_guards
-from benchmarks.labelling_speed import measure_labelling
 from benchmarks.large import measure_large
+from benchmarks.model_speed import measure_encoding, measure_labelling
 from benchmarks.overload import measure_overload
-from benchmarks.quality import measure_int8, measure_int8_index, measure_tour
-from benchmarks.search_time import measure_bound, measure_overhead, measure_overlap, measure_warm_cache
+from benchmarks.quality import measure_int8, measure_tour
+from benchmarks.search_time import measure_bound, measure_overhead, measure_warm_cache
 from benchmarks.service_load import measure_service
 from benchmarks.store_speed import measure_stores
 from benchmarks.timings import describe_machine
@@ -25,20 +22,16 @@ from tour_pyserini.command import Help, run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
 from tour_pyserini.flags import positive
-from tour_pyserini.support.files import cache_home, check_writable
+from tour_pyserini.support.files import cache_home
 
 MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "a": measure_labelling,
     "b": measure_tour,
     "c": measure_overhead,
     "d": measure_bound,
-    "e": measure_growth,
     "f": measure_warm_cache,
     "g": measure_encoding,
-    "guards": measure_guards,
     "int8": measure_int8,
-    "int8-index": measure_int8_index,
-    "overlap": measure_overlap,
 }
 """Measurements for docs/performance.md: those that run where none is named."""
 SCALED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
@@ -66,7 +59,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     names = args.only or list(MEASUREMENTS)
     if args.output:
         check_document(args.output, names)
-        check_writable(args.output.with_suffix(".png"))
     machine = describe_machine()
     reports = []
     for name in names:
@@ -77,7 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stdout.write(f"\n{machine}\n")
     if args.output:
         fill_document(args.output, reports, machine=machine)
-        draw_picture(reports, args.output.with_suffix(".png"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
     add("--seconds", type=positive, default=300, metavar="N", help="how long a service is overloaded")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
-    add("--output", type=Path, metavar="FILE.md", help="put the tables into this document, and draw FILE.png beside it")
+    add("--output", type=Path, metavar="FILE.md", help="put the tables into this document")
     return parser
 
 

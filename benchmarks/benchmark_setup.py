@@ -1,14 +1,13 @@
 """The collections, models and sizes of the benchmarks, and runs of the search command on them."""
 
 import json
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.timings import run_module
-from tour_pyserini import index, search
+from tour_pyserini import index
 from tour_pyserini.data.records import read_costs
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.costs import Costs
@@ -128,12 +127,7 @@ def timed_search(setup: BenchmarkSetup, name: str, *flags: str, collection: tupl
         *("--topics", topics.queries, "--index", setup.index(folder), "--corpus", setup.corpus(folder)),
         *("--encoder", setup.encoder, "--reranker", setup.model, "--hits", "100", "--output", run, *flags),
     ]
-    start = time.perf_counter()
-    if setup.quick:
-        search.main(list(map(str, arguments)))
-        seconds = time.perf_counter() - start
-    else:
-        seconds = run_module("tour_pyserini.search", arguments).seconds
+    seconds = run_module("tour_pyserini.search", arguments, here=setup.quick).seconds
     costs = read_costs(run)
     assert costs is not None
     return TimedSearch(run, seconds, costs)

@@ -1,12 +1,12 @@
 """Quality against deadline: what comes back in 100, 300 and 1,000 ms, of TouR and of re-ranking."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.benchmark_report import Lines, Report
+from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.served import Load, check_answered, closed_loop, running, tour_flags
 from tour_pyserini.evaluation.measures import compare
@@ -69,10 +69,7 @@ def measure_deadlines(setup: BenchmarkSetup) -> Report:
         "re-ranker (8-bit) for both methods, nothing kept between searches; clients ask again as soon as they have an "
         "answer, and the time is what they measure. TouR buys at most 30 labels, re-ranking 30."
     )
-    panels = [
-        Lines(f"deadline on {name}, ms", MEASURE, _curves(name, clients, qualities), even=True) for name in counts
-    ]
-    return Report("deadlines", "Quality against deadline", Table([head, *body_rows]), note, panels)
+    return Report("deadlines", "Quality against deadline", Table([head, *body_rows]), note)
 
 
 def _cases(collection: str, clients: Sequence[int]) -> list[Case]:
@@ -82,18 +79,6 @@ def _cases(collection: str, clients: Sequence[int]) -> list[Case]:
         *(Case(collection, deadline, count, method) for deadline in DEADLINES for count in clients for method in late),
         *(Case(collection, None, 1, method) for method in METHODS),
     ]
-
-
-def _curves(
-    collection: str, clients: Sequence[int], qualities: Mapping[Case, float]
-) -> dict[str, list[tuple[int, float]]]:
-    curves = {
-        f"{method}, clients: {count}": [(time, qualities[Case(collection, time, count, method)]) for time in DEADLINES]
-        for count in clients
-        for method in METHODS
-        if method != DENSE
-    }
-    return curves | {DENSE: [(time, qualities[Case(collection, None, 1, DENSE)]) for time in DEADLINES]}
 
 
 def _shares(load: Load, deadline: int | None) -> list[str]:

@@ -5,16 +5,16 @@ import shutil
 from typing import Any, NamedTuple
 
 from benchmarks import large_point
-from benchmarks.benchmark_report import Lines, Report
+from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import BenchmarkSetup
-from benchmarks.synthetic_data import LARGE_DIMENSION, large_collection
-from benchmarks.timings import output_here, run_module
+from benchmarks.synthetic_data import DIMENSION, large_collection
+from benchmarks.timings import run_module
 from tour_pyserini.evaluation.tables import Table
 
 MIB = 2**20
 INDEXES = {"flat float32": "Flat", "flat float16": "SQfp16", "SQ8": "SQ8", "IVFPQ": "IVF{lists},PQ16"}
 QUICK_SIZES = (300, 600)
-FEW_QUERIES, MORE = 64, (1, 2, 4)  # queries of a point; and how many times as many over the largest index
+FEW_QUERIES = 64  # of a point
 
 
 class Step(NamedTuple):
@@ -41,27 +41,19 @@ def measure_large(setup: BenchmarkSetup) -> Report:
     """Build, open and search each kind of index of each size."""
     sizes = QUICK_SIZES if setup.quick else setup.sizes
     points = [_point(setup, size, kind) for size in sizes for kind in INDEXES]
-    more = {
-        times * FEW_QUERIES: _step(setup, "tour", sizes[-1], "IVFPQ", queries=times * FEW_QUERIES) for times in MORE
-    }
     head = [
         *("passages", "index", "MiB", "build, s", "open, s", "again, s", "search, ms", "TouR, ms"),
         *("peak: build", "open", "search", "TouR"),
     ]
     note = (
-        f"Random vectors of {LARGE_DIMENSION} dimensions around 1,000 centres, and a corpus file of one line per "
+        f"Random vectors of {DIMENSION} dimensions around 1,000 centres, and a corpus file of one line per "
         "passage. IVFPQ: 1,024 lists (4,096 from ten million passages on), 16 bytes per vector, 16 lists searched. "
         "Open: the index, its corpus file and the table of docids (`--remove-query`), for the first time and again. "
         "Search and TouR (hard, k = 10, T = 3): ms "
         f"per query, {FEW_QUERIES} queries in a batch, {large_point.HITS} hits, one thread, after a first query. Each "
-        "figure is a process of its own; peak: MiB of memory of the whole process, mapped files included. TouR over "
-        "the largest IVFPQ: "
-        + ", ".join(f"{step.seconds:.2f} s for {count} queries" for count, step in more.items())
-        + "."
+        "figure is a process of its own; peak: MiB of memory of the whole process, mapped files included."
     )
-    return Report(
-        "large", "Large on one machine", Table([head, *map(_row, points)], words=2), note, _panels(points, more)
-    )
+    return Report("large", "Large on one machine", Table([head, *map(_row, points)], words=2), note)
 
 
 def _point(setup: BenchmarkSetup, size: int, kind: str) -> Point:
@@ -82,8 +74,7 @@ def _step(setup: BenchmarkSetup, step: str, size: int, kind: str, **flags: Any) 
     if not setup.quick:
         flags["cache"] = setup.work / "large-cache"
     words = [step, *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
-    output = output_here(large_point.main, words) if setup.quick else run_module("benchmarks.large_point", words).output
-    return Step(**json.loads(output))
+    return Step(**json.loads(run_module("benchmarks.large_point", words, here=setup.quick).output))
 
 
 def _row(point: Point) -> list[str]:
@@ -92,22 +83,4 @@ def _row(point: Point) -> list[str]:
         *(f"{step.seconds:.2f}" for step in (point.build, point.first, point.again)),
         *(f"{1000 * step.seconds / FEW_QUERIES:.2f}" for step in (point.search, point.tour)),
         *(f"{step.memory / MIB:.0f}" for step in (point.build, point.again, point.search, point.tour)),
-    ]
-
-
-def _panels(points: list[Point], more: dict[int, Step]) -> list[Lines]:
-    def panel(y: str, step: str, value: str, unit: float) -> Lines:
-        series = {
-            kind: [(p.passages, getattr(getattr(p, step), value) * unit) for p in points if p.kind == kind]
-            for kind in INDEXES
-        }
-        return Lines("passages", y, series)
-
-    return [
-        panel("seconds to build", "build", "seconds", 1),
-        panel("seconds to open again", "again", "seconds", 1),
-        panel("search, ms per query", "search", "seconds", 1000 / FEW_QUERIES),
-        panel("TouR, ms per query", "tour", "seconds", 1000 / FEW_QUERIES),
-        panel("peak MiB of TouR", "tour", "memory", 1 / MIB),
-        Lines("queries", "seconds of TouR, IVFPQ", {"IVFPQ": [(count, step.seconds) for count, step in more.items()]}),
     ]

@@ -68,7 +68,7 @@ def _search(args: argparse.Namespace) -> float:
     from tour_pyserini.stores.store import as_store
 
     store = as_store(open_index(args.index).index)
-    encoder = NumberEncoder(store.dimension)
+    encoder = NumberEncoder()
     queries = np.stack([encoder.encode(str(number)) for number in range(args.queries)])
     store.search(queries[:1], HITS)  # warm: the file is read, and norms are computed
     start = time.perf_counter()
@@ -83,7 +83,7 @@ def _tour(args: argparse.Namespace) -> float:
     from tour_pyserini.searchers.searcher import TourSearcher
 
     searched = open_index(args.index)
-    searched.query_encoder = NumberEncoder(searched.dimension)
+    searched.query_encoder = NumberEncoder()
     config = TourConfig(method="hard", depth=10, iterations=3)
     engine = TourSearcher(searched, ChecksumReranker(), str(args.data / "corpus.jsonl"), config)
     engine.search("0", k=HITS)  # warm

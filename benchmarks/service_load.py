@@ -1,6 +1,6 @@
 """A service under load: pooled searches, one at a time, and a plain service, at 1 to 64 clients."""
 
-from benchmarks.benchmark_report import Lines, Report
+from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.plain_service import DEPTH
 from benchmarks.served import Load, check_answered, closed_loop, questions, running, tour_flags
@@ -51,13 +51,7 @@ def measure_service(setup: BenchmarkSetup) -> Report:
         "CrossEncoder.predict in torch behind FastAPI, all with the same cross-encoder in fp32. Pooled and one at a "
         "time gave the same lists, to the last digit of each score."
     )
-    series = {
-        f"{name}, {method}": [(count, loads[name, method, count].rate) for count in clients]
-        for name, method, count in loads
-        if count == clients[0]
-    }
-    panels = [Lines("clients", "answers per second", series, even=True)]
-    return Report("service", "A service under load", Table([head, *body_rows]), note, panels)
+    return Report("service", "A service under load", Table([head, *body_rows]), note)
 
 
 _TOUR, _RERANK = "TouR", f"re-rank {DEPTH}"

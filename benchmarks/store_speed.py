@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.timings import Timings, run_module, time_in_turns
-from tour_pyserini import TourConfig, index, load_query_encoder
+from tour_pyserini import TourConfig, load_query_encoder
 from tour_pyserini.core.arrays import Floats, Hits
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
@@ -114,12 +114,9 @@ def _fill(setup: BenchmarkSetup, address: str, folder: Path, corpus: Path) -> fl
     precision = read_json_object(folder / PASSAGE_INDEX)["settings"]["precision"]  # of the vectors that are copied
     words = ["--corpus", str(corpus), "--encoder", setup.encoder, "--precision", precision]
     words += ["--index", address, "--vectors", str(folder)]
-    if setup.quick:
-        index.main(words)
-        return None
     try:
         # In a process of its own: at its end, Milvus Lite has built what it builds in the background.
-        return run_module("tour_pyserini.index", words).seconds
+        return run_module("tour_pyserini.index", words, here=setup.quick).seconds
     except TourError as error:
         if "is complete already" not in str(error):
             raise

@@ -1,41 +1,19 @@
-"""Synthetic data of any size: an index of clustered random vectors, and models and texts that cost nothing."""
+"""Synthetic data of any size: a collection of clustered random vectors, and models that cost nothing."""
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.support.files import atomic_folder
 
-DIMENSION = 128
-LARGE_DIMENSION = 64  # of large collections: ten million vectors are then 2.4 GiB
+DIMENSION = 64  # ten million vectors are then 2.4 GiB
 FILLER = "Its words are the same in all of them, because nothing reads them; a passage is as long as a sentence or two."
 CLUSTERS = 1000
 BLOCK = 50_000  # vectors generated at once
-
-
-def index_folder(parent: Path, size: int) -> Path:
-    """The folder of a flat index with `size` vectors, as Pyserini reads it; built on first use."""
-    import faiss
-
-    folder = parent / f"world.flat.{size}"
-    if not (folder / "docid").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        index: Any = faiss.IndexFlatIP(DIMENSION)
-        for vectors in _vectors(size):
-            index.add(vectors)
-        faiss.write_index(index, str(folder / "index"))
-        (folder / "docid").write_text("".join(f"d{number}\n" for number in range(size)))
-    return folder
-
-
-def _vectors(size: int, dimension: int = DIMENSION) -> Iterator[Floats]:
-    for start in range(0, size, BLOCK):
-        yield clustered(np.random.default_rng(start + 1), min(BLOCK, size - start), dimension)
 
 
 def large_collection(parent: Path, size: int) -> Path:
@@ -45,7 +23,8 @@ def large_collection(parent: Path, size: int) -> Path:
         parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=False) as new:
             with open(new / "vectors", "wb") as file:
-                for vectors in _vectors(size, LARGE_DIMENSION):
+                for start in range(0, size, BLOCK):
+                    vectors = clustered(np.random.default_rng(start + 1), min(BLOCK, size - start))
                     file.write(vectors.tobytes())
             with open(new / "docid", "w", encoding="utf-8") as file:
                 file.writelines(f"doc{number}\n" for number in range(size))
@@ -59,30 +38,27 @@ def large_collection(parent: Path, size: int) -> Path:
 
 def large_vectors(folder: Path) -> Floats:
     """The vectors of a large collection, float32 [size, d], memory-mapped."""
-    return np.memmap(folder / "vectors", dtype=np.float32, mode="r").reshape(-1, LARGE_DIMENSION)
+    return np.memmap(folder / "vectors", dtype=np.float32, mode="r").reshape(-1, DIMENSION)
 
 
-def clustered(random: np.random.Generator, count: int, dimension: int = DIMENSION) -> Floats:
+def clustered(random: np.random.Generator, count: int) -> Floats:
     """Random unit vectors [count, d], each near one of 1,000 centres."""
-    noise = random.normal(size=(count, dimension)).astype(np.float32)
-    vectors = _centres(dimension)[random.integers(CLUSTERS, size=count)] + 0.7 * noise
+    noise = random.normal(size=(count, DIMENSION)).astype(np.float32)
+    vectors = _centres()[random.integers(CLUSTERS, size=count)] + 0.7 * noise
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @cache
-def _centres(dimension: int) -> Floats:
-    return np.random.default_rng(0).normal(size=(CLUSTERS, dimension)).astype(np.float32)
+def _centres() -> Floats:
+    return np.random.default_rng(0).normal(size=(CLUSTERS, DIMENSION)).astype(np.float32)
 
 
 class NumberEncoder:
     """Encodes a query, which is a number, as the random vector with this seed."""
 
-    def __init__(self, dimension: int = DIMENSION) -> None:
-        self._dimension = dimension
-
     def encode(self, query: str) -> Floats:
         """float32 [d]."""
-        return clustered(np.random.default_rng([7, int(query)]), 1, self._dimension)[0]
+        return clustered(np.random.default_rng([7, int(query)]), 1)[0]
 
 
 class ChecksumReranker:
@@ -93,16 +69,3 @@ class ChecksumReranker:
     def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Raw logits, float64 [len(pairs)]."""
         return np.array([zlib.crc32(f"{query} {text}".encode()) % 1201 / 100 - 6 for query, text in pairs])
-
-
-class NamedTexts(Mapping[str, str]):
-    """Passages whose text is their docid."""
-
-    def __getitem__(self, docid: str) -> str:
-        return docid
-
-    def __len__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())

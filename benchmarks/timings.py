@@ -1,12 +1,12 @@
 """Time and memory of programs and functions, and a description of the machine."""
 
 import contextlib
+import importlib
 import io
 import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -35,26 +35,19 @@ class TimedProcess(NamedTuple):
     output: str
 
 
-def run_module(module: str, arguments: Sequence[object]) -> TimedProcess:
-    """Run `python -m module` to its end, in a process of its own."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=errors)
-        process.wait()
-        seconds = time.perf_counter() - start
-        for file in (output, errors):
-            file.seek(0)
-        if process.returncode:
-            raise TourError(f"{' '.join(command)} ended with {process.returncode}: {errors.read().strip()[-500:]}")
-        return TimedProcess(seconds, output.read())
-
-
-def output_here(main: Callable[[list[str]], None], arguments: list[str]) -> str:
-    """What a program prints, run in this process."""
-    with contextlib.redirect_stdout(io.StringIO()) as output:
-        main(arguments)
-    return output.getvalue()
+def run_module(module: str, arguments: Sequence[object], *, here: bool = False) -> TimedProcess:
+    """Run `python -m module` to its end, in a process of its own, or in this one."""
+    words = list(map(str, arguments))
+    start = time.perf_counter()
+    if here:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            importlib.import_module(module).main(words)
+        return TimedProcess(time.perf_counter() - start, printed.getvalue())
+    done = subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if done.returncode:
+        raise TourError(f"{module} {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+    return TimedProcess(seconds, done.stdout)
 
 
 def peak_memory() -> int:
