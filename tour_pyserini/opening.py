@@ -16,11 +16,10 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
-from tour_pyserini.searchers.searched_index import DenseSignal, open_index, open_searcher
+from tour_pyserini.searchers.searched_index import DenseSignal, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
 from tour_pyserini.stores.signals import open_signal
-from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import query_cache, score_cache
 
@@ -171,11 +170,9 @@ class Opener:
 
     def _searched_index(self, request: SearchRequest, *, flag: str = "--encoder") -> Any:
         """The request's index with its query encoder, which `flag` says."""
-        index, effort = str(request.index), {"ef_search": request.ef_search, "nprobe": request.nprobe}
-        if Path(index).exists() or store_address(index):
-            inner = self.open(open_index, index, **effort)
-            return replace(inner, query_encoder=self._query_encoder(request, flag=flag))
-        return self.open(open_searcher, index, self._query_encoder(request, flag=flag), **effort)
+        effort = {"ef_search": request.ef_search, "nprobe": request.nprobe}
+        inner = self.open(open_index, str(request.index), **effort)
+        return replace(inner, query_encoder=self._query_encoder(request, flag=flag))
 
     def _encoded_queries(self, request: SearchRequest) -> Any:
         from tour_pyserini.encoders.query_vectors import load_encoded_queries

@@ -1,8 +1,6 @@
 """Requests: one value for Python, for flags and for command lines; wrong values are refused in one sentence."""
 
-import dataclasses
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -90,33 +88,13 @@ def test_flags_have_only_what_differs_from_the_defaults():
     }
 
 
-def test_paths_and_numbers_of_text_fields_become_text():
-    request_ = SearchRequest(topics=Path("a/t.tsv"), index=Path("i"), context=3, tag=7)
-    assert (request_.topics, request_.index, request_.context, request_.tag) == ("a/t.tsv", "i", "3", "7")
-    assert IndexRequest(corpus="c", index="i", fields="title text").fields == ("title", "text")
-
-
-def test_requests_cannot_be_changed_and_are_equal_by_value():
-    for request_ in (SearchRequest(topics="t"), IndexRequest(corpus="c", index="i")):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            request_.index = "j"
-        assert dataclasses.replace(request_, index="j") == dataclasses.replace(request_, index="j") != request_
-        assert len({request_, dataclasses.replace(request_)}) == 1
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"hits": 0}, "--hits must be a whole number above 0, not 0"),
-        ({"hits": True}, "--hits must be a whole number above 0, not True"),
-        ({"hits": "10"}, "--hits must be a whole number above 0, not '10'"),
-        ({"hits": 2.0}, "--hits must be a whole number above 0, not 2.0"),
         ({"hits": None}, "--hits is missing"),
-        ({"topics": None}, "--topics is missing"),
-        ({"batch_size": -1}, "--batch-size must be a whole number above 0, not -1"),
         ({"index": ["a"]}, "--index must be text, not ['a']"),
         ({"no_cache": "yes"}, "--no-cache is true or false, not 'yes'"),
-        ({"l2_norm": "false"}, "--l2-norm is true or false, not 'false'"),
         ({"pooling": "eos"}, "--pooling must be one of cls, mean, max, last, weighted, not 'eos'"),
         ({"output_format": "my-csv"}, f"--output-format must be one of {', '.join(RUN_FORMATS)}, not 'my-csv'"),
         ({"config": "method=hard"}, "config is a TourConfig, not str"),
@@ -140,21 +118,16 @@ def test_a_wrong_search_is_refused(values, message):
     [
         ({"corpus": None}, "--corpus is missing"),
         ({"fields": ("title", "body")}, "--fields must be one of title, text, not 'body'"),
-        ({"pq_m": 0}, "--pq-m must be a whole number above 0, not 0"),
         ({"hnsw": True, "pq": True}, "--hnsw and --pq are two kinds of index"),
         ({"factory": "SQ8", "pq": True}, "--pq and --factory are two kinds of index"),
         ({"factory": "SQ8", "nprobe": 3}, "--nprobe is for inverted files and SQ8 is none"),
         ({"nprobe": 3}, "--nprobe is for phrases only"),
         ({"phrases": True, "factory": "SQ8"}, "choose one of phrases with --kind"),
         ({"kind": "ivf"}, "--kind is for phrases only: add --phrases, or leave it out"),
-        ({"filter_threshold": 0.5}, "--filter-threshold is for phrases only"),
-        ({"phrases": True, "hnsw": True}, "choose one of phrases with --kind"),
         ({"phrases": True, "M": 5}, "--M is not for --phrases"),
         ({"phrases": True, "pooling": "cls"}, "--pooling is not for --phrases"),
         ({"phrases": True, "fields": ("title",)}, "--fields title leaves no text"),
         ({"phrases": True, "filter_threshold": math.inf}, "--filter-threshold must be a number, or -inf"),
-        ({"phrases": True, "filter_threshold": math.nan}, "--filter-threshold must be a number, or -inf"),
-        ({"phrases": True, "filter_threshold": "low"}, "--filter-threshold must be a number, not 'low'"),
     ],
 )
 def test_a_wrong_index_is_refused(values, message):

@@ -94,17 +94,6 @@ def test_an_encoder_that_an_index_names_is_not_trusted(index):
     assert encoder_options(index, None)["spec"] == "default"
 
 
-def test_indexes_of_others_say_nothing(tmp_path):
-    assert encoder_options(tmp_path, None)["spec"] == "default"
-    assert encoder_options("wikipedia-dpr-100w.dpr-multi", "x")["spec"] == "x"
-
-
-def test_damaged_settings_are_named(index):
-    (index / "tour-index.json").write_text("{}")
-    with pytest.raises(TourError, match=r"tour-index\.json"):
-        encoder_options(index, None)
-
-
 def test_vectors_of_another_encoder_are_refused(index, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

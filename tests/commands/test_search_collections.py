@@ -1,11 +1,9 @@
 """Collections from the command line: index into Milvus Lite and Qdrant, then search, against a flat FAISS index."""
 
 import json
-import subprocess
-import sys
 
 import pytest
-from index_commands import ROOT, flags, write_corpus
+from index_commands import flags, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini.data.records import record_path
@@ -59,18 +57,6 @@ def test_runs_are_those_of_a_flat_index_byte_for_byte(folder, engine):
 
 
 @pytest.mark.parametrize("engine", ADDRESSES)
-def test_dense_runs_and_own_documents(folder, engine):
-    address = ADDRESSES[engine].format(folder)
-    (folder / "topics-own.tsv").write_text("d3\ta b\n")
-    runs = []
-    for where in (folder / "index", address):
-        words = ["--topics", folder / "topics-own.tsv", "--index", where, "--output", folder / "own.trec"]
-        main([*map(str, words), "--method", "dense", "--remove-query", "--no-cache"])
-        runs.append((folder / "own.trec").read_text())
-    assert runs[0] == runs[1] and " d3 " not in runs[0] and len(runs[0].splitlines()) == 119
-
-
-@pytest.mark.parametrize("engine", ADDRESSES)
 def test_bm25_in_the_same_collection(tiny, folder, engine, tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     words = {"d1": "a b c", "d2": "b c zyzzyva", "d3": "c d e", "d4": "d e f"}
@@ -111,14 +97,3 @@ def test_a_collection_without_texts_needs_the_corpus(tiny, tmp_path):
     with pytest.raises(TourError, match="reads passages: give their texts"):
         searched(tmp_path, "run", address, reranker=Letters())
     assert searched(tmp_path, "run", address, corpus=str(corpus), reranker=Letters())
-
-
-def test_neither_engine_is_imported_unless_it_is_used(folder):
-    code = (
-        "import sys; from tour_pyserini.search import main\n"
-        f"main(['--topics', '{folder}/topics.tsv', '--index', '{folder}/index', '--method', 'dense',"
-        f" '--output', '{folder}/imports.trec'])\n"
-        "print([name for name in ('pymilvus', 'milvus_lite', 'grpc', 'qdrant_client') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr

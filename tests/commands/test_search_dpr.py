@@ -18,7 +18,7 @@ from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
-from tour_pyserini.searchers.searched_index import open_searcher
+from tour_pyserini.searchers.searched_index import open_index
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import oracle
@@ -131,15 +131,6 @@ def test_documents_are_encoded_as_pairs_of_title_and_text(wikipedia):
     assert json.loads((wikipedia.index / "tour-index.json").read_text())["settings"]["encoder_class"] == ("dpr")
 
 
-def test_questions_are_encoded_without_a_title(wikipedia):
-    encoder = load_query_encoder(wikipedia.folder / "question", encoder_class="dpr")
-    with torch.no_grad():
-        expected = wikipedia.questions(ids_by_hand(wikipedia, QUERIES["q2"])).pooler_output[0].numpy()
-    np.testing.assert_allclose(encoder.encode(QUERIES["q2"]), expected, atol=1e-4)
-    products = wikipedia.vectors() @ expected
-    assert 40 < products.min() < products.max() < 100
-
-
 def agree_with_the_oracle(wikipedia, labeller, config, run, encoded):
     """Check run and optimised vectors against float64 arithmetic; returns the number of queries that were updated."""
     corpus = wikipedia.vectors().astype(float)
@@ -217,4 +208,4 @@ def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp
 def test_the_error_for_an_unavailable_prebuilt_index_names_it(monkeypatch):
     monkeypatch.setattr("pyserini.search.faiss.FaissSearcher.from_prebuilt_index", lambda name, encoder: None)
     with pytest.raises(TourError, match=INDEX):
-        open_searcher(INDEX, None)
+        open_index(INDEX)

@@ -123,13 +123,6 @@ def test_an_opener_opens_each_thing_once(request_, monkeypatch):
     assert len(opened) == 4
 
 
-def test_labels_are_kept_in_the_score_cache(request_, tmp_path):
-    request_ = replace(request_, no_cache=False, cache=tmp_path / "scores.sqlite", config=TourConfig("rerank"))
-    first, second = search(request_), search(replace(request_, reranker=HashReranker()))
-    assert (first.costs.pairs, first.costs.scored) == (70, 70)
-    assert (second.costs.pairs, second.costs.scored) == (70, 0)
-
-
 def test_the_output_is_named_after_topics_and_method(request_, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nq.tsv").write_bytes(Path(request_.topics).read_bytes())
@@ -143,10 +136,8 @@ def test_the_output_is_named_after_topics_and_method(request_, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"index": None}, "--index is missing"),
         ({"corpus": None}, "--corpus is missing: the method tour reads the passages it labels"),
         ({"max_words": 3}, "--max-words cannot be used: .* is not a phrase index"),
-        ({"title": False}, "--title cannot be used: .* is not a phrase index"),
         ({"vectors": "encode", "corpus": None, "config": TourConfig("rocchio")}, "--corpus is missing: --vectors"),
     ],
 )
@@ -154,10 +145,3 @@ def test_a_search_that_cannot_work_is_refused_and_writes_nothing(request_, value
     with pytest.raises(TourError, match=message):
         search(replace(request_, **values))
     assert not Path(request_.output).exists()
-
-
-def test_an_output_over_an_input_is_refused(request_):
-    with pytest.raises(TourError, match="would overwrite the input"):
-        search(replace(request_, output=request_.topics))
-    with pytest.raises(TourError, match=r"cannot share run\.trec"):
-        search(replace(request_, trace=request_.output))

@@ -76,10 +76,6 @@ def test_the_line_fits_the_terminal(terminal, columns):
     assert lines and max(map(len, lines)) <= columns
 
 
-def test_a_terminal_without_a_width_gets_a_line_too(terminal):
-    assert terminal(0, lambda: search(Scorer()))[-1].startswith("240/240 labels, 6/6 queries ")
-
-
 def test_labels_are_counted_while_the_reranker_works(terminal):
     lines = terminal(40, lambda: search(Scorer()))
     counts = [int(line.split("/")[0]) for line in lines]
@@ -90,32 +86,12 @@ def test_labels_are_counted_while_the_reranker_works(terminal):
     assert lines[-1].startswith("240/240 labels, 6/6 queries ")
 
 
-def test_a_reranker_that_reports_nothing_is_counted_after_each_batch(terminal):
-    class Silent:
-        def predict(self, pairs):
-            return np.zeros(len(pairs))
-
-    lines = terminal(40, lambda: search(Silent()))
-    assert {int(line.split("/")[0]) for line in lines} == {0, 80, 160, 240}
-
-
-def test_without_labels_queries_are_counted(terminal):
-    lines = terminal(40, lambda: search(None))
-    assert lines[-1].startswith("6/6 queries")
-
-
 def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     reranker = Scorer()
     search(reranker)
     assert stream.getvalue() == ""
-    assert reranker.on_progress is None
-
-
-def test_the_reranker_reports_to_nobody_afterwards(terminal):
-    reranker = Scorer()
-    terminal(40, lambda: search(reranker))
     assert reranker.on_progress is None
 
 

@@ -61,15 +61,6 @@ def test_the_papers_table():
         assert (c.momentum, c.weight_decay, c.p, c.tau, c.similarity_scale) == (0.99, 0.01, 0.5, 0.5, 1.0)
 
 
-def test_the_default_and_what_is_official():
-    assert TourConfig() == TourConfig.preset("default") == TourConfig("tour") == TourConfig.parse("")
-    assert TourConfig.parse("preset=official, depth=7") == TourConfig.preset("official").replace(depth=7)
-    official = TourConfig.preset("official")
-    differences = {"weight_decay": 0.1, "gradient_clip": 1.0, "aggregation": "softmax"}
-    assert official == TourConfig.preset("paper-odqa-phrases").replace(**differences)
-    assert TourConfig.preset("official-soft") == official.replace(method="soft", stopping="nucleus")
-
-
 @pytest.mark.parametrize("method", [*METHODS, halfway])
 def test_configs_are_hashed_copied_and_pickled_by_their_values(method):
     config = TourConfig(method, signal_weight=0.25)

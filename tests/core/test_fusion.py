@@ -69,30 +69,12 @@ def test_the_list_is_that_of_a_sum_over_all_documents(seed, found_by_signal):
         assert task.outcome.ranking.scores == pytest.approx(np.sort(total)[::-1])
 
 
-def test_a_shorter_list_is_the_beginning_of_a_longer_one():
-    vectors, queries, scores = world(5, documents=400)
-    long, short = (search(vectors, queries, [found(scores, 150)], hits=hits) for hits in (300, 12))
-    for one, two in zip(long, short, strict=True):
-        assert one.outcome.ranking.ids[:12].tolist() == two.outcome.ranking.ids.tolist()
-        assert one.outcome.ranking.scores[:12].tolist() == two.outcome.ranking.scores.tolist()
-
-
 @given(seed=st.integers(0, 10**6), factor=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
 @settings(deadline=None, max_examples=40)
 def test_a_signal_may_have_any_unit_and_any_zero(seed, factor, shift):
     vectors, queries, scores = world(seed)
     plain, other = (search(vectors, queries, [found(some, 20)]) for some in (scores, factor * scores + shift))
     assert lists(plain) == lists(other)
-
-
-@given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=20)
-def test_numbering_the_documents_otherwise_changes_nothing(seed):
-    vectors, queries, scores = world(seed)
-    order = np.random.default_rng(seed).permutation(40)
-    plain = search(vectors, queries, [found(scores, 20)])
-    other = search(vectors[order], queries, [found(scores[:, order], 20)])
-    assert lists(plain) == [order[ids].tolist() for ids in lists(other)]
 
 
 @pytest.mark.parametrize("scores", [[], [7.0] * 40])

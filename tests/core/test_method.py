@@ -9,7 +9,7 @@ from memory_corpus import MemoryCorpus
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import Method, method, register_method
-from tour_pyserini.core.settings import POSITIVE, MethodSettings, Settings, setting
+from tour_pyserini.core.settings import MethodSettings, setting
 from tour_pyserini.errors import TourError
 
 
@@ -32,29 +32,10 @@ def test_names():
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plain(Settings):
-    """Not the settings of a method."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WrongDefault(MethodSettings):
-    """A default that its own rule refuses."""
-
-    size: int = setting(0, "size", rule=POSITIVE)
-
-
-@dataclass(frozen=True, kw_only=True)
 class _NoHelp(MethodSettings):
     """A field that is not a setting."""
 
     size: int = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Reserved(MethodSettings):
-    """A name that is in use."""
-
-    preset: str = setting("x", "a name")
 
 
 class _NoDataclass(MethodSettings):
@@ -66,10 +47,7 @@ class _NoDataclass(MethodSettings):
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        (_Plain, "subclass"),
-        (_WrongDefault, "wrong default"),
         (_NoHelp, "size"),
-        (_Reserved, "preset"),
         (_NoDataclass, "dataclass"),
     ],
 )

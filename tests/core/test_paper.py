@@ -90,18 +90,6 @@ def test_gradient_is_largest_where_a_clamp_would_kill_it(method):
     assert gradient(candidates, target_of(method, candidates)) == pytest.approx([1.0, -1.0])
 
 
-@pytest.mark.parametrize("method", ["hard", "soft"])
-def test_scale_reads_as_both_encoders_multiplied_by_its_root(method):
-    root = np.sqrt(17.0)
-    query, candidates = random_candidates(3, scale=17.0)
-    stretched = candidates._replace(vectors=root * candidates.vectors)
-    config = TourConfig(method, iterations=2, momentum=0.9)
-    target = target_of(method, candidates)
-    plain = Descent(config.settings).step(query, candidates, target, 0)
-    other = Descent(config.settings).step(root * query, stretched, target, 0)
-    assert root * plain == pytest.approx(other)
-
-
 def test_sgd_equals_pytorch():
     config = TourConfig("soft", iterations=3, learning_rate=0.7, momentum=0.99, weight_decay=0.1, gradient_clip=0.5)
     ours, candidates = random_candidates(8)
@@ -174,14 +162,6 @@ def test_a_budget_that_changes_nothing_is_refused():
         TourConfig("hard", depth=10, iterations=3, budget=41)
     with pytest.raises(TourError, match="nucleus"):
         TourConfig("soft", p=0.9)
-
-
-@pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation"])
-def test_float32_stays_float32(method):
-    corpus = MemoryCorpus(np.eye(3, dtype=np.float32), [[0.0, 5.0, 1.0]])
-    (task,) = corpus.run(np.array([[3, 2, 1]], dtype=np.float32), TourConfig(method, similarity_scale=1.0))
-    assert task.outcome.vector.dtype == np.float32
-    assert task.updates > 0
 
 
 @pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation"])

@@ -48,17 +48,6 @@ def test_queries_of_a_turn_share_one_search(name):
     assert len(corpus.labelled) == len(set(corpus.labelled)) == sum(len(task.labels) for task in tasks)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_rounds_are_what_passed(name):
-    corpus, queries, _ = world(2)
-    for row, task in enumerate(corpus.run(queries, TourConfig(name))):
-        assert task.rounds[0].vector.tolist() == queries[row].tolist()
-        assert task.rounds[-1].vector.tolist() == task.outcome.vector.tolist()
-        for one in task.rounds:
-            assert one.labels.tolist() == corpus.scores[row, one.ids].tolist()
-        assert task.request is None and not task.waits_for_labels
-
-
 @pytest.mark.parametrize("name", ["tour", "hard", "soft", "rerank"])
 def test_a_preview_is_what_a_deadline_would_leave(name):
     corpus, queries, _ = world(3)

@@ -116,11 +116,3 @@ def test_a_late_query_learns_from_the_labels_it_got():
     (task,) = corpus.run(queries[:1], TourConfig(), label=lambda tasks: [np.full(10, np.nan)])
     assert task.outcome.stop is StopReason.DEADLINE and task.updates == 0
     assert task.outcome.ranking.ids[:10].tolist() == np.argsort(-(corpus.vectors @ queries[0]))[:10].tolist()
-
-
-def test_without_a_budget_it_is_the_retrieval():
-    corpus, queries, _ = world(5)
-    (task,) = corpus.run(queries[:1], TourConfig(budget=0))
-    (dense,) = corpus.run(queries[:1], TourConfig("dense"))
-    assert task.outcome.ranking.first(10).ids.tolist() == dense.outcome.ranking.ids.tolist()
-    assert not corpus.labelled

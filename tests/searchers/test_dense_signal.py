@@ -6,7 +6,7 @@ import pytest
 from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection, build_lucene, unit
 
 from tour_pyserini import QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
-from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex, as_signal
+from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex
 from tour_pyserini.stores.store import MatrixIndex
 
 SECOND = 5  # dimension of the second index
@@ -55,16 +55,6 @@ def test_the_order_of_its_documents_does_not_matter(collection, method):
     assert lists(tour(collection, method), collection) != straight
 
 
-@pytest.mark.parametrize("method", ["dense", "rerank", "tour"])
-def test_signals_that_are_added_later_search_as_those_given_at_first(collection, method):
-    """Also where vectors come from a function, and the index has others."""
-    signal, other = DenseSignal(second(collection)), unit(np.random.default_rng(8), 80, DIMENSION)
-    options = {"vectors": lambda ids: other[ids]}
-    first = tour(collection, method, signals=[signal], **options)
-    later = tour(collection, method, **options).with_signals(signal)
-    assert lists(first, collection) == lists(later, collection)
-
-
 @pytest.mark.parametrize(
     ("docids", "message"),
     [
@@ -75,14 +65,6 @@ def test_signals_that_are_added_later_search_as_those_given_at_first(collection,
 def test_other_documents_are_refused(collection, docids, message):
     with pytest.raises(TourError, match=f"^the signal SearchedIndex {message}; both must be built from the same cor"):
         tour(collection, signals=[second(collection, docids=docids)])
-
-
-def test_what_is_no_signal_is_refused(collection):
-    with pytest.raises(TourError, match="with the query encoder that built it"):
-        as_signal(SearchedIndex(MatrixIndex(np.eye(2, dtype=np.float32)), ["a", "b"]))
-    for one in (second(collection), "folder", print):
-        with pytest.raises(TourError, match="put the one you have in brackets"):
-            tour(collection, signals=one)
 
 
 def test_the_query_encoder_uses_signals(collection):

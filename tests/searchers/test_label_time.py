@@ -80,12 +80,6 @@ def test_after_many_calls_of_one_pair_what_waits_is_scored_together_again():
     assert simulation.calls[0] == 2 and len(simulation.calls) < 5
 
 
-def test_a_few_calls_say_nothing_of_many_pairs():
-    simulation = Simulation(lambda count: 0.01 * count, known=(1,))
-    assert simulation.run((0, 100, 0.3))[0] >= 20
-    assert simulation.calls[0] == 2 and simulation.late == 0
-
-
 @pytest.mark.parametrize("apart", [0.0, 0.01, 0.05])
 def test_eight_searches_share_the_time_and_no_label_is_late(apart):
     simulation = Simulation(lambda count: 0.001 + 0.01 * count)
@@ -157,21 +151,6 @@ def test_the_forecast_is_the_plane_through_what_was_measured():
     assert cost.seconds(5, 500) == pytest.approx(0.004 + 5 * 0.002 + 500 / 25_000)
     assert cost.per_call == pytest.approx(0.004) and cost.margin == pytest.approx(1.15)
     assert cost.tokens(("", "x" * 80_000)) == 1000
-
-
-def test_the_margin_follows_the_errors():
-    cost = LabelCost()
-    for number in range(40):
-        cost.learn([("", "x" * 400)], 0.2 if number % 4 == 0 else 0.1)
-    assert cost.seconds(1, 100) * cost.margin >= 0.2
-
-
-def test_a_request_ends_once():
-    ends = []
-    request = LabelRequest([PAIR], math.inf, 0.0, lambda: ends.append(1))
-    request.end(ValueError())
-    request.end()
-    assert request.ended and isinstance(request.error, ValueError) and ends == [1]
 
 
 class SlowReranker:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_collection import DIMENSION, HashReranker, unit
 
-from tour_pyserini import TourConfig, TourError, TourSearcher
+from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.core.method import METHODS
 
 TEXTS = [f"passage {number}" for number in range(60)]
@@ -44,10 +44,3 @@ def test_a_list_on_the_way_is_what_that_budget_gives():
     for found in lists[1:]:
         whole = searcher(depth=5, early_stopping=False).search("query", k=60, budget=len(found.labels))
         assert [hit.docid for hit in found.hits] == [hit.docid for hit in whole]
-
-
-def test_wrong_arguments_are_refused():
-    with pytest.raises(TourError, match="at least 1"):
-        next(searcher().rounds("query", k=0))
-    with pytest.raises(TourError, match="no text to label"):
-        next(searcher().rounds(QUERY))

@@ -1,4 +1,3 @@
-import itertools
 import time
 
 import faiss
@@ -67,14 +66,6 @@ def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(collecti
     assert {hit.docid for hit in searcher.search(vector, k=12)} == {hit.docid for hit in alone}
 
 
-@pytest.mark.parametrize("final_list", ["last", "union"])
-@pytest.mark.parametrize("k", [1, 3, 59, 60, 1000])
-def test_any_number_of_hits(collection, k, final_list):
-    hits = tour(collection, TourConfig("hard", depth=5, final_list=final_list)).search("query 1", k=k)
-    assert len(hits) == len({hit.docid for hit in hits}) == min(k, 60)
-    assert all(a.score >= b.score for a, b in itertools.pairwise(hits))
-
-
 def test_no_pair_is_scored_twice(collection):
     reranker = HashReranker()
     searcher = TourSearcher(
@@ -100,27 +91,6 @@ def test_query_is_never_its_own_candidate(collection):
     assert ("query 0", "query 0") not in reranker.asked
 
 
-def test_stands_in_for_faiss_searcher(collection):
-    searcher = tour(collection)
-    assert isinstance(searcher, FaissSearcher)
-    assert (searcher.dimension, searcher.num_docs, searcher.docids) == (8, 60, collection.docids)
-
-
-def test_hybrid_searcher_takes_it(collection):
-    from pyserini.search.hybrid import HybridSearcher
-
-    class Sparse:
-        def search(self, query, k):
-            return collection.searcher().search(query, k)
-
-        def batch_search(self, queries, q_ids, k, threads):
-            return collection.searcher().batch_search(queries, q_ids, k, threads)
-
-    hybrid = HybridSearcher(tour(collection), Sparse())
-    assert len(hybrid.search("query 1", k0=20, k=10)) == 10
-    assert set(hybrid.batch_search(collection.queries, collection.q_ids, k0=20, k=10)) == set(collection.q_ids)
-
-
 def test_stock_searcher_with_our_encoder_retrieves_what_tour_retrieves(collection):
     config = TourConfig(method="hard", depth=5, learning_rate=0.5, score_weight=0.0)
     encoder = TourQueryEncoder(collection.encoder, collection.searcher(), HashReranker(), collection.texts, config)
@@ -132,12 +102,6 @@ def test_stock_searcher_with_our_encoder_retrieves_what_tour_retrieves(collectio
         assert [hit.docid for hit in ours[q_id]] == [hit.docid for hit in theirs[q_id]]
     alone = [hit.docid for hit in stock.search("query 4", k=15)]
     assert alone == [hit.docid for hit in theirs["q4"]]
-
-
-def test_no_queries_no_vectors(collection):
-    encoder = TourQueryEncoder(collection.encoder, collection.folder, HashReranker(), collection.texts)
-    assert encoder.encode_batch([]).shape == (0, 8)
-    assert tour(collection).batch_search([], []) == {}
 
 
 def test_hits_do_not_depend_on_how_many_queries_are_searched_together(tmp_path):

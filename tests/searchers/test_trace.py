@@ -46,11 +46,3 @@ def test_lines_follow_each_query_to_its_end(tmp_path, method):
             assert set(line["labelled"]) <= set(line["docids"])
             assert line["norm"] == pytest.approx(np.linalg.norm(vector), abs=1e-5)
     assert sum(len(line["labelled"]) for line in lines) == searcher.costs.pairs
-
-
-def test_drift_by_hand(tmp_path):
-    lines, *_ = lines_of(tmp_path, TourConfig(early_stopping=False, step=2.0), hits=10)
-    first, second, *_ = [line for line in lines if line["qid"] == "q0"]
-    assert first["cosine"] == 1.0 and first["overlap"] is None and "query" not in first
-    assert second["cosine"] < 1
-    assert second["overlap"] == len(set(first["docids"][:10]) & set(second["docids"][:10])) / 10

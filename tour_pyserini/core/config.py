@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from tour_pyserini.core import methods  # noqa: F401 (registers the methods)
-from tour_pyserini.core.method import METHODS, Method, method_named
+from tour_pyserini.core.method import METHODS, Method
 from tour_pyserini.core.settings import MethodSettings, as_text
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
@@ -47,7 +47,7 @@ class TourConfig:
         preset = settings.get("preset", method)
         if isinstance(preset, str) and preset not in METHODS and preset in PRESETS:
             raise TourError(f"{preset} is a preset: use --preset {preset}, in Python TourConfig.preset({preset!r}).")
-        chosen = method if isinstance(method, Method) else method_named(str(method))
+        chosen = _method(method)
         known = _names(chosen)
         for name in settings:
             if name not in known:
@@ -90,7 +90,7 @@ class TourConfig:
         the others take the new method's defaults.
         """
         method = changes.pop("method", self.chosen)
-        chosen = method if isinstance(method, Method) else method_named(str(method))
+        chosen = _method(method)
         if chosen == self.chosen:
             return TourConfig(chosen, **{**self.values(), **changes})
         kept = {name: value for name, value in self.changed().items() if name in _names(chosen)}
@@ -165,6 +165,14 @@ class TourConfig:
 
 def _restore(method: str | Method, values: Mapping[str, Any]) -> TourConfig:
     return TourConfig(method, **values)
+
+
+def _method(method: str | Method) -> Method:
+    if isinstance(method, Method):
+        return method
+    if str(method) not in METHODS:
+        raise TourError(f"method {method!r} is unknown: choose one of {', '.join(METHODS)}.")
+    return METHODS[str(method)]
 
 
 def _names(method: Method) -> list[str]:

@@ -11,7 +11,7 @@ FARTHEST = 6.0
 """Beyond this many standard deviations a value stands out as far as it can."""
 
 
-def log_softmax(logits: Floats) -> Floats:
+def _log_softmax(logits: Floats) -> Floats:
     """Logarithm of the softmax over the last axis; minus infinity stays minus infinity.
 
     Args:
@@ -25,7 +25,7 @@ def log_softmax(logits: Floats) -> Floats:
 
 def softmax(logits: Floats) -> Floats:
     """Softmax over the last axis: P_k(c|q) of similarities, P(c=c*|q, phi) of scores over tau."""
-    return np.exp(log_softmax(logits))
+    return np.exp(_log_softmax(logits))
 
 
 def nucleus(scores: Floats, *, tau: float, p: float) -> Flags:

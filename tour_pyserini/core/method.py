@@ -184,17 +184,6 @@ def register_method(added: Method) -> None:
     _METHODS[added.name] = added
 
 
-def method_named(name: str) -> Method:
-    """The method of that name.
-
-    Raises:
-        TourError: if there is none.
-    """
-    if name not in METHODS:
-        raise TourError(f"method {name!r} is unknown: choose one of {', '.join(METHODS)}.")
-    return METHODS[name]
-
-
 def _check_settings(name: str, settings: type[MethodSettings]) -> None:
     if not (isinstance(settings, type) and issubclass(settings, MethodSettings)):
         raise TourError(f"the settings of the method {name!r} are not a subclass of MethodSettings.")

@@ -9,16 +9,24 @@ from tour_pyserini.data.texts import UnknownDocument
 
 
 @dataclass(eq=False)
-class HitWithText:
-    """Adds the passage's text to a hit. It is read when it is asked for: most hits of a long list never are."""
+class Hit:
+    """A document that was found.
+
+    Attributes:
+        docid: its name.
+        score: its score; the hits of a list are in the order of their scores.
+        vectors: its vector [d], where it was asked for.
+        text: its passage; None where the searcher was given no texts.
+    """
 
     docid: str
     score: float
+    vectors: Floats | None = field(default=None, repr=False)
     texts: Mapping[str, str] | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def text(self) -> str | None:
-        """The passage; None where the searcher was given no texts."""
+        """The passage. It is read when it is asked for: most hits of a long list never are."""
         if self.texts is None:
             return None
         try:
@@ -35,24 +43,6 @@ class HitWithText:
         return (self.docid, self.score) == (other.docid, other.score)
 
     __hash__ = None  # type: ignore[assignment]  # as for Pyserini's hits, which can be changed
-
-
-@dataclass(eq=False)
-class Hit(HitWithText):
-    """A document that was found.
-
-    Attributes:
-        docid: its name.
-        score: its score; the hits of a list are in the order of their scores.
-        text: its passage; None where the searcher was given no texts.
-    """
-
-
-@dataclass(eq=False)
-class VectorHit(HitWithText):
-    """A document that was found, with its vector [d]."""
-
-    vectors: Floats
 
 
 class HitList(list[Any]):

@@ -24,8 +24,6 @@ PAUSE = 2.0
 """Seconds without a call after which one pair is scored whatever the forecast: what was slow may be fast again."""
 TRIAL_SHARE = 0.1
 """Most of the time that such trials take, by forecast."""
-WRONG = 0.5
-"""A trial that takes less than this share of its forecast shows that older calls say nothing any more."""
 
 CALL_SECONDS = 0.05
 """How long the pairs of a call should take, by forecast: who comes meanwhile waits no longer."""
@@ -39,14 +37,6 @@ GROWTH = 2
 Where all of them had one pair, so many are tried: whether a pair costs anything beside the call is not known then."""
 PATIENCE = 1.0
 """Seconds after which labels without a deadline count as due: those with a deadline go first, but not forever."""
-
-
-class _Measured(NamedTuple):
-    """A call of the re-ranker: how many pairs, their tokens in all, and its seconds."""
-
-    pairs: int
-    tokens: float
-    seconds: float
 
 
 class LabelCost:
@@ -64,20 +54,14 @@ class LabelCost:
     def __init__(self, *, max_length: int | None = None) -> None:
         self.per_call, self.margin = 0.0, LEAST_MARGIN
         self.last_call = time.monotonic()
-        self._is_trial = False
         self._max_length = max_length
-        self._measured: deque[_Measured] = deque(maxlen=RECENT)
+        self._measured: deque[tuple[int, float, float]] = deque(maxlen=RECENT)  # pairs, their tokens, seconds
         self._per_pair = self._per_token = 0.0
-
-    @property
-    def measured(self) -> bool:
-        """Whether there is anything to forecast from."""
-        return bool(self._measured)
 
     @property
     def largest_call(self) -> int:
         """Most pairs of a measured call; 0 before anything was measured."""
-        return max((one.pairs for one in self._measured), default=0)
+        return max((pairs for pairs, _, _ in self._measured), default=0)
 
     def tokens(self, pair: Pair) -> float:
         """Tokens of a pair, about."""
@@ -88,22 +72,20 @@ class LabelCost:
         """The forecast for a call with so many pairs and tokens, without the margin; 0 before anything was measured."""
         return self.per_call + self._per_pair * pairs + self._per_token * tokens
 
-    def begin(self, now: float, *, trial: bool = False) -> None:
-        """Note that a call begins; a trial is one that will be late by forecast."""
-        self.last_call, self._is_trial = now, trial
-
-    def needs_trial(self, pair: Pair, now: float) -> bool:
-        """Whether the forecast is so old that this pair should be scored to renew it."""
+    def is_old(self, pair: Pair, now: float) -> bool:
+        """Whether the last call is so long ago that this pair should be scored to renew the forecast."""
         return now - self.last_call > max(PAUSE, self.seconds(1, self.tokens(pair)) / TRIAL_SHARE)
+
+    def forget(self) -> None:
+        """Begin anew: what was measured says nothing any more."""
+        self._measured.clear()
+        self.per_call = self._per_pair = self._per_token = 0.0
 
     def learn(self, pairs: Sequence[Pair], seconds: float) -> None:
         """Take a call into account in which all pairs were computed, none looked up."""
         if not pairs or seconds <= 0:
             return
-        measured = _Measured(len(pairs), sum(map(self.tokens, pairs)), seconds)
-        if self._is_trial and seconds < WRONG * self.seconds(measured.pairs, measured.tokens):
-            self._measured.clear()
-        self._measured.append(measured)
+        self._measured.append((len(pairs), sum(map(self.tokens, pairs)), seconds))
         counts, lengths, times = np.array(self._measured).T
         columns = np.stack([np.ones(len(times)), counts, lengths], axis=1)
         # Least squares of relative errors: a long call must not outweigh the short ones. No cost is negative.
@@ -179,8 +161,9 @@ def next_call(waiting: Sequence[LabelRequest], cost: LabelCost, *, now: float, l
 
     A call takes pairs in the order in which they are due, as long as it ends in time for all of its requests, by the
     forecast with its margin, and is no longer than it should be: see `CALL_SECONDS` and `SLICE`. Where a call costs
-    much by itself, its pairs may take as long as that. Where no request has time for a pair and no call was made for a
-    while, one pair is scored all the same: see `LabelCost.needs_trial`.
+    much by itself, its pairs may take as long as that. Before anything was measured, one pair tells what a label costs.
+    So it does where no request has time for a pair and no call was made for a while: without a call nothing is learnt,
+    and after slow calls, searches with a deadline would never get a label again.
 
     Args:
         waiting: what the pairs are taken from.
@@ -191,23 +174,17 @@ def next_call(waiting: Sequence[LabelRequest], cost: LabelCost, *, now: float, l
     ready = sorted((one for one in waiting if not one.ended), key=lambda one: one.due)
     late = [one for one in ready if now + cost.seconds(1, cost.tokens(one.next)) * cost.margin > one.deadline]
     in_time = [one for one in ready if one not in late]
-    trial = None if in_time else _trial(late, cost, now)
+    last = max(late, key=lambda one: one.deadline, default=None)
+    if not in_time and last and last.deadline > now and cost.is_old(last.next, now):
+        cost.forget()
+        late.remove(last)
+        in_time, least = [last], 1
     for request in late:
-        if request is not trial:
-            request.end()
-    call = [trial.take()] if trial else _call(in_time, cost, now=now, least=least)
+        request.end()
+    call = _call(in_time, cost, now=now, least=least)
     if call:
-        cost.begin(now, trial=trial is not None)
+        cost.last_call = now
     return call
-
-
-def _trial(late: Sequence[LabelRequest], cost: LabelCost, now: float) -> LabelRequest | None:
-    """The request, of those that are late by forecast, whose next pair is scored all the same to renew the forecast.
-
-    Without a call nothing is learnt: after slow calls, searches with a deadline would never get a label again.
-    """
-    trial = max(late, key=lambda one: one.deadline, default=None)
-    return trial if trial and trial.deadline > now and cost.needs_trial(trial.next, now) else None
 
 
 def _call(requests: Sequence[LabelRequest], cost: LabelCost, *, now: float, least: int) -> list[Chosen]:
@@ -215,7 +192,7 @@ def _call(requests: Sequence[LabelRequest], cost: LabelCost, *, now: float, leas
     call: list[Chosen] = []
     tokens, first_deadline = 0.0, math.inf
     least = max(least, GROWTH) if cost.largest_call == 1 else least
-    known = max(least, GROWTH * cost.largest_call) if cost.measured else CALL_PAIRS
+    known = max(least, GROWTH * cost.largest_call)
     for request in requests:
         first_deadline = min(first_deadline, request.deadline)
         longest = cost.per_call + max(cost.per_call, min(CALL_SECONDS, SLICE * (first_deadline - now)))
@@ -246,12 +223,10 @@ def score_until(reranker: Any, pairs: Sequence[Pair], deadline: float, cost: Lab
     missing = np.flatnonzero(np.isnan(known))
     waiting = LabelRequest([pairs[position] for position in missing.tolist()], deadline, time.monotonic())
     while waiting.left and not waiting.ended:
-        # Before anything was measured, one pair tells what a label costs.
-        call = [waiting.take()] if not cost.measured else next_call([waiting], cost, now=time.monotonic())
-        if call:
-            start = time.monotonic()
-            scores, computed = score_pairs_counted(reranker, [chosen.pair for chosen in call])
-            cost.learn([chosen.pair for chosen in call][:computed], time.monotonic() - start)
+        if call := next_call([waiting], cost, now=time.monotonic()):
+            asked, start = [chosen.pair for chosen in call], time.monotonic()
+            scores, computed = score_pairs_counted(reranker, asked)
+            cost.learn(asked[:computed], time.monotonic() - start)
             waiting.scores[[chosen.position for chosen in call]] = scores
     known[missing] = waiting.scores
     return known, int((~np.isnan(waiting.scores)).sum())

@@ -14,8 +14,8 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.feedback import Feedback
-from tour_pyserini.searchers.hits import HitWithText
-from tour_pyserini.searchers.searched_index import dense_part, listed, open_searcher, sparse_parts
+from tour_pyserini.searchers.hits import Hit
+from tour_pyserini.searchers.searched_index import SearchedIndex, hybrid_parts, listed, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.pyserini import ensure_java
 
@@ -29,13 +29,8 @@ __all__ = ["FaissSearcher", "TourFaissSearcher", "TourPrf", "TourQueryEncoder"]
 
 
 @dataclass(eq=False)
-class _Hit(HitWithText, DenseSearchResult):
-    """Pyserini's hit, with the passage's text."""
-
-
-@dataclass(eq=False)
-class _VectorHit(HitWithText, PrfDenseSearchResult):
-    """Pyserini's hit with its vector, and with the passage's text."""
+class _Hit(Hit, DenseSearchResult, PrfDenseSearchResult):
+    """Pyserini's hit, with or without its vector, and with the passage's text."""
 
 
 class TourFaissSearcher(TourSearcher, FaissSearcher):
@@ -46,7 +41,6 @@ class TourFaissSearcher(TourSearcher, FaissSearcher):
     """
 
     hit_class = _Hit
-    vector_hit_class = _VectorHit
 
 
 class TourQueryEncoder(QueryEncoder):
@@ -88,10 +82,11 @@ class TourQueryEncoder(QueryEncoder):
         super().__init__()
         self.has_model = True
         self.encoder = encoder
-        searcher = open_searcher(searcher, encoder) if isinstance(searcher, str | os.PathLike) else searcher
-        signals = [*sparse_parts(searcher), *listed(signals)]
-        index = _With(dense_part(searcher), encoder)
-        self._tour = TourSearcher(index, reranker, texts, config, vectors=vectors, signals=signals)
+        if isinstance(searcher, str | os.PathLike):
+            searcher = open_index(searcher)
+        dense, more = hybrid_parts(searcher)
+        index = SearchedIndex(dense.index, dense.docids, encoder)
+        self._tour = TourSearcher(index, reranker, texts, config, vectors=vectors, signals=[*more, *listed(signals)])
         self._threads = threads
 
     def encode(self, query: str, **_: Any) -> np.ndarray:
@@ -101,16 +96,6 @@ class TourQueryEncoder(QueryEncoder):
     def encode_batch(self, queries: list[str], **_: Any) -> np.ndarray:
         """The optimised vectors [n, d] of queries that advance together."""
         return self._tour.optimise(queries, threads=self._threads)
-
-
-class _With:
-    """A searcher seen with another query encoder."""
-
-    def __init__(self, searcher: FaissSearcher, encoder: QueryEncoder) -> None:
-        self._searcher, self.query_encoder = searcher, encoder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._searcher, name)
 
 
 class TourPrf(DenseVectorPrf):

@@ -1,22 +1,15 @@
 """A search with what happened on the way: where each hit was before, its label, and what each round did."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.evaluation.pictures import GAIN, LOSS
 from tour_pyserini.evaluation.tables import html_table
 from tour_pyserini.searchers.hits import hits_html
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
-
-SHOWN = 10
-"""Hits whose ranks are drawn."""
-_SAME = "#888888"
 
 
 class PathHit(NamedTuple):
@@ -68,7 +61,7 @@ class ListSummary(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchPath:
-    """A query's final list and the path to it; a notebook shows both as tables, and ranks as a figure.
+    """A query's final list and the path to it; a notebook shows both as tables.
 
     Attributes:
         query: the query's text.
@@ -99,41 +92,7 @@ class SearchPath:
             for one in self.lists
         ]
         path = html_table([head, *lists], words=0, title=f"The path of: {self.query}")
-        if len(self.lists) > 1 and self.hits and find_spec("matplotlib"):
-            path += draw_ranks(self.hits[:SHOWN], self.lists)
         return path + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
-
-
-def draw_ranks(hits: Sequence[PathHit], lists: Sequence[ListSummary]) -> str:
-    """An SVG figure with a line for each hit: its ranks from the first retrieval to the final list, by matplotlib.
-
-    Args:
-        hits: the first hits of the final list, best first.
-        lists: the list after the first retrieval and after each round, in numbers.
-    """
-    from matplotlib.figure import Figure
-
-    below = len(hits) + 1  # the row of hits that a list has further below, or not at all
-    figure = Figure(figsize=(2.2 + 1.4 * len(lists), 0.8 + 0.3 * below), layout="constrained")
-    axes = figure.subplots()
-    for hit in reversed(hits):  # the best one is drawn last, over the others
-        first = next(i for i, rank in enumerate(hit.ranks) if rank is not None)
-        columns = range(max(first - 1, 0), len(lists))
-        came_up = (hit.rank_before or below) > hit.rank
-        colour = _SAME if hit.rank_before == hit.rank else GAIN if came_up else LOSS
-        style = "--" if colour == LOSS else "-"
-        rows = [min(hit.ranks[column] or below, below) for column in columns]
-        axes.plot(columns, rows, color=colour, linestyle=style, marker="o", clip_on=False)
-        label = "no label" if hit.label is None else f"label {hit.label:.2f}"
-        axes.annotate(f"  {hit.docid[:18]}, {label}", (len(lists) - 1, hit.rank), va="center")
-    axes.set_xticks(range(len(lists)), [f"{one.labels} labels\n{one.updates} updates" for one in lists])
-    axes.set_yticks(range(1, below + 1), [*map(str, range(1, below)), "below"])
-    axes.invert_yaxis()
-    axes.spines[:].set_visible(False)
-    figure.supxlabel("solid green: came up; dashed orange: went down; grey: the same rank", fontsize="small")
-    drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return drawn.getvalue().partition("<!DOCTYPE")[2].partition(">")[2]
 
 
 def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 1) -> SearchPath:

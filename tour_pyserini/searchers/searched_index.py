@@ -70,62 +70,38 @@ def check_index(index: str | os.PathLike[str]) -> None:
 
 
 def open_index(
-    folder: str | os.PathLike[str], encoder: Any = None, *, ef_search: int | None = None, nprobe: int | None = None
+    index: str | os.PathLike[str], encoder: Any = None, *, ef_search: int | None = None, nprobe: int | None = None
 ) -> SearchedIndex:
-    """Read an index folder: `index` is a FAISS index, `docid` has one docid per line. Pyserini is not imported.
+    """Open an index; Pyserini is imported only for a prebuilt one, which it downloads.
 
     Args:
-        folder: the index; or the address of a collection in a vector database.
+        index: a folder, where `index` is a FAISS index and `docid` has one docid per line; the address of a collection
+            in a vector database; or a name from Pyserini's list of prebuilt indexes.
         encoder: the query encoder.
         ef_search: efSearch of an HNSW index.
         nprobe: lists of an inverted file that a query searches; None: as the index was built.
     """
-    check_index(folder)
-    if address := store_address(folder):
+    check_index(index)
+    if address := store_address(index):
         if ef_search is not None:
             raise TourError(f"--ef-search is for FAISS indexes; write ef={ef_search} into the address {address}.")
         from tour_pyserini.stores.vector_collection import open_collection
 
         store = open_collection(address)
         return SearchedIndex(store, store.docids, encoder)
-    index, docids = read_index_files(Path(folder), PASSAGE_INDEX)
-    set_search_effort(index, str(folder), ef_search=ef_search, nprobe=nprobe)
-    return SearchedIndex(index, docids, encoder)
+    found, docids = read_index_files(Path(index), PASSAGE_INDEX) if Path(index).exists() else _prebuilt(str(index))
+    set_search_effort(found, str(index), ef_search=ef_search, nprobe=nprobe)
+    return SearchedIndex(found, docids, encoder)
 
 
-def open_searcher(
-    index: str | os.PathLike[str], encoder: Any, *, ef_search: int | None = None, nprobe: int | None = None
-) -> Any:
-    """Pyserini's FaissSearcher on an index folder, or on a prebuilt index that Pyserini downloads.
-
-    Args:
-        index: a folder with `index` and `docid`, or a name from Pyserini's list.
-        encoder: a Pyserini query encoder.
-        ef_search: efSearch of an HNSW index.
-        nprobe: lists of an inverted file that a query searches; None: as the index was built.
-    """
-    check_index(index)
+def _prebuilt(name: str) -> tuple[Any, Sequence[str]]:
     ensure_java()
-    folder = Path(index)
-    searcher = _from_folder(folder, encoder) if folder.exists() else _prebuilt(str(index), encoder)
-    set_search_effort(searcher.index, str(index), ef_search=ef_search, nprobe=nprobe)
-    return searcher
-
-
-def _from_folder(folder: Path, encoder: Any) -> Any:
     from pyserini.search.faiss import FaissSearcher
 
-    read_index_files(folder, PASSAGE_INDEX)  # Pyserini reads the files without a check
-    return FaissSearcher(str(folder), encoder)
-
-
-def _prebuilt(name: str, encoder: Any) -> Any:
-    from pyserini.search.faiss import FaissSearcher
-
-    searcher = open_prebuilt(name, lambda: FaissSearcher.from_prebuilt_index(name, encoder))
+    searcher = open_prebuilt(name, lambda: FaissSearcher.from_prebuilt_index(name, None))
     if searcher is None:
         raise _no_index(name)
-    return searcher
+    return searcher.index, searcher.docids
 
 
 def _no_index(name: str) -> TourError:
@@ -164,28 +140,22 @@ class _QueryFunction:
 
     def _first(self, text: str) -> Floats:
         """The vector of the first query; remembers what the function takes."""
-        failure: Exception | None = None
-        vector: Floats = np.empty(0)
-        try:
-            vector = _as_vectors(self._function(text))
-            if vector.shape in ((self._dimension,), (1, self._dimension)):
-                self._takes_lists = False
+        failure, shape = None, None
+        for query in (text, [text]):
+            try:
+                vector = _as_vectors(self._function(query))
+            except Exception as error:  # a function of lists may fail in any way for a text
+                failure = failure or error
+                continue
+            if vector.shape == (1, self._dimension) or (query is text and vector.shape == (self._dimension,)):
+                self._takes_lists = query is not text
                 return vector
-        except Exception as error:  # a function of lists may fail in any way
-            failure = error
-        try:
-            vectors = _as_vectors(self._function([text]))
-            if vectors.shape == (1, self._dimension):
-                self._takes_lists = True
-                return vectors
-        except Exception:
-            if failure is not None:
-                raise failure from None
-        else:
-            vector = vectors if failure is not None or vectors.ndim == 2 else vector
+            shape = shape or list(vector.shape)
+        if shape is None and failure is not None:
+            raise failure
         raise TourError(
-            f"encode gives an array of shape {list(vector.shape)} for a query; "
-            f"the vectors of the passages have {self._dimension} dimensions."
+            f"encode gives an array of shape {shape} for a query; the vectors of the passages have "
+            f"{self._dimension} dimensions."
         )
 
 
@@ -220,32 +190,26 @@ def _named_texts(texts: Any, docids: list[Any] | None, size: int) -> tuple[list[
     """The docid of each vector, and the passages by docid."""
     if isinstance(texts, str | os.PathLike):
         texts = open_texts(texts)
-    if docids is not None and len(docids) != size:
-        raise TourError(f"there are {size} vectors and {len(docids)} docids; give one for each vector.")
     if isinstance(texts, Mapping):
         names = list(texts) if docids is None else docids
-        if len(names) != size:
-            raise TourError(f"there are {size} vectors and {len(names)} texts; give one text for each vector.")
-        for name in names:
-            if docids is not None and name not in texts:
+        for name in docids or ():
+            if name not in texts:
                 raise TourError(f"the docid {name!r} is not in the texts; give the text of each vector.")
         passages = texts if all(isinstance(name, str) for name in names) else {str(name): texts[name] for name in names}
-    else:
-        if not isinstance(texts, Iterable):
-            raise TourError(f"texts must be a list or a mapping from docid to text, not {type(texts).__name__}.")
+    elif isinstance(texts, Iterable):
         given = list(texts)
-        if len(given) != size:
-            raise TourError(f"there are {size} vectors and {len(given)} texts; give one text for each vector.")
-        for position, text in enumerate(given):
-            if not isinstance(text, str):
-                raise TourError(f"the text at position {position} is {type(text).__name__}, not a string.")
-        names = list(range(size)) if docids is None else docids
+        names = list(range(len(given))) if docids is None else docids
+        if len(given) != len(names):
+            raise TourError(f"there are {len(given)} texts and {len(names)} docids; give one docid for each text.")
         passages = dict(zip(map(str, names), given, strict=True))
-    ids = [str(name) for name in names]
-    if len(set(ids)) != size:
-        twice = Counter(ids).most_common(1)[0][0]
-        raise TourError(f"the docid {twice!r} is given twice; docids must be unique.")
-    return ids, passages
+    else:
+        raise TourError(f"texts must be a list or a mapping from docid to text, not {type(texts).__name__}.")
+    if len(names) != size:
+        raise TourError(f"there are {size} vectors and {len(names)} texts; give one text for each vector.")
+    docid, count = Counter(map(str, names)).most_common(1)[0]
+    if count > 1:
+        raise TourError(f"the docid {docid!r} is given twice; docids must be unique.")
+    return [str(name) for name in names], passages
 
 
 class DenseSignal:
@@ -296,15 +260,8 @@ def listed(signals: Any) -> list[Any]:
     return list(signals)
 
 
-def dense_part(searcher: Any) -> Any:
-    """The searcher of vectors in a HybridSearcher of Pyserini's; any other searcher as it is."""
-    return searcher.dense_searcher if _is_hybrid(searcher) else searcher
-
-
-def sparse_parts(searcher: Any) -> list[Any]:
-    """The other searcher in a HybridSearcher of Pyserini's, in a list; none for any other searcher."""
-    return [searcher.sparse_searcher] if _is_hybrid(searcher) else []
-
-
-def _is_hybrid(searcher: Any) -> bool:
-    return hasattr(searcher, "dense_searcher") and hasattr(searcher, "sparse_searcher")
+def hybrid_parts(searcher: Any) -> tuple[Any, list[Any]]:
+    """The two searchers of a HybridSearcher of Pyserini's: of vectors, and a signal. Any other searcher has none."""
+    if hasattr(searcher, "dense_searcher") and hasattr(searcher, "sparse_searcher"):
+        return searcher.dense_searcher, [searcher.sparse_searcher]
+    return searcher, []

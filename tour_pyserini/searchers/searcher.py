@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,11 +21,11 @@ from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
 from tour_pyserini.data.texts import UnknownDocument, open_texts
 from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.hits import Hit, HitList, VectorHit
-from tour_pyserini.searchers.searched_index import as_signal, dense_part, in_memory_index, listed, sparse_parts
+from tour_pyserini.searchers.hits import Hit, HitList
+from tour_pyserini.searchers.searched_index import as_signal, hybrid_parts, in_memory_index, listed
 from tour_pyserini.stores.index_folder import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
-from tour_pyserini.stores.signals import check_documents, found_by
+from tour_pyserini.stores.signals import Signal, check_documents, found_by
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
@@ -81,13 +82,13 @@ class TourSearcher:
     """
 
     hit_class: ClassVar[type[Any]] = Hit
-    vector_hit_class: ClassVar[type[Any]] = VectorHit
 
     def __new__(cls, searcher: Any = None, *_: Any, **__: Any) -> Self:
         """As `pathlib.Path` does, choose the class that fits: a FaissSearcher gives a FaissSearcher."""
         # Whoever has a FaissSearcher has imported this module already, so that nothing is imported for the others.
         pyserini = sys.modules.get("pyserini.search.faiss")
-        if cls is TourSearcher and pyserini is not None and isinstance(dense_part(searcher), pyserini.FaissSearcher):
+        dense, _ = hybrid_parts(searcher)
+        if cls is TourSearcher and pyserini is not None and isinstance(dense, pyserini.FaissSearcher):
             from tour_pyserini.searchers.pyserini_interfaces import TourFaissSearcher
 
             return super().__new__(TourFaissSearcher)
@@ -125,13 +126,11 @@ class TourSearcher:
             adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called with each query that has ended.
         """
-        searcher, signals = dense_part(searcher), [*sparse_parts(searcher), *listed(signals)]
+        searcher, more = hybrid_parts(searcher)
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
             raise TourError(f"TouR searches with a FaissSearcher, not {type(searcher).__name__}.")
-        if not isinstance(config, TourConfig | None):
-            raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
         self.searcher = searcher
-        self.config = config or TourConfig()
+        self.config = _as_config(config)
         self.costs = Costs()
         self._observe, self._remove_query = observe, remove_query
         self._adapted: Any = None
@@ -150,15 +149,13 @@ class TourSearcher:
         self._label_cost: LabelCost | None = None  # measured by the first search with a deadline
 
         self._store, self._vector_source = as_store(searcher.index), vectors
-        reads = order != "index" and isinstance(vectors, str | os.PathLike | EncodedCorpus)
-        self._vectors = self._open_vectors() if reads or (order == "exact" and vectors is not None) else None
-        searched = in_order(self._store, None if vectors is None else self._vectors, order)
+        reads = order == "exact" or (order is None and isinstance(vectors, str | os.PathLike | EncodedCorpus))
+        searched = in_order(self._store, self._vectors if vectors is not None and reads else None, order)
         self._nearest = searched.search
         self.order = "exact" if self._store.exact or searched is not self._store else "index"
-        self._signals = [as_signal(signal) for signal in signals]
-        self._positions = positions_of(searcher.docids) if remove_query or signals else {}
-        for signal in self._signals:
-            check_documents(signal, self._positions)
+        self._positions = positions_of(searcher.docids) if remove_query else {}
+        self._signals: list[Signal] = []
+        self._add_signals([*more, *listed(signals)])
 
     @classmethod
     def from_vectors(
@@ -203,22 +200,12 @@ class TourSearcher:
             searcher = TourSearcher.from_vectors(matrix, texts, model.encode, CrossEncoder(name), budget=30)
             print(searcher.search("do statins prevent stroke", k=10)[0].text)
         """
-        if not isinstance(config, TourConfig | None):
-            raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
-        config = config.replace(**settings) if config else TourConfig(**settings)
+        config = _as_config(config).replace(**settings)
         if score is None and config.most_labels:
             raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
-        return TourSearcher(
-            index,
-            score,
-            passages,
-            config,
-            signals=signals,
-            remove_query=remove_query,
-            adapter=adapter,
-            observe=observe,
-        )
+        options: Any = {"signals": signals, "remove_query": remove_query, "adapter": adapter, "observe": observe}
+        return TourSearcher(index, score, passages, config, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -228,12 +215,16 @@ class TourSearcher:
     def with_signals(self, *signals: Any) -> Self:
         """The same search with further signals, each anything `as_signal` takes; models and costs are shared."""
         other = copy.copy(self)
-        other._positions = self._positions = self._positions or positions_of(self.searcher.docids)
-        added = [as_signal(signal) for signal in signals]
-        for signal in added:
-            check_documents(signal, other._positions)
-        other._signals = [*self._signals, *added]
+        other._add_signals(signals)
+        self._positions = other._positions
         return other
+
+    def _add_signals(self, signals: Sequence[Any]) -> None:
+        added = [as_signal(signal) for signal in signals]
+        self._positions = self._positions or (positions_of(self.searcher.docids) if added else {})
+        for signal in added:
+            check_documents(signal, self._positions)
+        self._signals = [*self._signals, *added]
 
     # Searching
 
@@ -379,7 +370,7 @@ class TourSearcher:
             config, texts, signals = TourConfig("dense"), [""] * len(queries), list[SignalHits]()
         else:
             texts = [text_of(*query) for query in zip(queries, q_ids, strict=True)]
-            signals = self._ask_signals(texts, excluded)
+            signals = self._ask_signals([str(q_id) for q_id in q_ids], texts, excluded)
         with self.costs.stage("encode"):
             encoder = self._adapted or self.searcher.query_encoder
             vectors = encode_queries(encoder, queries, q_ids, self.searcher.dimension)
@@ -419,12 +410,10 @@ class TourSearcher:
         """The first k documents of a final list, with their vectors if asked to."""
         ids, scores = outcome.ranking.first(k)
         found = zip([self.searcher.docids[id_] for id_ in ids.tolist()], scores.tolist(), strict=True)
-        if not vectors:
-            return HitList(self.hit_class(docid, score, texts=self._texts) for docid, score in found)
-        stacked = self.fetch(ids) if len(ids) else ()
+        own = self.fetch(ids) if vectors and len(ids) else [None] * len(ids)
         return HitList(
-            self.vector_hit_class(docid, score, vector, texts=self._texts)
-            for (docid, score), vector in zip(found, stacked, strict=True)
+            self.hit_class(docid, score, vector, texts=self._texts)
+            for (docid, score), vector in zip(found, own, strict=True)
         )
 
     def round_so_far(self, task: Task, scheduler: Scheduler, k: int) -> SearchRound:
@@ -447,10 +436,13 @@ class TourSearcher:
 
     def fetch(self, ids: Ids) -> Floats:
         """The vectors [m, d] at positions [m] of the index."""
-        if self._vectors is None:  # opened when they are needed first
-            self._vectors = self._open_vectors()
+        vectors = self._vectors
         with self.costs.stage("vectors"):
-            return self._vectors(ids)
+            return vectors(ids)
+
+    @cached_property
+    def _vectors(self) -> Callable[[Ids], Floats]:
+        return self._open_vectors()  # when they are needed first
 
     @property
     def encodes_passages(self) -> bool:
@@ -519,10 +511,13 @@ class TourSearcher:
         positions = self._positions if self._remove_query else {}
         return np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
 
-    def _ask_signals(self, texts: list[str], excluded: Ids) -> list[SignalHits]:
+    def _ask_signals(self, q_ids: list[str], texts: list[str], excluded: Ids) -> list[SignalHits]:
         """What each signal finds for the queries, without the document that each excludes."""
         with self.costs.stage("search"):
-            found = [found_by(signal, texts, SIGNAL_HITS + 1, self._positions) for signal in self._signals]
+            found = [
+                found_by(signal, q_ids if getattr(signal, "by_id", False) else texts, SIGNAL_HITS + 1, self._positions)
+                for signal in self._signals
+            ]
             kept = (_without(excluded, Hits(one.ids, one.scores), SIGNAL_HITS) for one in found)
             return [SignalHits(*hits, one.absent) for hits, one in zip(kept, found, strict=True)]
 
@@ -547,6 +542,12 @@ class TourSearcher:
         return PassageVectors(
             self._vector_source, docids=self.searcher.docids, texts=self._texts, dimension=self._store.dimension
         )
+
+
+def _as_config(config: Any) -> TourConfig:
+    if not isinstance(config, TourConfig | None):
+        raise TourError(f"config is a TourConfig, not {type(config).__name__}: TourConfig.parse reads text.")
+    return config or TourConfig()
 
 
 def _without(excluded: Ids, hits: Hits, k: int) -> Hits:

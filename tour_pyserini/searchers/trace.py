@@ -1,7 +1,7 @@
 """The trace of a search as JSON lines: what passed between each query's method and the scheduler."""
 
 import json
-from typing import IO, Protocol
+from typing import IO, Any
 
 import numpy as np
 
@@ -9,12 +9,6 @@ from tour_pyserini.core.scheduler import Round, Task
 
 TOP = 10
 """Hits whose overlap from one retrieval to the next is reported."""
-
-
-class Docids(Protocol):
-    """The docid of each position of an index."""
-
-    def __getitem__(self, position: int, /) -> str: ...
 
 
 class Trace:
@@ -27,12 +21,12 @@ class Trace:
     is null. The vector itself, `query`, is written on request.
     """
 
-    def __init__(self, file: IO[str], docids: Docids, *, hits: int = 30, vectors: bool = False) -> None:
+    def __init__(self, file: IO[str], docids: Any, *, hits: int = 30, vectors: bool = False) -> None:
         """Write to an open text file.
 
         Args:
             file: where lines go.
-            docids: the docid of each position of the index.
+            docids: the docid of each position of the index: `docids[position]`.
             hits: hits of each retrieval that are written; those that got a label follow in any case.
             vectors: whether query vectors are written too.
         """
