@@ -87,7 +87,7 @@ class TourSearcher:
         """As `pathlib.Path` does, choose the class that fits: a FaissSearcher gives a FaissSearcher."""
         # Whoever has a FaissSearcher has imported this module already, so that nothing is imported for the others.
         pyserini = sys.modules.get("pyserini.search.faiss")
-        dense, _ = hybrid_parts(searcher)
+        dense = hybrid_parts(searcher)[0]
         if cls is TourSearcher and pyserini is not None and isinstance(dense, pyserini.FaissSearcher):
             from tour_pyserini.searchers.pyserini_interfaces import TourFaissSearcher
 
