@@ -141,33 +141,42 @@ def test_a_full_disk_while_a_folder_is_written(tmp_path, largest_file):
 
 
 KILLED = """
-import os, signal, sys
+import os, shutil, signal, sys
 from pathlib import Path
 from tour_pyserini.support.files import atomic_folder, atomic_write
-folder = Path(sys.argv[1])
-with atomic_write(folder / "run.trec") as file, atomic_folder(folder / "index", overwrite=True) as index:
-    (index / "docid").write_text("half")
-    file.write("half")
-    file.flush()
-    print("ready", flush=True)
-    if sys.argv[2] == "dies":
-        os.kill(os.getpid(), signal.SIGKILL)
-    sys.stdin.read()
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+folder, moment = Path(sys.argv[1]), sys.argv[2]
+if moment == "placed":
+    shutil.rmtree = die
+with atomic_write(folder / "run.trec") as file:
+    with atomic_folder(folder / "index", overwrite=True) as index:
+        for name in ("docid", "index"):
+            (index / name).write_text("half")
+        file.write("half")
+        file.flush()
+        print("ready", flush=True)
+        if moment == "writing":
+            die()
+        sys.stdin.read()
 """
 
 
-def test_temporaries_of_killed_processes_are_removed(tmp_path):
-    dead = subprocess.run([sys.executable, "-c", KILLED, tmp_path, "dies"], capture_output=True)
+@pytest.mark.parametrize(("moment", "placed"), [("writing", set()), ("placed", {"index"})])
+def test_temporaries_of_killed_processes_are_removed(tmp_path, moment, placed):
+    command = [sys.executable, "-c", KILLED, tmp_path]
+    dead = subprocess.run([*command, moment], capture_output=True, stdin=subprocess.DEVNULL)
     assert dead.returncode == -signal.SIGKILL
-    assert len(list(tmp_path.iterdir())) == 2
-    alive = subprocess.Popen(
-        [sys.executable, "-c", KILLED, tmp_path, "lives"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    assert len(list(tmp_path.glob(".*.unfinished"))) == 2
+    assert {path.name for path in tmp_path.iterdir() if not path.name.endswith(".unfinished")} == placed
+    alive = subprocess.Popen([*command, "lives"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert alive.stdout.readline() == b"ready\n"
-    assert len(list(tmp_path.iterdir())) == 2  # its own
+    assert len(list(tmp_path.glob(".*.unfinished"))) == 2  # its own
     with atomic_write(tmp_path / "other"):
         pass
-    assert len(list(tmp_path.iterdir())) == 3  # those of a live process stay
+    assert len(list(tmp_path.glob(".*.unfinished"))) == 2  # those of a live process stay
     alive.communicate()
     assert alive.returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {"other", "run.trec", "index"}

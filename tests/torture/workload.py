@@ -149,7 +149,7 @@ class Workload:
         reference = self.reference(step)
         states: dict[str, set[str]] = {}
         for name, content in self.files().items():
-            if name in self.template_files or ".partial/" in name or ".unfinished" in name:
+            if name in self.template_files or ".partial/" in name or name.endswith(("-wal", "-shm")):
                 continue
             if content != EARLIER and content != reference.files.get(name, content):
                 if name not in reference.volatile:
@@ -166,8 +166,13 @@ class Workload:
         return None
 
     def temporaries(self) -> list[str]:
-        """Temporary files that were left, in the folder and in the cache."""
-        return [path.name for path in self.case.rglob("*.unfinished*")]
+        """Temporaries with something unfinished in them, in the folder and in the cache.
+
+        A process that is killed when its file is in place leaves a folder with its lock alone. The next write to that
+        place removes it, but the same command again may find the file, such as a graph in the cache, and not write.
+        """
+        found = self.case.rglob("*.unfinished")
+        return [path.name for path in found if any(left.name != ".lock" for left in path.iterdir())]
 
     def repeated(self, step: Step) -> str | None:
         """Run the step again; what is wrong with what it leaves, if anything."""
@@ -177,7 +182,7 @@ class Workload:
         finished = any(words in outcome.stderr for words in FINISHED) and outcome.code == 2
         if outcome.code != reference.code and not finished:
             return f"the same command again: exit code {outcome.code}, {outcome.stderr[-300:]}"
-        if left := self.temporaries():
+        if not finished and (left := self.temporaries()):
             return f"the same command again left {left}"
         files = self.files()
         if step.name == "cache prune":  # an SQLite file has other bytes each time
@@ -258,6 +263,6 @@ def _content(folder: Path) -> dict[str, bytes]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if name.partition("/")[0] != "cache" and path.is_file():
+        if name.partition("/")[0] != "cache" and ".unfinished/" not in name and path.is_file():
             found[name] = path.read_bytes()
     return found
