@@ -1,7 +1,6 @@
 """Measure the time of labelling and searching on this machine; print tables, and put them into a document."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +46,6 @@ SERVED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
 }
 """Measurements of a service, for docs/service.md."""
 ALL = {**MEASUREMENTS, **SCALED, **SERVED}
-COLLECTIONS_VARIABLE = "TOUR_PYSERINI_COLLECTIONS"
 DEFAULT_COLLECTIONS = Path(__file__).resolve().parents[2] / "shared" / "collections"
 DEFAULT_MODEL = "ms-marco-MiniLM-L-12-v2"
 
@@ -76,25 +74,14 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--only", nargs="+", choices=ALL, metavar="NAME", help=f"some of: {', '.join(ALL)}")
     add("--quick", action="store_true", help="tiny sizes, to test that everything works; the figures mean nothing")
-    add(
-        "--collections", type=Path, metavar="DIR", help=f"folder of BEIR collections (default: ${COLLECTIONS_VARIABLE})"
-    )
-    add(
-        "--model",
-        type=Path,
-        metavar="DIR",
-        help=f"folder of an fp32 cross-encoder (default: models/{DEFAULT_MODEL} beside the collections)",
-    )
+    add("--collections", type=Path, metavar="DIR", help="folder of BEIR collections")
+    fp32 = f"folder of an fp32 cross-encoder (default: models/{DEFAULT_MODEL} beside the collections)"
+    add("--model", type=Path, metavar="DIR", help=fp32)
     add("--encoder", default="default", metavar="NAME", help="query encoder")
     add("--questions", type=positive, default=100, metavar="N", help="questions that are searched")
     add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
     add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
-    add(
-        "--passages-from",
-        type=Path,
-        metavar="FILE",
-        help="their corpus, and that of --index (default: nq-wiki)",
-    )
+    add("--passages-from", type=Path, metavar="FILE", help="their corpus, and that of --index (default: nq-wiki)")
     add("--index", type=Path, metavar="DIR", help="flat index for `stores` (default: that of nq-wiki)")
     add("--sizes", type=positive, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
@@ -105,8 +92,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setup(args: argparse.Namespace) -> BenchmarkSetup:
-    given = args.collections or os.environ.get(COLLECTIONS_VARIABLE)
-    collections = Path(given) if given else DEFAULT_COLLECTIONS
+    collections = args.collections or DEFAULT_COLLECTIONS
     if not collections.is_dir():
         raise TourError(f"the folder of collections {collections} does not exist; give another one with --collections.")
     model = args.model or collections.parent / "models" / DEFAULT_MODEL

@@ -113,14 +113,7 @@ class TimedSearch(NamedTuple):
 
 @lru_cache
 def timed_search(setup: BenchmarkSetup, name: str, *flags: str, collection: tuple[str, str] = NQ) -> TimedSearch:
-    """Run the search command with the fp32 cross-encoder; the same call again returns the same result.
-
-    Args:
-        setup: collections, models and sizes.
-        name: of the run file.
-        flags: more flags of the command.
-        collection: folder and split.
-    """
+    """Run the search command with the fp32 cross-encoder and more flags, once for each set of them."""
     folder, split = collection
     topics, run = setup.topics(folder, split), setup.work / "runs" / f"{folder}.{name}.trec"
     arguments = [

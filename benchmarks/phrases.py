@@ -25,9 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.phrases", description=__doc__, formatter_class=Help)
     add = parser.add_argument
-    add(
-        "--index", nargs="+", required=True, metavar="DIR", help="phrase indexes of one corpus; the first must be exact"
-    )
+    add("--index", nargs="+", required=True, metavar="DIR", help="phrase indexes of one corpus, an exact one first")
     add("--topics", required=True, metavar="FILE", help="questions with answers")
     add("--questions", type=positive, default=20, metavar="N", help="how many of the questions are searched")
     add("--k", type=positive, nargs="+", default=[10, 100], metavar="K", help="phrases per question")

@@ -221,7 +221,7 @@ def _start_workers(request: SearchRequest, *, most: int) -> list[Any]:
     import ray
 
     gpu, threads = request.device.startswith("cuda"), _threads(request)
-    room = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    room = ray.cluster_resources()
     fit = int(room.get("GPU", 0) if gpu else room.get("CPU", 0) // threads)
     wanted = request.ray_workers or fit
     if not wanted or wanted > fit:

@@ -50,13 +50,6 @@ def test_a_plugin_of_an_installed_package_is_a_method_of_the_command(tmp_path, p
     assert "weighted-mean" in text and "how much of the way the query moves" in text
 
 
-def test_a_file_is_a_plugin(tmp_path):
-    (tmp_path / METHOD.file).write_text(METHOD.text)
-    done = run(tmp_path, "-m", "tour_pyserini.search", "--plugin", METHOD.file, "--help")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "weighted-mean" in done.stdout
-
-
 def test_a_plugin_that_fails_is_named(tmp_path, plugin):
     (plugin / "foxes.py").write_text("raise RuntimeError('no foxes today')")
     done = run(tmp_path, "-m", "tour_pyserini.search", "--help-all", path=[plugin])
