@@ -3,11 +3,11 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, read_splits
 from tour_pyserini.data.records import read_record, record_path
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.data.topics import TopicIterator, read_questions, read_topics
+from tour_pyserini.data.topics import Question, read_questions, read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, measure_runs
+from tour_pyserini.evaluation.answer_measures import answers_needed
+from tour_pyserini.evaluation.measures import Scorer, measure_runs
 from tour_pyserini.evaluation.paired_tests import TESTS, compare_with_baseline, gains
 from tour_pyserini.evaluation.pictures import check_picture, draw_gains, gains_svg
 from tour_pyserini.evaluation.tables import (
@@ -35,9 +35,6 @@ from tour_pyserini.evaluation.tables import (
 )
 from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.support.files import atomic_write, check_output
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 MEASURES = ("nDCG@10", "R@100")
 WIDTH = 100  # columns of tables as text
@@ -90,15 +87,12 @@ class CompareRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        of_answers = [name for name in self.measures if is_answer_measure(name)]
-        if bool(of_answers) != bool(self.predictions):
+        if bool(answers_needed(self.measures)) != bool(self.predictions):
             raise TourError("EM@k and F1@k measure --predictions; give both, or neither.")
         if self.predictions and len(self.predictions) != len(self.runs):
             raise TourError(
                 f"there are {len(self.predictions)} files of predictions for {len(self.runs)} runs; give one each."
             )
-        if len(of_answers) == len(self.measures):
-            raise TourError("--measures has no measure of runs; add one of ir-measures, such as Success@1.")
         if self.predictions and self.topics is None:
             raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
         if not 0 < self.alpha < 1:
@@ -111,22 +105,6 @@ class CompareRequest(Request):
             raise TourError("--show needs the texts of queries and documents; give --topics and --corpus.")
         if self.show is not None and self.format in ("latex", "csv"):
             raise TourError(f"--show writes text, which --format {self.format} cannot hold; choose text or markdown.")
-
-
-class _Measured(NamedTuple):
-    """What the report is made of; `baseline` is the position of the baseline among the rows."""
-
-    rows: list[MeasuredRun]
-    baseline: int | None
-    qrels: list["Qrel"]
-    scorer: Scorer | ScorerWithAnswers
-    splits: Mapping[str, Set[str]] | None
-    topics: TopicIterator | None
-
-    def sides(self) -> tuple[MeasuredRun, list[MeasuredRun]]:
-        """The baseline, and the other runs."""
-        assert self.baseline is not None
-        return self.rows[self.baseline], self.rows[: self.baseline] + self.rows[self.baseline + 1 :]
 
 
 class _Gains(NamedTuple):
@@ -154,9 +132,6 @@ class Report(str):
         report.parts, report.gains = tuple(parts), gains
         return report
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return str(self), self.parts, self.gains
-
     @property
     def figure(self) -> str:
         """The gains by query as SVG; empty without a baseline."""
@@ -174,15 +149,47 @@ def compare_runs(request: CompareRequest) -> Report:
         The report; it is also written to `request.output`, and gains are drawn to `request.picture`, where given.
     """
     _check_outputs(request)
-    found = _measured(request)
-    parts = list(_parts(request, found))
-    text = "\n\n".join(_written(part, request.format) for part in parts) + "\n"
-    report = Report(text, parts, None if found.baseline is None else _gains(found))
+    first = None if request.baseline is None else _baseline_position(request.baseline, request.runs)
+    qrels = read_qrels(request.qrels)
+    questions: Sequence[Question] = ()
+    regex = False
+    if request.predictions and request.topics is not None:
+        questions, regex = read_questions(request.topics), uses_patterns(request.topics)
+    scorer = Scorer(request.measures, qrels, questions, regex=regex)
+    topics = splits = None
+    # Pyserini takes seconds to start, so topics are read only where they are needed.
+    if request.topics is not None and (request.splits is not None or request.show is not None):
+        topics = read_topics(request.topics, only=set(scorer.queries))
+    if request.splits is not None:
+        order = None if topics is None else [str(qid) for qid in topics.topics]
+        splits = read_splits(request.splits, judged=scorer.queries, topics=order)
+    predictions = [read_predictions(file) for file in request.predictions]
+    rows = measure_runs(scorer, request.runs, qrels=request.qrels, judgements=qrels, predictions=predictions)
+
+    parts: list[Table | str] = [means_table(rows)]
+    others, gained = [], None
+    if first is not None:
+        baseline, others = rows[first], rows[:first] + rows[first + 1 :]
+        compared = compare_with_baseline(baseline, others, test=request.test)
+        parts.append(comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha))
+        measure = next(iter(baseline.values))
+        differences = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
+        gained = _Gains(differences, baseline.name, measure)
+    if splits is not None:
+        parts.append(split_table(scorer, rows, splits))
+    records = {row.name: record for row in rows if row.costs is not None and (record := read_record(row.path))}
+    if table := origins_table(records):
+        parts.append(table)
+    if first is not None and request.show is not None and topics is not None:
+        queries, texts = {str(qid): text for qid, text in topics}, open_texts(str(request.corpus))
+        parts.append(examples(rows[first], others, qrels, shown=request.show, queries=queries, texts=texts))
+
+    report = Report("\n\n".join(_written(part, request.format) for part in parts) + "\n", parts, gained)
     if request.output is not None:
         with atomic_write(request.output) as file:
             file.write(report)
-    if request.picture is not None and report.gains:
-        draw_gains(**report.gains._asdict(), output=request.picture)
+    if request.picture is not None and gained:
+        draw_gains(**gained._asdict(), output=request.picture)
     return report
 
 
@@ -194,31 +201,6 @@ def _check_outputs(request: CompareRequest) -> None:
         check_output(output, [*inputs, request.corpus, *(record_path(run) for run in request.runs)])
     if len(outputs) == 2 and os.path.realpath(outputs[0]) == os.path.realpath(outputs[1]):
         raise TourError(f"--output and --picture are both {request.output}; choose two files.")
-
-
-def _measured(request: CompareRequest) -> _Measured:
-    baseline = None if request.baseline is None else _baseline_position(request.baseline, request.runs)
-    qrels = read_qrels(request.qrels)
-    scorer = Scorer([name for name in request.measures if not is_answer_measure(name)], qrels)
-    topics = None
-    # Pyserini takes seconds to start, so topics are read only where they are needed.
-    if request.topics is not None and (request.splits is not None or request.show is not None):
-        topics = read_topics(request.topics, only=set(scorer.queries))
-    splits = None
-    if request.splits is not None:
-        order = None if topics is None else [str(qid) for qid in topics.topics]
-        splits = read_splits(request.splits, judged=scorer.queries, topics=order)
-    with_answers = None
-    if request.predictions and request.topics is not None:
-        regex = uses_patterns(request.topics)
-        with_answers = ScorerWithAnswers(scorer, request.measures, read_questions(request.topics), regex=regex)
-    rows = measure_runs(scorer, request.runs, qrels=request.qrels, judgements=qrels)
-    if with_answers is not None:
-        rows = [
-            with_answers.add_answers(row, read_predictions(file), source=file)
-            for row, file in zip(rows, request.predictions, strict=True)
-        ]
-    return _Measured(rows, baseline, qrels, with_answers or scorer, splits, topics)
 
 
 def _baseline_position(baseline: str, runs: Sequence[str]) -> int:
@@ -233,35 +215,10 @@ def _baseline_position(baseline: str, runs: Sequence[str]) -> int:
     return paths.index(os.path.realpath(baseline))
 
 
-def _parts(request: CompareRequest, found: _Measured) -> Iterator[Table | str]:
-    """The parts of the report, one after the other."""
-    yield means_table(found.rows)
-    if found.baseline is not None:
-        baseline, others = found.sides()
-        compared = compare_with_baseline(baseline, others, test=request.test)
-        yield comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha)
-    if found.splits is not None:
-        yield split_table(found.scorer, found.rows, found.splits)
-    records = {row.name: read_record(row.path) for row in found.rows if row.costs is not None}
-    if table := origins_table({name: record for name, record in records.items() if record}):
-        yield table
-    if found.baseline is not None and request.show is not None and found.topics is not None:
-        queries = {str(qid): text for qid, text in found.topics}
-        texts = open_texts(str(request.corpus))
-        yield examples(*found.sides(), found.qrels, shown=request.show, queries=queries, texts=texts)
-
-
 def _written(part: Table | str, form: str) -> str:
     if isinstance(part, Table):
         return as_text(part, width=WIDTH) if form == "text" else FORMATS[form](part)
     return f"```\n{part}\n```" if form == "markdown" else part
-
-
-def _gains(found: _Measured) -> _Gains:
-    baseline, others = found.sides()
-    measure = next(iter(baseline.values))
-    gained = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
-    return _Gains(gained, baseline.name, measure)
 
 
 DESCRIPTION = "Measure runs side by side with ir-measures: means, costs, and differences from a baseline."

@@ -56,19 +56,15 @@ def test_from_python_in_two_processes(files):
     ("more", "says"),
     [
         ("--hits 1", "give --runs"),
-        ("--topics missing.tsv", "missing.tsv"),
         ("--runs other.trec", "'9'"),
         ("--runs unknown.trec", "'z'"),
         ("--topics plain.tsv", "no answers"),
-        ("--runs one.trec --output ./one.trec", "overwrite"),
-        ("--output folder", "cannot write"),
     ],
 )
 def test_wrong_input_is_refused_and_nothing_is_written(files, capsys, more, says):
     (files / "other.trec").write_text("9 Q0 a 1 2.0 t\n")
     (files / "unknown.trec").write_text("0 Q0 z 1 2.0 t\n")
     (files / "plain.tsv").write_text("1\tone\n")
-    (files / "folder").mkdir()
     before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
     with pytest.raises(SystemExit) as left:
         run(lambda _: answers([*GIVEN, *more.split()]))

@@ -13,7 +13,7 @@ from tour_pyserini.training.trainer import Checkpoints
 
 VECTORS = {"dimension": 2, "chunk": 1, "documents": 3}
 TOKENS = {"dimension": 2, "dtype": "float32", "itemsize": 4}
-damaged = pytest.mark.parametrize("content", ["{", "[" * 100_000, '"text"', "[1]"])
+damaged = pytest.mark.parametrize("content", ["{", "[1]"])
 
 
 def vectors(folder):

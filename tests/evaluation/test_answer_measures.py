@@ -1,16 +1,15 @@
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_measures import Qrel
+from ir_measures import Qrel, ScoredDoc
 
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, answer_values, exact_match, f1, normalise
-from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
+from tour_pyserini.evaluation.answer_measures import answer_values, exact_match, f1, normalise
+from tour_pyserini.evaluation.measures import Scorer
 
 
 @pytest.mark.parametrize(
@@ -46,46 +45,34 @@ QUESTIONS = [Question("q1", "w", ["red green"]), Question("q2", "w", ["x"]), Que
 PREDICTIONS = {"q1": ["blue green", "Red, green"], "q2": ["The X"]}
 
 
-def values_of(*arguments, **options):
-    return {name: list(each) for name, each in answer_values(*arguments, **options).items()}
+PATTERNS = [Question("q1", "w", ["19[0-9]1"]), Question("q2", "w", ["(", "Ann( Lee)?"])]
 
 
-def test_cutoffs_by_hand():
-    expected = {"EM@1": [0, 1, 0], "F1@1": [0.5, 1, 0], "EM@2": [1, 1, 0]}
-    assert values_of(expected, QUESTIONS, PREDICTIONS) == expected
+@pytest.mark.parametrize(
+    ("questions", "predictions", "regex", "expected"),
+    [
+        (QUESTIONS, PREDICTIONS, False, {"EM@1": [0, 1, 0], "F1@1": [0.5, 1, 0], "EM@2": [1, 1, 0]}),
+        # Regular expressions match at the beginning.
+        (PATTERNS, {"q1": ["in 1901", "1901"], "q2": ["ANN LEE"]}, True, {"EM@1": [0, 1], "EM@2": [1, 1]}),
+    ],
+)
+def test_cutoffs_by_hand(questions, predictions, regex, expected):
+    found = answer_values(expected, questions, predictions, regex=regex)
+    assert {name: each.tolist() for name, each in found.items()} == expected
 
 
-def test_regular_expressions_match_at_the_beginning_of_predictions():
-    questions = [Question("q1", "w", ["19[0-9]1"]), Question("q2", "w", ["(", "Ann( Lee)?"])]
-    predictions = {"q1": ["in 1901", "1901"], "q2": ["ANN LEE"]}
-    assert values_of(["EM@1", "EM@2"], questions, predictions, regex=True) == {"EM@1": [0, 1], "EM@2": [1, 1]}
-
-
-def test_f1_of_regular_expressions_is_refused():
-    with pytest.raises(TourError, match="words"):
-        answer_values(["F1@1"], QUESTIONS, PREDICTIONS, regex=True)
-
-
-@pytest.fixture
-def scorer():
+def test_answers_are_measured_beside_runs_in_the_order_given(caplog):
     qrels = [Qrel("q1", "a", 1), Qrel("q2", "a", 1)]
-    return ScorerWithAnswers(Scorer(["RR"], qrels), ["EM@1", "RR", "F1@1"], QUESTIONS)
-
-
-RUN = MeasuredRun("a", Path("a"), {"RR": np.array([1, 0.5])}, {"RR": 0.75}, np.ones(2, dtype=bool), None)
-
-
-def test_answers_are_measured_beside_runs_in_the_order_given(scorer, caplog):
-    run = scorer.add_answers(RUN, {**PREDICTIONS, "q3": ["y"]}, source="p")
-    assert run.means == {"EM@1": 0.5, "RR": 0.75, "F1@1": 0.75}
+    scorer = Scorer(["EM@1", "RR", "F1@1"], qrels, QUESTIONS)
+    run = [ScoredDoc("q1", "a", 1.0)]
+    values = scorer.values(run, {**PREDICTIONS, "q3": ["y"]})
+    assert {name: each.tolist() for name, each in values.items()} == {"EM@1": [0, 1], "RR": [1, 0], "F1@1": [0.5, 1]}
     assert math.isnan(scorer.aggregate("F1@1", np.array([]))) and not caplog.messages
-    assert scorer.add_answers(RUN, {"q2": ["x"]}, source="p").means["EM@1"] == 0.5
-    assert "1 of the 2 judged" in caplog.text
-
-
-def test_predictions_of_other_questions_are_refused(scorer):
+    assert scorer.values(run, {"q2": ["x"]})["EM@1"].tolist() == [0, 1] and "1 of the 2 judged" in caplog.text
     for predicted, says in (({"q9": ["x"]}, "'q9'"), ({"q3": ["y"]}, "no prediction")):
         with pytest.raises(TourError, match=says):
-            scorer.add_answers(RUN, predicted, source="p")
+            scorer.values(run, predicted)
     with pytest.raises(TourError, match="'q1'"):
-        ScorerWithAnswers(Scorer(["RR"], [Qrel("q1", "a", 1)]), ["RR", "EM@1"], QUESTIONS[1:])
+        Scorer(["RR", "EM@1"], qrels, QUESTIONS[1:])
+    with pytest.raises(TourError, match="words"):
+        Scorer(["RR", "F1@1"], qrels, QUESTIONS, regex=True)

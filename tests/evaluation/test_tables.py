@@ -1,10 +1,7 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from ir_measures import Qrel
 
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.runs import read_rankings, read_run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Scorer, measure_runs
 from tour_pyserini.evaluation.tables import (
@@ -167,28 +164,3 @@ def test_the_largest_gain_and_the_largest_loss(runs_and_qrels):
     ]
     with pytest.raises(TourError, match="query 'q2' is judged but not in the topics"):
         show(runs_and_qrels, queries={"q4": "question 4"})
-
-
-def test_relevant_documents_beyond_the_eighth_are_counted(tmp_path):
-    (tmp_path / "qrels").write_text("".join(f"q1 0 d{at} 1\n" for at in range(20)))
-    (tmp_path / "base").write_text("q1 Q0 b 1 1.0 t\n")
-    (tmp_path / "run").write_text("q1 Q0 d17 1 1.0 t\n")
-    qrels = read_qrels(tmp_path / "qrels")
-    base, run = measure_runs(Scorer(["RR"], qrels), [tmp_path / "base", tmp_path / "run"])
-    shown = examples(base, [run], qrels, shown=1, queries=QUERIES, texts={"b": "b", "d17": "d"})
-    assert "by rank: d17 - -> 1, d0 - -> -, " in shown
-    assert "and 12 more\n" in shown
-
-
-# Neighbours of 1 and 2 that are equal in single precision, and some that are not.
-SCORES = st.sampled_from([1.0, 1 + 1e-9, 1 - 1e-9, 1 + 1e-6, 2.0, 2 + 1e-8, -1.0, -1 - 1e-9, 1e39, 2e39])
-
-
-@given(st.lists(SCORES, min_size=1, max_size=12))
-def test_a_rank_is_the_one_that_was_measured(tmp_path_factory, scores):
-    run = tmp_path_factory.mktemp("ranks") / "run"
-    run.write_text("".join(f"q1 Q0 d{at} 1 {score!r} t\n" for at, score in enumerate(scores)))
-    (ranking,) = read_rankings(run).values()
-    for rank, hit in enumerate(ranking, start=1):
-        values = Scorer(["RR"], [Qrel("q1", hit.doc_id, 1)]).values(read_run(run))
-        assert values["RR"] == pytest.approx([1 / rank])

@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache, lru_cache
-from itertools import chain, islice
+from functools import cache, lru_cache, partial
+from itertools import islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import regex as timed_re
 
@@ -34,6 +34,9 @@ CHUNK = 256  # passages that are sent to a process together
 WAITING = 4  # chunks per process that are read ahead, so that a large corpus is never in memory
 SECONDS = 5.0
 """Time limit of matching one text with one regular expression: `(a+)+$` would take years on forty letters."""
+
+_Candidate = tuple[str, str, Collection[int] | None]
+"""A docid, its text, and the positions of the questions to match it with; None means all of them."""
 
 # Only CuratedTREC has regular expressions as answers: dpr-curated-test, curatedtrec-test.json, DPR's trec-test.qa.csv.
 # In other names `trec` stands for a file format.
@@ -133,14 +136,6 @@ def warn_about_unusable_answers(questions: Sequence[Question], *, regex: bool = 
                 )
 
 
-class Candidate(NamedTuple):
-    """A passage and the positions of the questions to match it with; None means all of them."""
-
-    docid: str
-    text: str
-    questions: Collection[int] | None = None
-
-
 def passages_with_answers(
     questions: Sequence[Question],
     texts: Mapping[str, str],
@@ -169,17 +164,27 @@ def passages_with_answers(
     if retrieved is None:
         candidates, total = _whole_corpus(texts), len(texts)
     else:  # a passage that several questions retrieved is read and tokenised once
-        retrieved_by: dict[str, set[int]] = {}
+        retrieved_by: dict[str, list[int]] = {}
         for position, question in enumerate(questions):
-            for docid in retrieved.get(question.qid, ()):
-                retrieved_by.setdefault(docid, set()).add(position)
-        candidates = (Candidate(docid, one_line_parts(texts[docid])[1], by) for docid, by in retrieved_by.items())
+            for docid in dict.fromkeys(retrieved.get(question.qid, ())):
+                retrieved_by.setdefault(docid, []).append(position)
+        candidates = ((docid, one_line_parts(texts[docid])[1], by) for docid, by in retrieved_by.items())
         total = len(retrieved_by)
+    chunks: Iterator[list[_Candidate]] = iter(lambda: list(islice(candidates, CHUNK)), [])
+    answers = [question.answers for question in questions]
+    if processes == 1 or total <= CHUNK:  # one chunk is done before a process has started
+        matched: Iterable[list[tuple[str, set[int]]]] = map(
+            partial(_matched, matcher_for(answers, regex=regex)), chunks
+        )
+    else:
+        matched = _match_in_processes(chunks, answers, regex, processes)
     found: dict[str, list[str]] = {question.qid: [] for question in questions}
-    bar = tqdm(candidates, total=total, unit="passage", desc="matching", disable=None if progress else True)
-    for docid, matched in match_passages(bar, [q.answers for q in questions], regex=regex, processes=processes):
-        for position in matched:
-            found[questions[position].qid].append(docid)
+    with tqdm(total=total, unit="passage", desc="matching", disable=None if progress else True) as bar:
+        for chunk in matched:
+            bar.update(len(chunk))
+            for docid, positions in chunk:
+                for position in positions:
+                    found[questions[position].qid].append(docid)
     return found
 
 
@@ -205,7 +210,7 @@ def answer_qrels(
         yield from (Qrel(question.qid, docid, int(docid in relevant)) for docid in docids)
 
 
-def _whole_corpus(texts: Mapping[str, str]) -> Iterator[Candidate]:
+def _whole_corpus(texts: Mapping[str, str]) -> Iterator[_Candidate]:
     if isinstance(texts, BeirTexts):  # reads the file from beginning to end, without look-ups
         documents = ((document.docid, document.text.replace("\n", " ")) for document in texts.records())
     else:
@@ -213,36 +218,16 @@ def _whole_corpus(texts: Mapping[str, str]) -> Iterator[Candidate]:
     for docid, text in documents:
         if docid.split() != [docid]:
             raise TourError(f"{texts!r} has white space in the document id {docid!r}; a qrels file cannot hold it.")
-        yield Candidate(docid, text)
+        yield docid, text, None
 
 
-def match_passages(
-    candidates: Iterable[Candidate], answers: Sequence[Sequence[str]], *, regex: bool = False, processes: int = 1
-) -> Iterator[tuple[str, set[int]]]:
-    """Match passages with answers, each passage once.
-
-    Args:
-        candidates: the passages, read as they are needed.
-        answers: the answers of each question.
-        regex: whether answers are regular expressions.
-        processes: how many processes work; the result does not depend on it.
-
-    Returns:
-        The docid of each passage, in their order, and the positions of the questions that it answers.
-    """
-    remaining = iter(candidates)
-    chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
-    first = list(islice(chunks, 2))
-    chunks = chain(first, chunks)
-    if processes == 1 or len(first) < 2:  # one chunk is done before a process has started
-        matcher = matcher_for(answers, regex=regex)
-        return ((docid, matcher.matches(text, among)) for chunk in chunks for docid, text, among in chunk)
-    return _match_in_processes(chunks, answers, regex, processes)
+def _matched(matcher: "_TokenMatcher | _PatternMatcher", chunk: list[_Candidate]) -> list[tuple[str, set[int]]]:
+    return [(docid, matcher.matches(text, among)) for docid, text, among in chunk]
 
 
 def _match_in_processes(
-    chunks: Iterable[list[Candidate]], answers: Sequence[Sequence[str]], regex: bool, processes: int
-) -> Iterator[tuple[str, set[int]]]:
+    chunks: Iterable[list[_Candidate]], answers: Sequence[Sequence[str]], regex: bool, processes: int
+) -> Iterator[list[tuple[str, set[int]]]]:
     # Not forked: a Java machine in this process would not survive it.
     pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_worker, initargs=(answers, regex))
     waiting: deque[Future[list[tuple[str, set[int]]]]] = deque()
@@ -250,9 +235,9 @@ def _match_in_processes(
         for chunk in chunks:
             waiting.append(pool.submit(_match_in_worker, chunk))
             if len(waiting) >= processes * WAITING:
-                yield from waiting.popleft().result()
+                yield waiting.popleft().result()
         while waiting:
-            yield from waiting.popleft().result()
+            yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise TourError("a worker process ended before its work was done; try again with one process.") from error
     except BaseException:  # a signal, or a pattern that takes too long: what the others do is of no use
@@ -280,8 +265,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _match_in_worker(chunk: list[Candidate]) -> list[tuple[str, set[int]]]:
-    return [(docid, _matcher.matches(text, among)) for docid, text, among in chunk]
+def _match_in_worker(chunk: list[_Candidate]) -> list[tuple[str, set[int]]]:
+    return _matched(_matcher, chunk)
 
 
 def _normal(text: str) -> str:

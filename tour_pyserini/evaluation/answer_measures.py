@@ -1,21 +1,15 @@
-"""Exact match (EM) and F1 of predicted answers beside the measures of a run."""
+"""Exact match (EM) and F1 of predicted answers."""
 
-import logging
-import os
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import pattern_match, warn_about_unusable_answers
-from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
-
-log = logging.getLogger(__name__)
+from tour_pyserini.evaluation.answer_matching import pattern_match
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -44,12 +38,11 @@ def f1(predicted: str, gold: Collection[str]) -> float:
 def _f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
     if not predicted or not gold:  # as in SQuAD 2.0
         return float(predicted == gold)
-    common = (Counter(predicted) & Counter(gold)).total()
-    return 2 * common / (len(predicted) + len(gold))
+    return 2 * (Counter(predicted) & Counter(gold)).total() / (len(predicted) + len(gold))
 
 
-MEASURES: Mapping[str, Callable[[str, Collection[str]], float]] = MappingProxyType({"EM": exact_match, "F1": f1})
-_NAME = re.compile(rf"({'|'.join(MEASURES)})@([1-9][0-9]*)")
+_MEASURES: Mapping[str, Callable[[str, Collection[str]], float]] = {"EM": exact_match, "F1": f1}
+_NAME = re.compile(r"(EM|F1)@([1-9][0-9]*)")
 
 
 def answer_means(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -60,12 +53,7 @@ def answer_means(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> 
         {'EM': 0.5, 'F1': 0.5}
     """
     pairs = list(zip(predicted, answers, strict=True))
-    return {name: float(np.mean([measure(*pair) for pair in pairs])) for name, measure in MEASURES.items()}
-
-
-def is_answer_measure(name: str) -> bool:
-    """Whether a name is that of a measure of answers: EM@k or F1@k."""
-    return _NAME.fullmatch(name) is not None
+    return {name: float(np.mean([measure(*pair) for pair in pairs])) for name, measure in _MEASURES.items()}
 
 
 def answers_needed(measures: Iterable[str]) -> int:
@@ -102,86 +90,8 @@ def answer_values(
             raise TourError(f"there is no measure {name!r} of answers; use EM@1, F1@1 or another cutoff.")
         if regex and match[1] != "EM":
             raise TourError(f"{name} compares words, but these answers are regular expressions; use EM@k.")
-        function, cutoff = pattern_match if regex else MEASURES[match[1]], int(match[2])
-        best = [
-            max(
-                (function(answer, question.answers) for answer in predictions.get(question.qid, ())[:cutoff]), default=0
-            )
-            for question in questions
-        ]
+        function, cutoff = pattern_match if regex else _MEASURES[match[1]], int(match[2])
+        first = [(predictions.get(question.qid, ())[:cutoff], question.answers) for question in questions]
+        best = [max((function(answer, gold) for answer in predicted), default=0) for predicted, gold in first]
         values[name] = np.array(best, dtype=np.float64)
     return values
-
-
-class ScorerWithAnswers:
-    """A `Scorer` of runs that also computes measures of answers, over the same queries.
-
-    Attributes:
-        measures: of runs and of answers, in the order given.
-        queries: the judged queries.
-    """
-
-    def __init__(
-        self, scorer: Scorer, measures: Sequence[str], questions: Sequence[Question], *, regex: bool = False
-    ) -> None:
-        """Add measures of answers to a scorer.
-
-        Args:
-            scorer: measures the runs.
-            measures: all measures: those of the scorer, and EM@k and F1@k, in the order of the tables.
-            questions: every judged query must be among them.
-            regex: whether answers are regular expressions.
-        """
-        by_id = {question.qid: question for question in questions}
-        for query in scorer.queries:
-            if query not in by_id:
-                raise TourError(f"the judged query {query!r} is not among the questions; give their topics file.")
-        self._runs, self._known, self._regex = scorer, by_id.keys(), regex
-        self._questions = [by_id[query] for query in scorer.queries]
-        self._of_answers = [name for name in measures if is_answer_measure(name)]
-        answer_values(self._of_answers, [], {}, regex=regex)  # refuses F1 of regular expressions before runs are read
-        if regex:
-            warn_about_unusable_answers(self._questions, regex=True)
-        self.measures = list(dict.fromkeys(_canonical(name) for name in measures))
-        self.queries = scorer.queries
-
-    def add_answers(
-        self, run: MeasuredRun, predicted: Mapping[str, Sequence[str]], *, source: str | os.PathLike[str]
-    ) -> MeasuredRun:
-        """The measured run, with the measures of answers.
-
-        Args:
-            run: measured by the scorer of runs.
-            predicted: answers by question id, best first.
-            source: the file that the answers came from, for messages.
-        """
-        for qid in predicted:
-            if qid not in self._known:
-                raise TourError(
-                    f"{source} has a prediction for {qid!r}, which is not in the topics; give the topics of this file."
-                )
-        count = sum(query in predicted for query in self.queries)
-        if not count:
-            raise TourError(f"{source} has no prediction for a judged question; give the run's predictions.")
-        if count < len(self.queries):
-            log.warning(
-                "%s has predictions for %d of the %d judged questions; the others count as 0",
-                *(source, count, len(self.queries)),
-            )
-        values = {**run.values, **answer_values(self._of_answers, self._questions, predicted, regex=self._regex)}
-        ordered = {measure: values[measure] for measure in self.measures}
-        means = {measure: self.aggregate(measure, by_query) for measure, by_query in ordered.items()}
-        return run._replace(values=ordered, means=means)
-
-    def aggregate(self, measure: str, values: np.ndarray) -> float:
-        """The mean over queries, as the scorer of runs computes it for its measures; NaN if there are no values."""
-        if measure not in self._of_answers:
-            return self._runs.aggregate(measure, values)
-        return float(values.mean()) if len(values) else float("nan")
-
-
-def _canonical(name: str) -> str:
-    """A measure's name as its scorer writes it."""
-    import ir_measures
-
-    return name if is_answer_measure(name) else str(ir_measures.parse_measure(name))

@@ -1,7 +1,8 @@
 """Paired tests of runs against a baseline: randomisation test, t test, Holm's correction, wins, ties and losses."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -79,27 +80,26 @@ def randomisation_p(gained: np.ndarray) -> float:
         0.25
     """
     nonzero = gained[gained != 0]
-    return _enumerated_p(nonzero) if nonzero.size <= ENUMERATED_UP_TO else _sampled_p(nonzero)
+    total, slack = abs(nonzero.sum()), 1e-12 * np.abs(nonzero).sum()  # equal sums count as equal, in spite of rounding
+    # A row of flips has 1 where a sign is turned.
+    sums = (nonzero.sum() - 2 * (flips.astype(np.float64) @ nonzero) for flips in _flips(nonzero.size))
+    as_extreme = sum(int((np.abs(each) >= total - slack).sum()) for each in sums)
+    if nonzero.size <= ENUMERATED_UP_TO:
+        return as_extreme / (1 << nonzero.size)
+    return (1 + as_extreme) / (1 + _SAMPLES)
 
 
-def _enumerated_p(gained: np.ndarray) -> float:
-    """The exact share of all 2^n sign patterns whose sum is at least as far from 0 as the observed sum."""
-    patterns = np.arange(1 << gained.size, dtype=np.uint64)
-    flips = (patterns[:, None] >> np.arange(gained.size, dtype=np.uint64)) & np.uint64(1)
-    return _as_extreme(flips, gained) / patterns.size
-
-
-def _sampled_p(gained: np.ndarray) -> float:
-    """The same share estimated from random sign patterns: (1 + those as extreme) / (1 + samples)."""
-    random = np.random.default_rng(_SEED)
-    width = -(-gained.size // 8)
-    count, left = 0, _SAMPLES
+def _flips(count: int) -> Iterator[np.ndarray]:
+    """All 2^count patterns of 0 and 1 [patterns, count] if they are few, otherwise random ones, in parts."""
+    if count <= ENUMERATED_UP_TO:
+        yield np.arange(1 << count)[:, None] >> np.arange(count) & 1
+        return
+    random, left = np.random.default_rng(_SEED), _SAMPLES
     while left:
-        rows = min(left, max(1, _SIGNS_AT_ONCE // max(gained.size, 1)))
-        packed = random.integers(0, 256, size=(rows, width), dtype=np.uint8)
-        count += _as_extreme(np.unpackbits(packed, axis=1, count=gained.size), gained)
+        rows = min(left, max(1, _SIGNS_AT_ONCE // count))
+        packed = random.integers(0, 256, size=(rows, -(-count // 8)), dtype=np.uint8)
+        yield np.unpackbits(packed, axis=1, count=count)
         left -= rows
-    return (1 + count) / (1 + _SAMPLES)
 
 
 def pooled_gain(collections: Sequence[np.ndarray]) -> _PooledGain:
@@ -132,15 +132,6 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> _PooledGain:
     return _PooledGain(mean, low, high, randomisation_p(weighted))
 
 
-def _as_extreme(flips: np.ndarray, gained: np.ndarray) -> int:
-    """How many rows of flips (0 or 1) [patterns, n] give a sum at least as far from 0 as the observed sum."""
-    total = gained.sum()
-    sums = total - 2 * (flips.astype(np.float64) @ gained)
-    # Sums that are mathematically equal must count as equal, in spite of rounding.
-    slack = 1e-12 * np.abs(gained).sum()
-    return int((np.abs(sums) >= abs(total) - slack).sum())
-
-
 def t_p(gained: np.ndarray) -> float:
     """The two-sided p value of the paired t test on differences, float64 [queries].
 
@@ -150,11 +141,9 @@ def t_p(gained: np.ndarray) -> float:
         return 1.0
     from scipy import stats
 
-    # If all differences are equal, t is infinite (a division by 0) and p is the smallest number above 0.
-    with np.errstate(all="ignore"):
-        mean, error = gained.mean(), gained.std(ddof=1) / math.sqrt(gained.size)
-        p = 2 * stats.t.sf(abs(mean / error), gained.size - 1)
-    return max(float(p), float(np.finfo(np.float64).tiny))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # if all differences are equal, t is infinite
+        return float(stats.ttest_1samp(gained, 0.0).pvalue)
 
 
 TESTS: Mapping[str, Callable[[np.ndarray], float]] = MappingProxyType({"randomisation": randomisation_p, "t": t_p})

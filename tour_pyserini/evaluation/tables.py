@@ -15,7 +15,6 @@ import numpy as np
 
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison, gains
 from tour_pyserini.evaluation.query_path import first_words
@@ -138,9 +137,7 @@ def comparison_table(comparisons: Sequence[BaselineComparison], baseline: str, *
     return Table([head, *body], words=2, title=title)
 
 
-def split_table(
-    scorer: Scorer | ScorerWithAnswers, runs: Sequence[MeasuredRun], splits: Mapping[str, Set[str]]
-) -> Table:
+def split_table(scorer: Scorer, runs: Sequence[MeasuredRun], splits: Mapping[str, Set[str]]) -> Table:
     """A row per split and run: judged queries of the split, means to four digits.
 
     Args:

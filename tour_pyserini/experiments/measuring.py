@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import read_record
+from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
-from tour_pyserini.evaluation.answer_measures import ScorerWithAnswers, is_answer_measure
-from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run, measure_runs
+from tour_pyserini.evaluation.answer_measures import answers_needed
+from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run
 from tour_pyserini.experiments.definition import Expected, Experiment, Setup
 from tour_pyserini.experiments.planning import Locations
 from tour_pyserini.experiments.running import judge_answers, searched_qrels
@@ -31,48 +32,20 @@ Results = Mapping[Setup, Mapping[str, MeasuredRun]]
 """Measures and costs of the existing runs, by setup and condition."""
 
 
-class _CollectionScorer:
-    """Measures the runs of one collection, and their predicted answers if a measure asks for them.
-
-    Attributes:
-        scorer: measures runs.
-        with_answers: measures runs and answers; None if no measure is one of answers.
-    """
-
-    def __init__(self, measures: Sequence[str], qrels: Path, topics: str) -> None:
-        of_runs = [name for name in measures if not is_answer_measure(name)]
-        if not of_runs:
-            raise TourError("the experiment has no measure of runs; add one of ir-measures, such as Success@1.")
-        self.scorer = Scorer(of_runs, read_qrels(qrels))
-        self.with_answers = None
-        if len(of_runs) < len(measures):
-            questions, regex = read_questions(topics), answers_are_patterns(topics)
-            self.with_answers = ScorerWithAnswers(self.scorer, measures, questions, regex=regex)
-
-    def complete(self, run: MeasuredRun, record: Mapping[str, Any]) -> MeasuredRun:
-        """The measured run with what its record says: how it was made and, if they are measured, its answers."""
-        method = re.match(r"method=(\S+)", str(record.get("config", "")))
-        if method and "algorithm" in record:
-            run = run._replace(algorithm=Algorithm(method[1], record["algorithm"]["method"]))
-        if self.with_answers is None:
-            return run
-        answers = record.get("answers")
-        if answers is None:
-            raise TourError(f"{run.path} has no predicted answers in its record; make the run again.")
-        return self.with_answers.add_answers(run, answers, source=run.path)
-
-
-Scorers = Mapping[str, _CollectionScorer | None]
+Scorers = Mapping[str, Scorer | None]
 """The scorer of each collection; None if its judgements are not on this machine."""
 
 
 def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Scorers:
     """The scorer of each collection of the setups."""
-    scorers: dict[str, _CollectionScorer | None] = {}
+    scorers: dict[str, Scorer | None] = {}
     for name in dict.fromkeys(setup.collection for setup in chosen):
-        qrels = _measured_qrels(experiment, name, locations)
-        topics = locations.expanded(experiment.collections[name].topics) if qrels else ""
-        scorers[name] = _CollectionScorer(experiment.measures, qrels, topics) if qrels else None
+        scorers[name] = None
+        if qrels := _measured_qrels(experiment, name, locations):
+            topics = locations.expanded(experiment.collections[name].topics)
+            questions = read_questions(topics) if answers_needed(experiment.measures) else ()
+            regex = answers_are_patterns(topics)
+            scorers[name] = Scorer(experiment.measures, read_qrels(qrels), questions, regex=regex)
     return scorers
 
 
@@ -121,27 +94,39 @@ def measure(
     scorers = scorers or scorers_of(experiment, chosen, locations)
     results: dict[Setup, Mapping[str, MeasuredRun]] = {}
     for setup in chosen:
-        names, own = experiment.conditions_of(setup, conditions), scorers[setup.collection]
-        runs = dict(_measured_runs(own, setup, locations, list(names))) if own else {}
-        if runs:
-            results[setup] = {name: runs[name] for name in names if name in runs}
+        names, scorer = experiment.conditions_of(setup, conditions), scorers[setup.collection]
+        if scorer and (runs := dict(_measured_runs(scorer, setup, locations, list(names)))):
+            results[setup] = runs
     return results
 
 
 def _measured_runs(
-    own: _CollectionScorer, setup: Setup, locations: Locations, names: Sequence[str]
+    scorer: Scorer, setup: Setup, locations: Locations, names: Sequence[str]
 ) -> Iterator[tuple[str, MeasuredRun]]:
     """The measured run of each condition that has one: from its file, or else from the archive."""
-    qrels = f"the judgements of {setup.collection}"
-    files = {name: file for name in names if (file := locations.run(setup, name)).is_file()}
-    for name, run in zip(files, measure_runs(own.scorer, list(files.values()), qrels=qrels), strict=True):
-        yield name, own.complete(run._replace(name=name), read_record(run.path) or {})
     archive = Archive(locations.archive(setup))
     for name in names:
-        if name not in files and (record := archive.records.get(name)):
-            costs = Costs.from_record(record.get("costs"))
-            run = measure_run(own.scorer, archive.run(name), name=name, path=archive.path, costs=costs, qrels=qrels)
-            yield name, own.complete(run, record)
+        path = locations.run(setup, name)
+        record: Mapping[str, Any]
+        if path.is_file():
+            run, record = read_run(path), read_record(path) or {}
+        elif name in archive.records:
+            path, run, record = archive.path, archive.run(name), archive.records[name]
+        else:
+            continue
+        if answers_needed(scorer.measures) and "answers" not in record:
+            raise TourError(f"{path} has no predicted answers in its record; make the run again.")
+        measured = measure_run(
+            *(scorer, run),
+            name=name,
+            path=path,
+            costs=Costs.from_record(record["costs"]) if "costs" in record else None,
+            qrels=f"the judgements of {setup.collection}",
+            predicted=record.get("answers"),
+        )
+        method = re.match(r"method=(\S+)", str(record.get("config", "")))
+        made = Algorithm(method[1], record["algorithm"]["method"]) if method and "algorithm" in record else None
+        yield name, measured._replace(algorithm=made)
 
 
 class Verdict(NamedTuple):

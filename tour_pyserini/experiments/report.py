@@ -108,11 +108,10 @@ class Report:
     def _split_tables(self) -> Iterator[Table]:
         """One table for each setup whose collection has a file of splits: every condition on every split."""
         for setup, runs in self._results.items():
-            collection, own = self._experiment.collections[setup.collection], self._scorers.get(setup.collection)
+            collection, scorer = self._experiment.collections[setup.collection], self._scorers.get(setup.collection)
             at = self._locations
-            if own is None or at is None or collection.splits is None or not at.is_file(collection.splits):
+            if scorer is None or at is None or collection.splits is None or not at.is_file(collection.splits):
                 continue
-            scorer = own.with_answers or own.scorer
             topics = read_topics(at.expanded(collection.topics), only=set(scorer.queries))
             order = [str(qid) for qid in topics.topics]
             splits = read_splits(at.expanded(collection.splits), judged=scorer.queries, topics=order)
