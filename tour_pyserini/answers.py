@@ -74,7 +74,7 @@ class JudgeRequest(AnswerRequest):
             raise TourError("--hits limits what runs retrieved; give --runs, or leave it out.")
 
 
-class JudgeSummary(NamedTuple):
+class _JudgeSummary(NamedTuple):
     """What was judged: the file, its lines, questions, questions with an answer, kind of answers, and seconds."""
 
     output: Path
@@ -85,7 +85,7 @@ class JudgeSummary(NamedTuple):
     seconds: float
 
 
-def judge(request: JudgeRequest, *, progress: bool = False) -> JudgeSummary:
+def judge(request: JudgeRequest, *, progress: bool = False) -> _JudgeSummary:
     """Judge passages by their answers and write TREC qrels.
 
     Args:
@@ -112,7 +112,7 @@ def judge(request: JudgeRequest, *, progress: bool = False) -> JudgeSummary:
             if qrel.relevance:
                 answered.add(qrel.query_id)
     seconds = time.perf_counter() - started
-    return JudgeSummary(Path(request.output), lines, len(questions), len(answered), regex, seconds)
+    return _JudgeSummary(Path(request.output), lines, len(questions), len(answered), regex, seconds)
 
 
 def uses_patterns(topics: str, regex: str = "auto") -> bool:

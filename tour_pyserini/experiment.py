@@ -136,8 +136,6 @@ def _run_and_measure(
     _log(report.write_tables(folder))
     if request.report:
         _log(report.write_figures(folder))
-    if hidden := sum(not printed for _, printed in report.tables):
-        _print(["", f"{hidden} tables against other baselines: {folder / 'tables.txt'}"])
     return _compare_with_expected(list(verdicts(experiment, results)))
 
 

@@ -119,7 +119,6 @@ def test_no_line_is_wider_than_100_columns_and_records_say_how_runs_were_made(fi
         ("--predictions a.jsonl", "EM@k"),
         ("--measures RR EM@1 --predictions a", "2 runs"),
         ("--measures RR EM@1 --predictions a b", "--topics"),
-        ("--measures EM@1 --predictions a b --topics t", "no measure of runs"),
     ],
 )
 def test_wrong_flags_and_files_are_refused_and_nothing_is_written(files, capsys, more, says):

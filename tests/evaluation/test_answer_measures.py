@@ -8,7 +8,7 @@ from ir_measures import Qrel, ScoredDoc
 
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import answer_values, exact_match, f1, normalise
+from tour_pyserini.evaluation.answer_measures import answer_means, answer_values, exact_match, normalise
 from tour_pyserini.evaluation.measures import Scorer
 
 
@@ -32,12 +32,12 @@ from tour_pyserini.evaluation.measures import Scorer
 )
 def test_exact_match_and_f1_by_hand(predicted, gold, em, overlap):
     assert exact_match(predicted, gold) == em
-    assert f1(predicted, gold) == pytest.approx(overlap)
+    assert answer_means([predicted], [gold]) == {"EM": em, "F1": pytest.approx(overlap)}
 
 
 @given(st.text("abc. the", max_size=12), st.lists(st.text("abc. the", max_size=12), max_size=3))
 def test_f1_is_between_exact_match_and_1(predicted, gold):
-    assert exact_match(predicted, gold) <= f1(predicted, gold) <= 1
+    assert exact_match(predicted, gold) <= answer_means([predicted], [gold])["F1"] <= 1
     assert normalise(normalise(predicted)) == normalise(predicted)
 
 

@@ -14,7 +14,6 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import (
     compare_with_baseline,
     gains,
-    holm,
     outcomes,
     pooled_gain,
     randomisation_p,
@@ -85,20 +84,6 @@ def test_the_t_test_gives_no_evidence_of_no_difference():
     assert t_p(one - other) == pytest.approx(stats.ttest_rel(one, other).pvalue)
 
 
-@pytest.mark.parametrize(
-    ("raw", "adjusted"),
-    [
-        ([], []),
-        ([0.04], [0.04]),
-        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),  # 3 x 0.01; 2 x 0.03; 1 x 0.04 is raised to the one before
-        ([0.5, 0.6], [1.0, 1.0]),
-        ([0.02, 0.02], [0.04, 0.04]),
-    ],
-)
-def test_holm_by_hand(raw, adjusted):
-    assert holm(raw) == pytest.approx(adjusted)
-
-
 def test_gains_and_outcomes_by_hand():
     gained = gains(np.array([0.5, 0.3, 0.2, 0.1 + 0.2]), np.array([0.4, 0.4, 0.2 + 9e-10, 0.3]))
     assert gained.tolist() == [pytest.approx(0.1), pytest.approx(-0.1), 0, 0]
@@ -142,3 +127,15 @@ def test_comparisons_with_a_baseline_by_hand():
     assert [tuple(each.outcomes) for each in found] == [(3, 1, 0), (0, 4, 0), (0, 3, 1), (3, 0, 1)]
     assert [each.p for each in found] == [0.25, 1, 1, 10 / 16]
     assert [each.adjusted for each in found] == [1, 1, 1, 1]  # 4 x 0.25, and never above 1
+
+
+def test_holms_correction_by_hand():
+    def of_12(signs):  # gains of 1 and -1
+        return np.array([1.0] * signs + [-1.0] * (12 - signs))
+
+    base = MeasuredRun("base", Path("base"), {"RR": np.zeros(12)}, {"RR": 0.0}, np.ones(12, dtype=bool), None)
+    others = [base._replace(name=str(wins), values={"RR": of_12(wins)}) for wins in (12, 10, 11)]
+    p = [(2 * sum(math.comb(12, losses) for losses in range(most + 1))) / 4096 for most in (0, 2, 1)]
+    found = compare_with_baseline(base, others)
+    assert [each.p for each in found] == pytest.approx(p)
+    assert [each.adjusted for each in found] == pytest.approx([3 * p[0], p[1], 2 * p[2]])

@@ -11,7 +11,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
-from tour_pyserini.phrases.phrase_input import PhraseInput
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}
 TEXTS = {"q1": "who got the first prize", "q2": "which river", "q3": "when was the first prize"}
@@ -121,16 +120,6 @@ def test_an_index_of_other_phrases_is_refused(case):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"filter-threshold": 0.5}}})
     with pytest.raises(TourError, match="built with another kind of index"):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"kind": "ivf", "nlist": 2, "nprobe": 1}}})
-
-
-def test_runs_are_made_again_after_a_model_was_trained_again(case, capsys):
-    assert case.command() == 0
-    PhraseInput(context="3").save(case.folder / "reranker")
-    (case.folder / "splits.tsv").unlink()
-    capsys.readouterr()
-    assert case.command() == 0
-    assert "2 runs made, 0 existed" in (said := capsys.readouterr()).err
-    assert "By split" not in said.out, "without their file, splits are left out"
 
 
 def test_measures_that_runs_cannot_have_are_refused(case):

@@ -91,15 +91,10 @@ def test_a_search_as_a_command_line_and_as_settings_for_its_record(tmp_path, loc
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ({"threads": "many"}, "the condition only: --threads"),
         ({"methd": "x"}, "the condition only: .*--methd"),
         ({"method": "hard", "tau": -1}, "the condition only: tau"),
-        ({"method": "dense", "tau": 1}, "the condition only: .*'tau'"),
         ({"trace": "/x"}, "may not give --trace"),
-        ({"output_queries": "/x"}, "may not give --output-queries"),
-        ({"cache": "/x"}, "may not give --cache"),
         ({"depth": "${NOWHERE}"}, "variable NOWHERE"),
-        ({"prefix": "a$"}, "without a {VARIABLE}"),
     ],
 )
 def test_wrong_flags_are_refused(tmp_path, locations, monkeypatch, flags, says):

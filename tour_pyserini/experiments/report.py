@@ -1,8 +1,7 @@
 """The report of an experiment: tables and figures of measured runs.
 
 There are tables for each setup, means over collections, re-rankers side by side, and splits. Means stand in one
-table, and the comparisons with each baseline in one of their own: that with the first baseline is printed, and a file
-has all of them.
+table, and the comparisons with each baseline in one of their own.
 """
 
 import math
@@ -39,7 +38,7 @@ POOLED = (
 )
 
 
-class Curve(NamedTuple):
+class _Curve(NamedTuple):
     """Points (x, y) in order of x."""
 
     title: str
@@ -50,7 +49,7 @@ class Report:
     """The tables and figures of measured runs.
 
     Attributes:
-        tables: each table, and whether it is printed; the others are in files only.
+        tables: its tables, in their order.
     """
 
     def __init__(
@@ -62,16 +61,14 @@ class Report:
     ) -> None:
         self._experiment, self._results, self._locations, self._scorers = experiment, results, locations, scorers or {}
         self._condition_titles = {name: condition.title for name, condition in experiment.conditions.items()}
-        splits = ((table, True) for table in self._split_tables())
-        self.tables: list[tuple[Table, bool]] = [*self._tables(), *splits]
+        self.tables: list[Table] = [*self._tables(), *self._split_tables()]
 
     def __str__(self) -> str:
-        """The printed tables, in lines of at most 100 characters; a legend stands below its first table."""
+        """The tables in lines of at most 100 characters; a legend stands below its first table."""
         seen, parts = {""}, []
-        for table, printed in self.tables:
-            if printed:
-                parts.append(as_text(table._replace(legend="") if table.legend in seen else table, width=WIDTH))
-                seen.add(table.legend)
+        for table in self.tables:
+            parts.append(as_text(table._replace(legend="") if table.legend in seen else table, width=WIDTH))
+            seen.add(table.legend)
         return "\n\n".join(parts) + "\n"
 
     def write_tables(self, folder: Path) -> Iterator[Path]:
@@ -79,10 +76,10 @@ class Report:
         for name, ending in {"text": "txt", "markdown": "md", "latex": "tex"}.items():
             path = folder / f"tables.{ending}"
             with atomic_write(path) as file:
-                file.write("\n\n".join(FORMATS[name](table) for table, _ in self.tables) + "\n")
+                file.write("\n\n".join(FORMATS[name](table) for table in self.tables) + "\n")
             yield path
 
-    def _tables(self) -> Iterator[tuple[Table, bool]]:
+    def _tables(self) -> Iterator[Table]:
         """The tables that the file defines; if it defines none, one table of all conditions for each setup.
 
         A table has one part for each setup, followed by the means over collections.
@@ -128,7 +125,7 @@ class Report:
             titles.append(own.rerankers[setup.reranker].title)
         return ", ".join(titles)
 
-    def _reranker_tables(self, table: TableDefinition) -> Iterator[tuple[Table, bool]]:
+    def _reranker_tables(self, table: TableDefinition) -> Iterator[Table]:
         """A line for each re-ranker; one table for each condition, collection, encoder and index."""
         own, titles = self._experiment, {name: one.title for name, one in self._experiment.rerankers.items()}
         against_first = table.model_copy(update={"baselines": table.rerankers[:1]})
@@ -155,7 +152,7 @@ class Report:
         table: TableDefinition,
         title: str,
         published: Mapping[str, Mapping[str, float]],
-    ) -> Iterator[tuple[Table, bool]]:
+    ) -> Iterator[Table]:
         """A table of measures, costs and published scores, then one of paired tests against each baseline."""
         measures, has_paper = self._experiment.measures, any(published.values())
         head = [first_column, *measures, "labels/query"] + [f"{one} (paper)" for one in measures] * has_paper
@@ -164,17 +161,16 @@ class Report:
             fields = [titles[name], *map(_number, run.means.values()), _number(_labels(run), 1)]
             fields += [_number(published.get(name, {}).get(measure)) for measure in measures] * has_paper
             body.append(fields)
-        yield Table([head, *body], title=title, legend=" ".join([LABELS, *[PAPER] * has_paper])), True
-        present = [name for name in table.baselines if name in lines and len(lines) > 1]
-        for baseline in present:
+        yield Table([head, *body], title=title, legend=" ".join([LABELS, *[PAPER] * has_paper]))
+        for baseline in [name for name in table.baselines if name in lines and len(lines) > 1]:
             others = [name for name in lines if name != baseline]
             found = compare_with_baseline(lines[baseline], [lines[name] for name in others])
             cells = {(one.run, one.measure): _comparison(one) for one in found}
             body = [[titles[name], *(cells[name, measure] for measure in measures)] for name in others]
             against = f"{title}, against {titles[baseline]} ({len(found)} comparisons)"
-            yield Table([[first_column, *measures], *body], title=against, legend=COMPARISON), baseline == present[0]
+            yield Table([[first_column, *measures], *body], title=against, legend=COMPARISON)
 
-    def _mean_tables(self, table: TableDefinition, shown: Results) -> Iterator[tuple[Table, bool]]:
+    def _mean_tables(self, table: TableDefinition, shown: Results) -> Iterator[Table]:
         """Means over collections for each encoder, index and re-ranker, of the conditions that every collection has."""
         measures, titles = self._experiment.measures, self._condition_titles
         groups: dict[tuple[str, ...], list[Setup]] = {}
@@ -188,18 +184,17 @@ class Report:
             title = f"{table.title}: mean of {', '.join(setup.collection for setup in members)}, {where}"
             rows = {name: [shown[setup][name] for setup in members] for name in common}
             body = [[titles[name], *_mean_line(measures, runs)] for name, runs in rows.items()]
-            yield Table([["condition", *measures, "labels/query"], *body], title=title, legend=LABELS), True
-            present = [name for name in table.baselines if name in common]
-            for baseline in present:
+            yield Table([["condition", *measures, "labels/query"], *body], title=title, legend=LABELS)
+            for baseline in [name for name in table.baselines if name in common]:
                 body = [
                     [titles[name], *(_pooled(one, rows[name], rows[baseline]) for one in measures)]
                     for name in rows
                     if name != baseline
                 ]
                 against = f"{title}, against {titles[baseline]}"
-                yield Table([["condition", *measures], *body], title=against, legend=POOLED), baseline == present[0]
+                yield Table([["condition", *measures], *body], title=against, legend=POOLED)
 
-    def curves(self, figure: FigureDefinition) -> dict[Setup, list[Curve]]:
+    def curves(self, figure: FigureDefinition) -> dict[Setup, list[_Curve]]:
         """The curves of each setup: one for each sweep, and a point for each line.
 
         Setups without any curve of two points are left out.
@@ -216,8 +211,8 @@ class Report:
             for sweep in figure.curves:
                 of_sweep = [name for name in points if self._experiment.conditions[name].sweep == sweep]
                 title = self._experiment.sweeps[sweep].title
-                curves.append(Curve(title, sorted(points[name] for name in of_sweep)))
-            curves += [Curve(self._condition_titles[name], [points[name]]) for name in figure.lines if name in points]
+                curves.append(_Curve(title, sorted(points[name] for name in of_sweep)))
+            curves += [_Curve(self._condition_titles[name], [points[name]]) for name in figure.lines if name in points]
             if any(len(curve.points) > 1 for curve in curves):
                 panels[setup] = curves
         return panels
@@ -265,7 +260,7 @@ def _number(value: float | None, digits: int = 4) -> str:
 
 
 def _draw(
-    definition: FigureDefinition, panels: Mapping[Setup, Sequence[Curve]], titles: Mapping[Setup, str], x: str
+    definition: FigureDefinition, panels: Mapping[Setup, Sequence[_Curve]], titles: Mapping[Setup, str], x: str
 ) -> Any:
     """One panel for each setup: a column for each collection, a row for each encoder, index and re-ranker."""
     from matplotlib.figure import Figure
@@ -298,7 +293,7 @@ def _draw(
     return figure
 
 
-def _draw_curve(panel: Any, curve: Curve, number: int, *, across: bool) -> Any:
+def _draw_curve(panel: Any, curve: _Curve, number: int, *, across: bool) -> Any:
     """Draw a curve in the colour and with the marker of its number; across: one point as a horizontal line."""
     color = _COLORS[number % len(_COLORS)]
     if across:
