@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import CachedReranker, load_reranker
 from tour_pyserini.searchers.searched_index import SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.stores.faiss_building import build_index
+from tour_pyserini.stores.faiss_building import check_fit
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.store import Store, as_store
 from tour_pyserini.support.files import sha256
@@ -103,7 +103,8 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
 
 def _graph(flat: Store) -> _Contender:
     vectors, start = flat.fetch(np.arange(flat.size)), time.perf_counter()
-    graph: Any = build_index(vectors, kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"], threads=None)
+    graph = check_fit(*vectors.shape, kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"])
+    graph.add(vectors)
     seconds = time.perf_counter() - start
     graph.hnsw.efSearch = _GRAPH["ef"]
     return _Contender(FaissIndex(graph), seconds)

@@ -413,7 +413,7 @@ def _copy(
             f"the vectors in {folder} were made with another {other[0]}; leave out --vectors, or change it."
         )
     docids = Docids.of(corpus)
-    vectors = EncodedCorpus.open(folder, docids=docids, dimension=settings["dimension"])
+    vectors = EncodedCorpus(folder, docids=docids, dimension=settings["dimension"])
     for start in range(partial.done, len(docids), _COPIED):
         part = docids[start : start + _COPIED]
         partial.append(part, vectors(np.arange(start, start + len(part))))

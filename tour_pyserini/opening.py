@@ -301,7 +301,7 @@ def _observer(request: SearchRequest, trace: IO[str] | None, docids: Any) -> Any
 
 
 def _encoded_corpus(folder: str, *, docids: Sequence[str], dimension: int) -> EncodedCorpus:
-    return EncodedCorpus.open(Path(folder), docids=docids, dimension=dimension)
+    return EncodedCorpus(Path(folder), docids=docids, dimension=dimension)
 
 
 def _key(value: Any) -> Any:

@@ -109,7 +109,7 @@ def _vectors(path: Sequence[PathRound], docids: Sequence[str], index: str | None
     vectors = [one.query for one in path if one.query is not None]
     if index is None or len(vectors) != len(path):
         return None
-    stored = EncodedCorpus.open(Path(index), docids=docids, dimension=len(vectors[0]))
+    stored = EncodedCorpus(Path(index), docids=docids, dimension=len(vectors[0]))
     return dict(zip(docids, stored(np.arange(len(docids))), strict=True))
 
 

@@ -7,7 +7,7 @@ from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection,
 
 from tour_pyserini import QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex
-from tour_pyserini.stores.store import MatrixIndex
+from tour_pyserini.stores.store import as_store
 
 SECOND = 5  # dimension of the second index
 
@@ -24,7 +24,7 @@ def second(collection, order=None, *, docids=None):
     order = np.arange(80) if order is None else order
     names = docids or [collection.docids[i] for i in order]
     encoder = TableEncoder(dict(zip(collection.queries, queries, strict=True)))
-    return SearchedIndex(MatrixIndex(vectors[order[: len(names)]]), names, encoder)
+    return SearchedIndex(as_store(vectors[order[: len(names)]]), names, encoder)
 
 
 def lists(searcher, collection, k=30):

@@ -82,7 +82,7 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
     def counted(what, make):
         return lambda *arguments, **options: opened.append(what) or make(*arguments, **options)
 
-    monkeypatch.setattr(EncodedCorpus, "open", counted("vectors", EncodedCorpus.open))
+    monkeypatch.setattr(EncodedCorpus, "__init__", counted("vectors", EncodedCorpus.__init__))
     monkeypatch.setattr(loading, "load_document_encoder", counted("encoder", load_document_encoder))
     monkeypatch.setattr(_Positions, "__init__", counted("positions", _Positions.__init__))
     chosen = words.options["index"] if vectors == "folder" else "encode"

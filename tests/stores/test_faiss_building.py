@@ -6,7 +6,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_building
-from tour_pyserini.stores.faiss_building import build_index, check_fit, write_faiss_index, write_index
+from tour_pyserini.stores.faiss_building import check_fit, write_faiss_index, write_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.index_folder import read_faiss
 
@@ -23,8 +23,7 @@ def some_vectors(count, dimension=8):
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
         ({"kind": "factory", "factory": "Flot"}, "no index of 8 dimensions"),
         ({"kind": "factory", "factory": "IVF17,Flat"}, "17 centroids"),
-        ({"kind": "factory", "factory": "HNSW1"}, "neighbours"),  # FAISS crashes
-        ({"kind": "factory", "factory": "IVF4_HNSW0,Flat"}, "neighbours"),
+        ({"kind": "factory", "factory": "IVF4_HNSW0,Flat"}, "neighbours"),  # FAISS crashes, as for the next two
         ({"kind": "factory", "factory": "PQ4x0"}, "1 bit"),
         ({"kind": "factory", "factory": "IVF0,Flat"}, "1 list"),
         ({"kind": "factory", "factory": "PQ4"}, "256 centroids"),
@@ -35,7 +34,7 @@ def test_settings_that_do_not_fit_are_refused(options, word):
         check_fit(16, 8, **options)
 
 
-@pytest.mark.parametrize("factory", ["Flat", "SQ8", "SQfp16", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ4x4", "PCA4,IVF2,Flat"])
+@pytest.mark.parametrize("factory", ["SQ8", "IVF4,Flat", "IVF4,PQ4x4", "PCA4,IVF2,Flat"])
 def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, monkeypatch):
     monkeypatch.setattr(faiss_building, "SAMPLE", 100)  # fewer than there are
     monkeypatch.setattr(faiss_building, "ROWS", 70)
@@ -53,15 +52,17 @@ def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, mon
 
 
 @pytest.mark.parametrize("factory", ["PQ4x4", "IVF4,PQ4x4", "PCA4,PQ2x4", "IVF4,PQ4x4,RFlat"])
-def test_a_product_quantizer_gives_the_hits_of_faiss_without_polysemous_training(factory):
+def test_a_product_quantizer_gives_the_hits_of_faiss_without_polysemous_training(tmp_path, factory):
     vectors = some_vectors(300)
     theirs = faiss.index_factory(8, factory, faiss.METRIC_INNER_PRODUCT)
     theirs.train(vectors)
     theirs.add(vectors)
-    ours = build_index(vectors, kind="factory", factory=factory, nprobe=1, threads=1)
+    write_index(vectors, tmp_path / "ours", kind="factory", factory=factory, nprobe=1, threads=1)
+    ours = read_faiss(tmp_path / "ours")
     for mine, other in zip(ours.search(vectors[:20], 9), theirs.search(vectors[:20], 9), strict=True):
         assert np.array_equal(mine, other)
-    inner = getattr(ours, "base_index", None) or getattr(ours, "index", None) or ours
+    empty = check_fit(300, 8, kind="factory", factory=factory)
+    inner = getattr(empty, "base_index", None) or getattr(empty, "index", None) or empty
     assert not faiss.downcast_index(inner).do_polysemous_training
 
 
@@ -70,8 +71,13 @@ def test_a_flat_index_written_from_its_vectors_has_the_bytes_of_faiss(tmp_path, 
     monkeypatch.setattr(faiss_building, "ROWS", 64)
     vectors = some_vectors(count)
     write_index(vectors, tmp_path / "streamed")
-    write_faiss_index(build_index(vectors), tmp_path / "built")
-    assert (tmp_path / "streamed").read_bytes() == (tmp_path / "built").read_bytes()
+    index = faiss.IndexFlatIP(8)
+    index.add(vectors)
+    write_faiss_index(index, tmp_path / "ours")
+    faiss.write_index(index, str(tmp_path / "theirs"))
+    assert (
+        (tmp_path / "streamed").read_bytes() == (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+    )
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])

@@ -12,12 +12,7 @@ from toy_collection import unit
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex, set_search_effort
-
-
-def flat_index(vectors):
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    return index
+from tour_pyserini.stores.store import Store, as_store
 
 
 def expected_hits(vectors, query, k):
@@ -31,8 +26,11 @@ def expected_hits(vectors, query, k):
 def test_hits_with_many_ties_are_in_the_order_of_faiss(seed, documents, queries, k):
     """Products of small integers are exact in every kernel, so the expected order is known."""
     random = np.random.default_rng(seed)
-    vectors, asked = (random.integers(-2, 3, size=(n, 3)).astype(np.float32) for n in (documents, queries))
-    hits = FaissIndex(flat_index(vectors)).search(asked, k)
+    vectors, asked = (random.integers(-2, 3, size=(n, 3)) for n in (documents, queries))
+    store = as_store(vectors)
+    assert isinstance(store, Store) and as_store(store) is store
+    assert (store.dimension, store.size, store.exact) == (3, documents, True)
+    hits = store.search(asked, k)
     assert hits.ids.shape == (queries, min(k, documents))
     for row, query in enumerate(asked):
         ids, products = expected_hits(vectors, query, k)
@@ -49,7 +47,7 @@ def test_hits_do_not_depend_on_the_batch(k):
     queries[:50] = vectors[:50]
     vectors[3100:3300] = vectors[100]  # more ties than extra hits
     queries[50] = vectors[100]
-    index = FaissIndex(flat_index(vectors))
+    index = as_store(vectors)
     together = index.search(queries, k)
     assert together.ids[50, :k].tolist() == [*range(3299, 3299 - min(k, 200), -1)]
     for size in (1, 15, 16, 17, 333, 334):  # around the thresholds of the flat search and of FAISS
@@ -59,10 +57,19 @@ def test_hits_do_not_depend_on_the_batch(k):
         assert np.array_equal(hits.similarities.view(np.int32), together.similarities[rows].view(np.int32))
 
 
+def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
+    index = faiss.index_factory(8, factory, metric)
+    vectors = unit(np.random.default_rng(1), 200, 8) if vectors is None else vectors
+    index.train(vectors)
+    if len(vectors):
+        index.add(vectors)
+    return index
+
+
 def test_vectors_added_after_the_first_search_are_found():
     random = np.random.default_rng(7)
-    vectors, queries = unit(random, 300, 16), unit(random, 20, 16)
-    index = flat_index(vectors)
+    vectors, queries = unit(random, 300, 8), unit(random, 20, 8)
+    index = made("Flat", vectors)
     searched = FaissIndex(index)
     searched.search(queries, 5)
     index.add(100 * vectors)  # larger norms than at the first search
@@ -71,27 +78,14 @@ def test_vectors_added_after_the_first_search_are_found():
     assert (hits.ids >= 300).all()
 
 
-def threshold():
-    return faiss.cvar.distance_compute_blas_threshold
-
-
 def test_concurrent_searches_restore_the_threshold_of_faiss():
-    random = np.random.default_rng(10)
-    index, queries, before = FaissIndex(flat_index(unit(random, 2000, 32))), unit(random, 64, 32), threshold()
+    random, before = np.random.default_rng(10), faiss.cvar.distance_compute_blas_threshold
+    index, queries = as_store(unit(random, 2000, 32)), unit(random, 64, 32)
     expected = index.search(queries, 10).ids
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: index.search(queries, 10).ids, range(80)))
     assert all(np.array_equal(ids, expected) for ids in found)
-    assert threshold() == before
-
-
-def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
-    index = faiss.index_factory(8, factory, metric)
-    vectors = unit(np.random.default_rng(1), 200, 8) if vectors is None else vectors
-    index.train(vectors)
-    if len(vectors):
-        index.add(vectors)
-    return index
+    assert faiss.cvar.distance_compute_blas_threshold == before
 
 
 @pytest.mark.parametrize("factory", ["HNSW8", "IVF4,Flat", "IVF4,SQ8", "PQ4x4", "IVF4,PQ4x4fs"])
@@ -118,7 +112,7 @@ def test_effort_is_that_of_the_kind_of_index(caplog):
     ("factory", "exact"), [("Flat", True), ("IVF4,Flat", True), ("SQ8", False), ("IVF4,PQ4x4", False)]
 )
 def test_vectors_are_read_back(factory, exact):
-    store, ids = FaissIndex(made(factory)), np.array([7, 0, 7])
+    store, ids = as_store(made(factory)), np.array([7, 0, 7])
     assert (store.exact, store.readable) == (exact, True)
     assert np.allclose(store.fetch(ids), unit(np.random.default_rng(1), 200, 8)[ids], atol=1e-6 if exact else 0.5)
 
@@ -136,8 +130,11 @@ def outside():
         (lambda: made("Flat", np.empty((0, 8), np.float32)), "no vectors"),
         (lambda: made("Flat", np.full((3, 8), np.nan, np.float32)), "NaN"),
         (outside, "ids outside"),
+        (lambda: np.zeros(3), r"\[3\]"),
+        (lambda: [["a"]], "matrix of numbers"),
+        (lambda: np.array([[0.0, 1.0], [np.nan, 1.0]]), "row 1"),
     ],
 )
-def test_indexes_that_cannot_be_searched_are_refused(make, word):
+def test_what_cannot_be_searched_is_refused(make, word):
     with pytest.raises(TourError, match=word):
-        FaissIndex(make()).search(np.ones((1, 8), dtype=np.float32), 2)
+        as_store(make()).search(np.ones((1, 8), dtype=np.float32), 2)

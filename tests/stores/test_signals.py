@@ -47,10 +47,10 @@ def refuse(docids, scores):
     ("work", "word"),
     [
         (refuse([["a"], ["b", "c"]], [[1], [1]]), "2 docids and 1 scores"),
-        (refuse([["a"], ["b", "c", "a"]], [[1], [1, 1, 1]]), "at most 2"),
+        (refuse([["a"], ["b", "c", "a"]], [[1], [1, 1, 1]]), "3 docids"),
         (refuse([["a"], ["q"]], [[1], [1]]), "'q'"),
-        (refuse([["a"], ["b", "b"]], [[1], [1, 1]]), "twice"),
-        (refuse([["a"], ["b"]], [[1], [float("nan")]]), "not a number"),
+        (refuse([["a"], ["b", "b"]], [[1], [1, 1]]), "none twice"),
+        (refuse([["a"], ["b"]], [[1], [float("nan")]]), "finite"),
         (lambda folder: open_signal(str(folder)), "neither a BM25 index nor a Lucene index"),
         (lambda folder: check_signal(str(folder / "nowhere")), "no such folder"),
         (lambda folder: check_signal("no-such-index-at-all"), "no prebuilt index"),
@@ -110,12 +110,9 @@ def built(folder, passages, language="en"):
         ("ru", "столица и столицы России", ["столиц", "столиц", "росс"]),
         ("fr", "l’homme et les chevaux", ["homm", "cheval"]),
         ("hi", "हिन्दी की किताबें", ["हिन्द", "क", "किताब"]),
-        ("zh", "北京是首都。", ["北京", "京是", "是首", "首都"]),
         ("ko", "대한민국", ["대한", "한민", "민국"]),
         ("th", "กรุงเทพ", ["กร", "รุ", "ุง", "งเ", "เท", "ทพ"]),
         ("none", "iPhone手机 を", ["iphone", "手机", "を"]),
-        ("bn", "বাংলা ভাষা", ["বাংলা", "ভাষা"]),
-        ("zh", "", []),
         ("tr", "İstanbul istanbul ISPARTA ısparta I\u0307zmir", ["istanbul", "istanbul", "ıspar", "ıspar", "izmir"]),
     ],
 )
@@ -129,12 +126,6 @@ def test_composed_and_decomposed_letters_are_the_same_words_and_none_is_empty(te
     words = Words(language)
     assert words(unicodedata.normalize("NFC", text)) == words(unicodedata.normalize("NFD", text))
     assert all(word and not word.isspace() for word in words(text))
-
-
-@given(st.text(st.characters(max_codepoint=127), max_size=60), st.sampled_from(["en", "none", "de"]))
-def test_text_beside_other_scripts_has_the_same_words(text, language):
-    words = Words(language)
-    assert words(text + " 北京") == [*words(text), "北京"]
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=80))
@@ -209,7 +200,6 @@ def change_record(folder, **changes):
         (lambda folder: (folder / "tour-bm25.json").unlink(), "--bm25"),
         (lambda folder: change_record(folder, documents=4), "document per line"),
         (lambda folder: change_record(folder, settings={"k1": 2, "language": "en"}), "settings"),
-        (lambda folder: change_record(folder, settings=None), "settings"),
         (lambda folder: (folder / "data.csc.index.npy").write_bytes(b""), "checksum"),
     ],
 )

@@ -1,15 +1,27 @@
-"""Collections of Milvus Lite and of Qdrant's local mode, against FAISS; loading, docids and passages, refusals."""
+"""Collections of Milvus Lite and of Qdrant, against FAISS: hits, loading, docids and passages, faults, refusals."""
+
+import pickle
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 from filled_collections import CHUNK, ENGINES, address_in, docids_of, flat, load, loading, some_vectors, texts_of
+from qdrant_service import QdrantService
 
 from tour_pyserini.data.texts import UnknownDocument
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.qdrant import connect
 from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import Store
-from tour_pyserini.stores.vector_collection import open_collection
-from tour_pyserini.stores.vector_database import open_engine, store_address
+from tour_pyserini.stores.vector_collection import CollectionLoading, CollectionStore
+from tour_pyserini.stores.vector_database import KEY_VARIABLE, open_engine, store_address
+from tour_pyserini.support import http_client
 
 VECTORS = some_vectors()
 QUERIES = np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32)
@@ -31,52 +43,43 @@ def test_the_hits_and_the_bits_of_a_flat_faiss_index(store, k):
     assert np.array_equal(alone.ids, expected.ids[4:5]) and isinstance(store, Store) and store.exact
 
 
-def test_ties_that_reach_beyond_the_extra_hits(tmp_path):
-    vectors = np.ones((60, 3), dtype=np.float32)
-    for engine in ENGINES:
-        hits = load(address_in(tmp_path, engine), vectors).search(vectors[:1], 2)
-        assert hits.ids.tolist() == flat(vectors).search(vectors[:1], 2).ids.tolist() == [[59, 58]]
-
-
-def test_vectors_docids_and_passages(store, monkeypatch):
+def test_vectors_docids_passages_and_bm25(store, monkeypatch):
     ids = np.array([7, 199, 7, 0])
     assert np.array_equal(store.fetch(ids), VECTORS[ids])
     assert list(store.docids) == docids_of(VECTORS) and store.docids[150] == "doc-150"
     texts = texts_of(VECTORS)
     assert dict(store.texts) == texts
     assert all(store.texts[docid].parts == texts[docid].parts for docid in ("doc-0", "doc-1", "doc-2"))
+    docids, scores = open_signal(str(store.address))(["word42 whale"], 200)
+    assert docids[0][0] == "doc-42" and len(docids[0]) == 68 and min(scores[0]) > 0  # 67 whales, one word42
+    assert scores[0] == sorted(scores[0], reverse=True)
     hits = store.search(QUERIES, 5)
     monkeypatch.setattr(store.engine, "get", lambda *_, **__: pytest.fail("vectors of hits are asked for again"))
     assert np.array_equal(store.fetch(hits.ids[3]), VECTORS[hits.ids[3]])
 
 
-@pytest.mark.parametrize("rows", [1, 30])
-def test_requests_have_the_size_that_an_engine_takes(store, monkeypatch, rows):
-    sizes = []
-    search = type(store.engine).search
+def test_requests_have_the_size_that_an_engine_takes(store, monkeypatch):
+    sizes, search = [], store.engine.search
 
-    def counted(self, address, state, vectors, k, *, with_vectors):
-        sizes.append(len(vectors) * k if with_vectors else 0)
-        return search(self, address, state, vectors, k, with_vectors=with_vectors)
+    def counted(address, state, vectors, k):
+        sizes.append(len(vectors) * k)
+        return search(address, state, vectors, k)
 
-    monkeypatch.setattr(type(store.engine), "search", counted)
-    monkeypatch.setattr(store.engine, "most_bytes", rows * (1024 + 4 * 12))
+    monkeypatch.setattr(store.engine, "search", counted)
+    monkeypatch.setattr(store.engine, "most_bytes", 50 * (1024 + 4 * 12))
     assert np.array_equal(store.search(QUERIES, 3).ids, flat(VECTORS).search(QUERIES, 3).ids)
-    assert len(sizes) == len(QUERIES) and max(sizes) <= rows
+    assert len(sizes) == 5 and max(sizes) <= 50
     assert np.array_equal(store.fetch(np.arange(200)), VECTORS)
-
-
-def test_more_hits_than_an_engine_gives(store, monkeypatch):
-    monkeypatch.setattr(store.engine, "most_hits", 50)
     assert store.search(QUERIES, 50).ids.shape == (9, 50)
     with pytest.raises(TourError, match="at most 50"):
         store.search(QUERIES, 51)
 
 
-def test_bm25_of_the_collection(store):
-    docids, scores = open_signal(str(store.address))(["word42 whale"], 200)
-    assert docids[0][0] == "doc-42" and len(docids[0]) == 68 and min(scores[0]) > 0  # 67 whales, one word42
-    assert scores[0] == sorted(scores[0], reverse=True)
+def test_ties_that_reach_beyond_the_extra_hits(tmp_path):
+    vectors = np.ones((60, 3), dtype=np.float32)
+    for engine in ENGINES:
+        hits = load(address_in(tmp_path, engine), vectors).search(vectors[:1], 2)
+        assert hits.ids.tolist() == flat(vectors).search(vectors[:1], 2).ids.tolist() == [[59, 58]]
 
 
 @pytest.mark.parametrize("options", ["&kind=hnsw&M=8&efC=40", "&kind=ivf&nlist=4&nprobe=4"])
@@ -95,7 +98,7 @@ def test_an_interrupted_load_goes_on(tmp_path, engine):
     first = loading(address, VECTORS)
     first.append(docids_of(VECTORS)[:CHUNK], VECTORS[:CHUNK])
     with pytest.raises(TourError, match=f"holds {CHUNK} of 200"):
-        open_collection(store_address(address))
+        CollectionStore.open(store_address(address))
     # Killed within the second chunk: some of its rows have arrived.
     first.append(docids_of(VECTORS)[CHUNK : CHUNK + 5], VECTORS[CHUNK : CHUNK + 5])
     assert loading(address, VECTORS).done == CHUNK
@@ -104,34 +107,6 @@ def test_an_interrupted_load_goes_on(tmp_path, engine):
     assert np.array_equal(load(address, VECTORS).search(QUERIES, 20).ids, flat(VECTORS).search(QUERIES, 20).ids)
     with pytest.raises(TourError, match="complete already"):
         loading(address, VECTORS)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_collections_without_texts(tmp_path, engine):
-    store = load(address_in(tmp_path, engine, options="&texts=no"), VECTORS[:30])
-    assert store.texts is None and store.search(QUERIES, 3).ids.shape == (9, 3)
-    with pytest.raises(TourError, match="no BM25"):
-        open_signal(str(store.address))
-    with pytest.raises(TourError, match="texts=no"):
-        load(address_in(tmp_path, engine, "other", "&texts=no"), VECTORS[:30], bm25=True)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_collections_that_are_refused(tmp_path, engine):
-    client = open_engine(store_address(address_in(tmp_path, engine)))._client
-    if engine == "milvus":
-        client.create_collection("foreign", dimension=3, metric_type="IP")
-        client.create_collection("distances", dimension=3, metric_type="L2")
-    else:
-        from qdrant_client.models import Distance, VectorParams
-
-        client.create_collection("foreign", VectorParams(size=3, distance=Distance.DOT))
-        client.create_collection("distances", VectorParams(size=3, distance=Distance.EUCLID))
-    for name, word in (("missing", "not exist"), ("foreign", "another program"), ("distances", "another program")):
-        with pytest.raises(TourError, match=word):
-            open_collection(store_address(address_in(tmp_path, engine, name)))
-    with pytest.raises(TourError, match="another program"):
-        load(address_in(tmp_path, engine, "foreign"), VECTORS)
 
 
 def test_what_is_known_is_not_asked_for_again(tmp_path, monkeypatch):
@@ -151,4 +126,195 @@ def test_what_is_known_is_not_asked_for_again(tmp_path, monkeypatch):
         with pytest.raises(UnknownDocument):
             store.texts["other"]
     assert asked == [("docid", len(VECTORS) - 9)]
-    assert store.docids.positions(["doc-7", "other", "doc-3"]) == {"doc-7": 7, "doc-3": 3}
+
+
+def without_texts(folder, engine):
+    store = load(address_in(folder, engine, options="&texts=no"), VECTORS[:30])
+    assert store.texts is None and store.search(QUERIES, 3).ids.shape == (9, 3)
+    return store
+
+
+def made_by_others(folder, engine):
+    client = open_engine(store_address(address_in(folder, engine, "foreign")))._client
+    if engine == "milvus":
+        client.create_collection("foreign", dimension=3, metric_type="IP")
+    else:
+        from qdrant_client.models import Distance, VectorParams
+
+        client.create_collection("foreign", VectorParams(size=3, distance=Distance.DOT))
+    return address_in(folder, engine, "foreign")
+
+
+def append_long_passage(folder):
+    address = store_address(address_in(folder, "milvus"))
+    settings = {"documents": 1, "dimension": 12, "chunk": 1, "encoder_fingerprint": "none"}
+    CollectionLoading(address, settings, {"a": "é" * 40_000}, bm25=False).append(["a"], VECTORS[:1])
+
+
+def file_for_a_folder(folder):
+    (folder / "points").write_text("a file where a folder should be")
+    return open_address(f"qdrant:{folder}/points?collection=C")
+
+
+def open_address(text):
+    return CollectionStore.open(store_address(text))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("work", "word"),
+    [
+        (lambda folder, engine: open_signal(str(without_texts(folder, engine).address)), "no BM25"),
+        (lambda folder, engine: load(address_in(folder, engine, "o", "&texts=no"), VECTORS, bm25=True), "texts=no"),
+        (lambda folder, engine: open_address(address_in(folder, engine, "missing")), "not exist"),
+        (lambda folder, engine: open_address(made_by_others(folder, engine)), "another program"),
+        (lambda folder, engine: load(made_by_others(folder, engine), VECTORS), "another program"),
+    ],
+)
+def test_collections_that_are_refused(tmp_path, engine, work, word):
+    with pytest.raises(TourError, match=word):
+        work(tmp_path, engine)
+
+
+@pytest.mark.parametrize(
+    ("work", "word"),
+    [
+        (append_long_passage, "texts=no"),
+        (lambda folder: open_address(f"milvus:{folder}/lite?collection=C"), r"\.db"),
+        (lambda _: open_address("milvus://127.0.0.1:9/C?timeout=1"), "cannot be opened"),
+        (file_for_a_folder, "cannot be opened"),
+    ],
+)
+def test_databases_that_cannot_be_used_are_refused(tmp_path, work, word):
+    with pytest.raises(TourError, match=word):
+        work(tmp_path)
+
+
+def test_files_that_would_run_code_are_not_opened(tmp_path):
+    load(address_in(tmp_path, "qdrant"), VECTORS)
+    copy = shutil.copytree(tmp_path / "points", tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
+    connect(str(copy), 1).close()  # as the next process does
+    with sqlite3.connect(copy / "collection" / "C" / "storage.sqlite") as database:
+        database.execute("UPDATE points SET point = ?", (pickle.dumps(pytest.fail),))
+    with pytest.raises(TourError, match="would load"):
+        connect(str(copy), 1)
+
+
+@pytest.fixture
+def service(monkeypatch):
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
+    service = QdrantService()
+    yield service
+    service.close()
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+def test_a_server_of_qdrant_with_faults(service, monkeypatch, caplog):
+    monkeypatch.setenv(KEY_VARIABLE, "secret")
+    store = load(f"qdrant://{service.url}/C?kind=hnsw", VECTORS)
+    expected = flat(VECTORS).search(QUERIES, 10)
+    service.faults += [503, "lost", 429, 500]
+    hits = store.search(QUERIES, 10)
+    assert np.array_equal(hits.ids, expected.ids) and np.array_equal(hits.similarities, expected.similarities)
+    assert caplog.text.count("trying again") == 4
+    assert store.texts["doc-3"].parts[0] == "fox" and np.array_equal(store.fetch(np.array([100])), VECTORS[100:101])
+    assert store.state.kind == "HNSW" and not store.state.exact
+    assert {key for _, _, key in service.requests} == {"secret"}
+    for faults, word in (([503] * 6, "6 tries"), ([403], "403")):
+        service.faults += faults
+        with pytest.raises(TourError, match=word):
+            store.search(QUERIES, 10)
+
+
+def test_a_load_goes_on_after_faults_and_its_requests_have_a_limit(service, monkeypatch):
+    address = f"qdrant://{service.url}/C"
+    target = loading(address, VECTORS)
+    monkeypatch.setattr(target.engine, "most_bytes", 2000)
+    target.append(docids_of(VECTORS)[:CHUNK], VECTORS[:CHUNK])
+    sizes = [size for path, size, _ in service.requests if path.startswith("/collections/C/points?")]
+    assert len(sizes) > 10 and max(sizes) < 4000 and target.done == CHUNK
+    service.faults += ["lost"] * 6
+    with pytest.raises(TourError, match="6 tries"):
+        target.append(docids_of(VECTORS)[CHUNK : 2 * CHUNK], VECTORS[CHUNK : 2 * CHUNK])
+    assert np.array_equal(load(address, VECTORS).search(QUERIES, 10).ids, flat(VECTORS).search(QUERIES, 10).ids)
+
+
+def milvus_server(folder, port):
+    command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", folder, "--host", "127.0.0.1"]
+    process = subprocess.Popen(
+        [*map(str, command), "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    for _ in range(300):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return process
+        time.sleep(0.1)
+    process.kill()
+    raise RuntimeError("the server did not start")
+
+
+@pytest.mark.slow
+def test_a_server_of_milvus_that_is_killed_and_started_again(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    expected = flat(VECTORS).search(QUERIES, 10)
+    started, later = [milvus_server(tmp_path / "data", port)], threading.Timer(0, int)
+    try:
+        store = load(f"milvus://127.0.0.1:{port}/C?timeout=2", VECTORS)
+        assert np.array_equal(store.search(QUERIES, 10).similarities, expected.similarities)
+        started[0].kill()
+        started[0].wait()
+        later = threading.Timer(1.0, lambda: started.append(milvus_server(tmp_path / "data", port)))
+        later.start()
+        assert np.array_equal(store.search(QUERIES, 10).ids, expected.ids)  # it waits for the server
+    finally:
+        if later.is_alive():
+            later.join()  # a server that is being started ends too
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "location", "collection"),
+    [
+        ("milvus:/data/a b.db?collection=C", "/data/a b.db", "C"),
+        ("milvus://db.example.org:19530/wiki", "http://db.example.org:19530", "wiki"),
+        ("milvus:https://db.example.org?collection=wiki", "https://db.example.org", "wiki"),
+        ("qdrant:points?collection=C_1", "points", "C_1"),
+        ("qdrant://[::1]:6333/C", "http://[::1]:6333", "C"),
+        ("qdrant:http://localhost:6333/?collection=C", "http://localhost:6333", "C"),
+    ],
+)
+def test_addresses(text, location, collection):
+    address = store_address(text)
+    assert (address.engine, address.location, address.collection) == (text[:6], location, collection)
+    assert store_address(str(address)) == address
+
+
+def test_options_of_an_address_and_what_is_none(tmp_path, monkeypatch):
+    address = store_address("milvus:a.db?collection=C&kind=hnsw&M=8&efC=40&ef=50&texts=no&timeout=5")
+    assert (address.kind, address.numbers) == ("hnsw", {"M": 8, "efC": 40, "ef": 50})
+    assert (address.texts, address.timeout) == (False, 5.0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "milvus:x").mkdir()
+    for name in ("indexes/scifact", "lucene:index", None, tmp_path, "milvus:x"):
+        assert store_address(name) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("milvus:demo.db", r"FILE\.db\?collection=NAME"),
+        ("qdrant:points?collection=a-b", "letters, digits and _"),
+        ("qdrant://user:secret@host/C", "server"),
+        ("milvus:a.db?collection=C&probes=3", "'probes'"),
+        ("qdrant:points?collection=C&kind=ivf", "flat or hnsw"),
+        ("milvus:a.db?collection=C&nprobe=0", "nprobe"),
+        ("milvus:a.db?collection=C&texts=maybe", "yes or no"),
+    ],
+)
+def test_addresses_that_are_refused(text, word):
+    with pytest.raises(TourError, match=word):
+        store_address(text)

@@ -14,7 +14,7 @@ from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.faiss_index import set_search_effort
-from tour_pyserini.stores.index_folder import check_checksums, read_docids, read_faiss
+from tour_pyserini.stores.index_folder import Docids, check_checksums, read_faiss
 from tour_pyserini.support.files import content_hash
 
 _NEEDED = ("rows", "largest_norm", "dimension", "documents", "dtype", "corpus_sha256", "encoder", "encoder_fingerprint")
@@ -155,7 +155,7 @@ def open_phrase_index(
                 raise ValueError(f"{name} has {found} bytes instead of {count * size}")
         rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
         vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
-        docids, index = read_docids(folder / "docid"), read_faiss(folder / "index", mapped=True)
+        docids, index = Docids.read(folder / "docid"), read_faiss(folder / "index", mapped=True)
         if (index.ntotal, index.d, len(docids)) != (count, dimension, settings["documents"]):
             raise ValueError("its files do not fit together")
     except (OSError, ValueError) as error:

@@ -15,7 +15,7 @@ from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.searchers.searched_index import as_signal, listed
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, found_by
-from tour_pyserini.stores.store import MatrixIndex
+from tour_pyserini.stores.store import as_store
 
 
 class Feedback:
@@ -64,7 +64,7 @@ class Feedback:
         vector = np.asarray(vector, dtype=np.float32).reshape(-1)
         if not len(vectors):
             return vector
-        index, text = MatrixIndex(vectors), query or ""
+        index, text = as_store(vectors), query or ""
 
         def search(queries: Floats, k: int, excluded: Ids) -> Hits:
             return index.search(queries, k)

@@ -17,7 +17,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
-from tour_pyserini.stores.store import MatrixIndex, Store, as_store
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
@@ -85,9 +85,9 @@ def open_index(
     if address := store_address(index):
         if ef_search is not None:
             raise TourError(f"--ef-search is for FAISS indexes; write ef={ef_search} into the address {address}.")
-        from tour_pyserini.stores.vector_collection import open_collection
+        from tour_pyserini.stores.vector_collection import CollectionStore
 
-        store = open_collection(address)
+        store = CollectionStore.open(address)
         return SearchedIndex(store, store.docids, encoder)
     found, docids = read_index_files(Path(index), PASSAGE_INDEX) if Path(index).exists() else _prebuilt(str(index))
     set_search_effort(found, str(index), ef_search=ef_search, nprobe=nprobe)
@@ -115,7 +115,7 @@ def in_memory_index(
     vectors: Any, texts: Any, encode: Any, *, docids: Iterable[str] | None = None
 ) -> tuple[SearchedIndex, Mapping[str, str]]:
     """An index of vectors in memory, and its passages by docid; the arguments of `TourSearcher.from_vectors`."""
-    store = as_store(vectors) if isinstance(vectors, Store) or _is_faiss(vectors) else MatrixIndex(vectors)
+    store = as_store(vectors)
     names, passages = _named_texts(texts, None if docids is None else list(docids), store.size)
     return SearchedIndex(store, names, _query_encoder(encode, store.dimension)), passages
 
@@ -179,11 +179,6 @@ def _as_vectors(values: Any) -> Floats:
         return np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TourError(f"encode must return an array of numbers, not {type(values).__name__} ({error}).") from error
-
-
-def _is_faiss(vectors: Any) -> bool:
-    """Whether it is a FAISS index, by what one has; FAISS is not imported for it."""
-    return all(hasattr(vectors, name) for name in ("ntotal", "d", "metric_type", "search"))
 
 
 def _named_texts(texts: Any, docids: list[Any] | None, size: int) -> tuple[list[str], Mapping[str, str]]:

@@ -5,15 +5,12 @@ Vectors may be memory-mapped: memory is needed for a sample to train on and for 
 
 import re
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import faiss_threads
-
-if TYPE_CHECKING:
-    import faiss
 
 Kind = Literal["flat", "hnsw", "pq", "factory"]
 
@@ -27,35 +24,6 @@ _BYTES = 1 << 20  # that FAISS hands over at a time to be written
 _LISTS, _CODES = re.compile(r"IVF(\d+)"), re.compile(r"PQ\d+x(\d+)")
 _CRASHES = re.compile(r"HNSW0*[01](?!\d)|IVF0+(?!\d)|PQ\d+x0+(?!\d)")
 _BITS = 8  # of a part of a product quantizer, if the string does not say it
-
-
-def build_index(
-    vectors: np.ndarray, *, kind: Kind = "flat", nprobe: int = 16, threads: int | None = None, **settings: Any
-) -> "faiss.Index":
-    """Build the index that Pyserini's `pyserini.index.faiss` would build, with its defaults, or one that it does not.
-
-    Args:
-        vectors: float32 [n, d], in memory or memory-mapped.
-        kind: `flat` (exact), `hnsw` (a graph), `pq` (compressed: the vectors read back are approximate), or `factory`.
-        nprobe: lists that a search reads if a factory string makes an inverted file.
-        threads: FAISS uses at most this many; None: its default. Only with one thread is the graph always the same.
-        settings: of the kind, see `check_fit`.
-
-    Raises:
-        TourError: if the settings do not fit the vectors.
-    """
-    import faiss
-
-    index = check_fit(*vectors.shape, kind=kind, **settings)
-    with faiss_threads(threads):
-        if not index.is_trained:
-            index.train(_sample(vectors, settings["factory"]) if kind == "factory" else vectors)
-        for start in range(0, len(vectors), ROWS):
-            index.add(np.ascontiguousarray(vectors[start : start + ROWS]))
-    inverted = faiss.try_extract_index_ivf(index)
-    if inverted is not None:
-        inverted.nprobe = min(nprobe, inverted.nlist)
-    return index
 
 
 def check_fit(
@@ -81,10 +49,10 @@ def check_fit(
         pq_m: number of parts that a vector is cut into; it must divide d.
         pq_nbits: bits of the code of a part.
         factory: FAISS's factory string.
-        nprobe: fits any index.
+        nprobe: lists of an inverted file that a search reads; it fits any index.
 
     Raises:
-        TourError: if `build_index` would refuse the settings.
+        TourError: if they do not fit.
     """
     import faiss
 
@@ -108,17 +76,36 @@ def check_fit(
     return _factory_index(count, dimension, factory)
 
 
-def write_index(vectors: np.ndarray, path: Path, *, kind: Kind = "flat", **settings: Any) -> None:
-    """Write the index that `build_index` builds to a new file; a flat one needs no memory for its vectors.
+def write_index(
+    vectors: np.ndarray, path: Path, *, kind: Kind = "flat", threads: int | None = None, **settings: Any
+) -> None:
+    """Write the index that Pyserini's `pyserini.index.faiss` would build, with its defaults, or one that it does not.
+
+    Args:
+        vectors: float32 [n, d], in memory or memory-mapped; a flat index needs no memory for them.
+        path: a new file.
+        kind: `flat` (exact), `hnsw` (a graph), `pq` (compressed: the vectors read back are approximate), or `factory`.
+        threads: FAISS uses at most this many; None: its default. Only with one thread is the graph always the same.
+        settings: of the kind, see `check_fit`.
 
     Raises:
         OSError: if the disk is full.
         TourError: if the settings do not fit the vectors.
     """
+    import faiss
+
     if kind == "flat":
         _write_flat_index(vectors, path)
-    else:
-        write_faiss_index(build_index(vectors, kind=kind, **settings), path)
+        return
+    index = check_fit(*vectors.shape, kind=kind, **settings)
+    with faiss_threads(threads):
+        if not index.is_trained:
+            index.train(_sample(vectors, settings["factory"]) if kind == "factory" else vectors)
+        for start in range(0, len(vectors), ROWS):
+            index.add(np.ascontiguousarray(vectors[start : start + ROWS]))
+    if inverted := faiss.try_extract_index_ivf(index):
+        inverted.nprobe = min(settings.get("nprobe", 16), inverted.nlist)
+    write_faiss_index(index, path)
 
 
 def write_faiss_index(index: Any, path: Path) -> None:

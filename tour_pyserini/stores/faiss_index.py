@@ -163,7 +163,7 @@ class _FlatSearch:
         ids = np.empty((len(vectors), k), dtype=np.int64)
         similarities = np.empty((len(vectors), k), dtype=np.float32)
         rows, wanted = np.arange(len(vectors)), k + EXTRA_HITS
-        rounding = rounding_error(vectors, self._largest_norm())
+        rounding = _rounding_error(vectors, self._largest_norm())
         while len(rows):
             wanted = min(wanted, self._index.ntotal)
             hits, last = self._fetch(vectors[rows], wanted)
@@ -196,24 +196,35 @@ class _FlatSearch:
         return self._norm[1]
 
 
-def rounding_error(queries: Floats, largest_norm: float) -> Floats:
-    """An upper bound [n] of the difference between two ways to compute similarities of queries [n, d] in float32.
+def rank_exactly(query: Floats, ids: Ids, vectors: Floats) -> tuple[Ids, Floats, float]:
+    """Put hits that something else found in the order of a flat index.
 
     Args:
-        queries: the queries.
-        largest_norm: of the vectors that they are compared with.
+        query: [d] the query.
+        ids: [m] the hits.
+        vectors: [m, d] their vectors.
+
+    Returns:
+        ids [m] and similarities [m], with the bits that `FaissIndex` gives for them, best first; and an upper bound of
+        the difference between these similarities and what another float32 computation gives.
     """
-    relative_error = 1.01 * queries.shape[-1] * _UNIT_ROUNDOFF  # of one way; relative to the product of the norms
-    return 2 * relative_error * np.linalg.norm(queries, axis=-1) * largest_norm
-
-
-def similarities_of(query: Floats, vectors: Floats) -> Floats:
-    """Inner products [m] of a query [d] and vectors [m, d], with the bits that `FaissIndex` gives for them."""
     import faiss
 
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
-    return _similarities(index, query[None, :], np.arange(len(vectors), dtype=np.int64)[None, :])[0]
+    similarities = _similarities(index, query[None, :], np.arange(len(vectors), dtype=np.int64)[None, :])[0]
+    order = np.lexsort((-ids, -similarities))
+    largest = float(np.linalg.norm(vectors, axis=1).max())
+    return ids[order], similarities[order], float(_rounding_error(query, largest))
+
+
+def _rounding_error(queries: Floats, largest_norm: float) -> Floats:
+    """An upper bound [n] of the difference between two ways to compute similarities of queries [n, d] in float32.
+
+    `largest_norm` is that of the vectors that they are compared with.
+    """
+    relative_error = 1.01 * queries.shape[-1] * _UNIT_ROUNDOFF  # of one way; relative to the product of the norms
+    return 2 * relative_error * np.linalg.norm(queries, axis=-1) * largest_norm
 
 
 def _similarities(index: Any, vectors: Floats, ids: Ids) -> Floats:

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -50,11 +50,32 @@ class Docids(Sequence[str]):
         text = "".join(f"{docid}\n" for docid in docids).encode("utf-8", "surrogatepass")
         return cls(np.frombuffer(text, dtype=np.uint8))
 
-    @overload
-    def __getitem__(self, position: int) -> str: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[str]: ...
-    def __getitem__(self, position: int | slice) -> str | list[str]:
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the docids of an index, one per line in the order of the vectors; a large file is memory-mapped.
+
+        White space at the end of a line is ignored, as Pyserini ignores it.
+
+        Raises:
+            TourError: if the file cannot be read, or a docid is empty, not UTF-8 or has white space in it; the message
+                names the line.
+        """
+        try:
+            size = path.stat().st_size
+            text = np.memmap(path, np.uint8, mode="r") if size >= MAPPED_FROM else np.fromfile(path, np.uint8)
+        except OSError as error:
+            raise TourError(f"cannot read {path}: {error.strerror}.") from error
+        if len(text) and text[-1] != _NEWLINE:
+            text = np.append(text, np.uint8(_NEWLINE))
+        docids = cls(text)
+        blocks = [text[start : start + _BYTES] for start in range(0, len(text), _BYTES)]
+        # Line ends are the only bytes up to the blank: nothing else of ASCII is white space.
+        plain = sum(int((block <= _BLANK).sum()) for block in blocks) == len(docids)
+        plain &= all(int(block.max()) <= _DELETE for block in blocks)
+        has_empty = len(docids) and (docids.ends[0] == 0 or bool((np.diff(docids.ends) == 1).any()))
+        return docids if plain and not has_empty else cls.of(_checked_lines(docids, path))
+
+    def __getitem__(self, position: Any) -> Any:
         if isinstance(position, slice):
             return [self[i] for i in range(*position.indices(len(self)))]
         number = range(len(self))[position]  # counts from the end if negative; refuses what is outside
@@ -81,10 +102,8 @@ class Docids(Sequence[str]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Docids):
-            return np.array_equal(self.ends, other.ends) and np.array_equal(self.text, other.text)
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-        return NotImplemented
+            return np.array_equal(self.text, other.text)
+        return isinstance(other, Sequence) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -145,31 +164,6 @@ def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
     return docids.positions if isinstance(docids, Docids) else {docid: i for i, docid in enumerate(docids)}
 
 
-def read_docids(path: Path) -> Docids:
-    """Read the docids of an index, one per line in the order of the vectors; a large file is memory-mapped.
-
-    White space at the end of a line is ignored, as Pyserini ignores it.
-
-    Raises:
-        TourError: if the file cannot be read, or a docid is empty, not UTF-8 or has white space in it; the message
-            names the line.
-    """
-    try:
-        size = path.stat().st_size
-        text = np.memmap(path, np.uint8, mode="r") if size >= MAPPED_FROM else np.fromfile(path, np.uint8)
-    except OSError as error:
-        raise TourError(f"cannot read {path}: {error.strerror}.") from error
-    if len(text) and text[-1] != _NEWLINE:
-        text = np.append(text, np.uint8(_NEWLINE))
-    docids = Docids(text)
-    blocks = [text[start : start + _BYTES] for start in range(0, len(text), _BYTES)]
-    # Line ends are the only bytes up to the blank: nothing else of ASCII is white space.
-    plain = sum(int((block <= _BLANK).sum()) for block in blocks) == len(docids)
-    plain &= all(int(block.max()) <= _DELETE for block in blocks)
-    has_empty = len(docids) and (docids.ends[0] == 0 or bool((np.diff(docids.ends) == 1).any()))
-    return docids if plain and not has_empty else Docids.of(_checked_lines(docids, path))
-
-
 def _checked_lines(docids: Docids, path: Path) -> Iterator[str]:
     """The docids without white space at their ends, each of them checked."""
     for number, line in enumerate(docids.encoded(), start=1):
@@ -193,14 +187,14 @@ def read_index_files(folder: Path, record: str) -> tuple[Any, Docids]:
 
     Args:
         folder: has the files `index` and `docid`.
-        record: name of the record in the folder, whose checksums are compared if it is there.
+        record: name of the record in the folder; its checksums are compared if it is there.
 
     Raises:
         TourError: if a file is damaged, or they do not fit together.
     """
     check_checksums(folder, record, ("index", "docid"))
     index = read_faiss(folder / "index")
-    docids = read_docids(folder / "docid")
+    docids = Docids.read(folder / "docid")
     if len(docids) != index.ntotal:
         raise TourError(
             f"{folder} is damaged: `docid` has {len(docids)} lines for the {index.ntotal} vectors of `index`; "
@@ -289,19 +283,18 @@ class IndexSettings(NamedTuple):
     def read(cls, index: str | os.PathLike[str]) -> Self | None:
         """The settings in the record of an index folder or a collection; None for other programs' indexes."""
         path, address = Path(index) / PASSAGE_INDEX, store_address(index)
-        if not address and not path.is_file():
-            return None
-        stored: Mapping[str, Any]
-        try:
-            if address:
-                from tour_pyserini.stores.vector_collection import open_collection
+        if address:
+            from tour_pyserini.stores.vector_collection import CollectionStore
 
-                stored = open_collection(address).settings
-            else:
-                stored = read_json_object(path)["settings"]
+            stored = CollectionStore.open(address).settings
+        elif path.is_file():
+            stored = read_json_object(path).get("settings", {})
+        else:
+            return None
+        try:
             known = {name: stored[name] for name in cls._fields if name in stored}
             return cls(**known, fingerprint=stored["encoder_fingerprint"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise TourError(
                 f"{address or path} does not describe an index ({first_line(error)}); build the index again."
             ) from error

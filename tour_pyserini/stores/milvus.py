@@ -124,28 +124,24 @@ class _MilvusEngine:
         self._client.flush(name, **self._time)
         self._client.load_collection(name, **self._time)
 
-    def search(
-        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, *, with_vectors: bool
-    ) -> list[list[Row]]:
-        """The k hits of each of the vectors [n, d]."""
+    def search(self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d], with their own vectors."""
         params = {}
         if state.kind.startswith("HNSW"):
             params["ef"] = max(k, address.numbers.get("ef", _EF))  # Milvus wants at least k
         elif not state.exact:
             params["nprobe"] = address.numbers.get("nprobe", _NPROBE)
-        return self._hits(address.collection, list(vectors), k, "vector", params, with_vectors=with_vectors)
+        options = {"anns_field": "vector", "output_fields": _FIELDS["vector"], "search_params": {"params": params}}
+        return self._hits(address.collection, list(vectors), k, options)
 
     def words(self, name: str, query: str, k: int) -> list[Row]:
         """At most k passages that BM25 finds."""
-        found = self._hits(name, [query], k, "words", {}, with_vectors=False)[0]
+        (found,) = self._hits(name, [query], k, {"anns_field": "words", "output_fields": _FIELDS["docid"]})
         return [hit._replace(score=abs(hit.score)) for hit in found]  # Milvus Lite gives them below zero
 
-    def _hits(
-        self, name: str, data: list[Any], k: int, field: str, params: dict[str, int], *, with_vectors: bool
-    ) -> list[list[Row]]:
-        fields = _FIELDS["vector" if with_vectors else "docid"]
-        options = {"limit": k, "output_fields": fields, "search_params": {"params": params}, **_READING, **self._time}
-        found = self._loaded(name, lambda: self._client.search(name, data=data, anns_field=field, **options))
+    def _hits(self, name: str, data: list[Any], k: int, options: dict[str, Any]) -> list[list[Row]]:
+        options = {"limit": k, **options, **_READING, **self._time}
+        found = self._loaded(name, lambda: self._client.search(name, data=data, **options))
         return [[Row(hit["id"], **_values(hit["entity"]), score=hit["distance"]) for hit in hits] for hits in found]
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:

@@ -100,25 +100,16 @@ class _QdrantEngine:
     def finish(self, name: str) -> None:
         """Nothing is left to do: each request was answered when its points could be searched."""
 
-    def search(
-        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, *, with_vectors: bool
-    ) -> list[list[Row]]:
-        """The k hits of each of the vectors [n, d]."""
+    def search(self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d], with their own vectors."""
         models = self._models
-        params = models.SearchParams(exact=state.exact, hnsw_ef=max(k, address.numbers.get("ef", _EF)))
-        requests = [
-            models.QueryRequest(
-                query=vector.tolist(),
-                limit=k,
-                params=None if self._is_local else params,
-                with_vector=with_vectors,
-                with_payload=["docid"],
-            )
-            for vector in vectors
-        ]
-        answers = self._client.query_batch_points(
-            address.collection, requests, consistency=None if self._is_local else models.ReadConsistencyType.ALL
-        )
+        params, consistency = None, None
+        if not self._is_local:
+            params = models.SearchParams(exact=state.exact, hnsw_ef=max(k, address.numbers.get("ef", _EF)))
+            consistency = models.ReadConsistencyType.ALL
+        asked = {"limit": k, "params": params, "with_vector": True, "with_payload": ["docid"]}
+        requests = [models.QueryRequest(query=vector.tolist(), **asked) for vector in vectors]
+        answers = self._client.query_batch_points(address.collection, requests, consistency=consistency)
         return [[_row(point, score=point.score) for point in answer.points] for answer in answers]
 
     def words(self, name: str, query: str, k: int) -> list[Row]:

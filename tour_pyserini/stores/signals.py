@@ -26,7 +26,6 @@ from tour_pyserini.stores.index_folder import (
     check_checksums,
     has_bm25,
     positions_of,
-    read_docids,
 )
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import sha256
@@ -89,9 +88,9 @@ def open_signal(spec: Any) -> Signal:
         return spec
     check_signal(os.fspath(spec))
     if address := store_address(spec):
-        from tour_pyserini.stores.vector_collection import open_collection
+        from tour_pyserini.stores.vector_collection import CollectionStore
 
-        return LuceneSignal(open_collection(address).bm25)
+        return LuceneSignal(CollectionStore.open(address).bm25)
     return _Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
 
 
@@ -174,19 +173,18 @@ class Words:
 
     def __call__(self, text: str) -> list[str]:
         """The words, in the order of the text."""
-        return [self._stem(word) for word in self._pieces(self._lower(text)) if word not in self._stopwords]
+        return [self._stem(word) for word in self._pieces(text) if word not in self._stopwords]
 
-    def _lower(self, text: str) -> str:
-        """The text in lower case, with one way to write accents, wide letters and ligatures."""
-        if not text.isascii():
+    def _pieces(self, text: str) -> list[str]:
+        """The parts of the text, in lower case, with one way to write accents, wide letters and ligatures."""
+        plain = text.isascii()
+        if not plain:
             # Python's lower case of the capital i with a dot is an i with a dot more.
             text = unicodedata.normalize("NFKC", text).replace("İ", "i")
-        return (text.replace("I", "ı") if self._turkish else text).lower()
-
-    def _pieces(self, text: str) -> Iterable[str]:
-        if text.isascii():
+        text = (text.replace("I", "ı") if self._turkish else text).lower()
+        if plain:
             return _ASCII_PIECE.findall(text)
-        return (word for piece in _PIECE.finditer(text) for word in _parts(piece))
+        return [word for piece in _PIECE.finditer(text) for word in _parts(piece)]
 
 
 def _parts(piece: Any) -> list[str]:
@@ -241,7 +239,7 @@ class _Bm25Index:
         if settings != {**_BM25, "language": self._language}:
             raise TourError(f"{folder} was made by another version, with other settings; build it again.")
         self._model = _bm25s().BM25.load(str(folder), mmap=True, show_progress=False)
-        self.docids: Sequence[str] = read_docids(index / "docid")
+        self.docids: Sequence[str] = Docids.read(index / "docid")
         if not record.get("documents") == self._model.scores["num_docs"] == len(self.docids):
             raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")
 
@@ -280,15 +278,13 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
     others = getattr(positions, "docids", None) or list(positions)
     if own is None or (isinstance(own, Docids) and own == others):  # a comparison takes a thirtieth of the time
         return
+    mine, what = positions_of(own), ""
     if (extra := next((docid for docid in own if docid not in positions), None)) is not None:
         what = f"has the document {extra!r}, which the index does not have"
-    else:
-        mine = positions_of(own)
-        missing = next((docid for docid in others if docid not in mine), None)
-        if missing is None:
-            return
+    elif (missing := next((docid for docid in others if docid not in mine), None)) is not None:
         what = f"lacks the document {missing!r}, which the index has"
-    raise TourError(f"{_name(signal)} {what}; both must be built from the same corpus.")
+    if what:
+        raise TourError(f"{_name(signal)} {what}; both must be built from the same corpus.")
 
 
 def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> SignalHits:
@@ -303,28 +299,23 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
     Raises:
         TourError: if it returns something else than docids of the index with finite scores.
     """
-    docids, scores = signal(queries, k)
     ids = np.full((len(queries), k), -1, dtype=np.int64)
     values = np.full(ids.shape, -np.inf)
-    for row, (_, names, numbers) in enumerate(zip(queries, docids, scores, strict=True)):
-        if not len(set(names)) == len(names) == len(numbers) <= k:
+    for row, (query, docids, given) in enumerate(zip(queries, *signal(queries, k), strict=True)):
+        scores, count = np.asarray(given, dtype=np.float64), len(docids)
+        if not len(set(docids)) == count == len(scores) <= k or not np.isfinite(scores).all():
             raise TourError(
-                f"{_name(signal)} returned {len(names)} docids and {len(numbers)} scores for the query "
-                f"{queries[row][:80]!r}; it must return as many of each, at most {k}, and no docid twice."
+                f"{_name(signal)} returned {count} docids and {len(scores)} scores for the query {query[:80]!r}; it "
+                f"must return at most {k} docids, none twice, and a finite score of each."
             )
-        try:
-            found = [positions[name] for name in names]
-        except KeyError as error:
+        if unknown := [docid for docid in docids if docid not in positions]:
             raise TourError(
-                f"{_name(signal)} found the document {error.args[0]!r}, which the index does not have; "
+                f"{_name(signal)} found the document {unknown[0]!r}, which the index does not have; "
                 "both must be built from the same corpus."
-            ) from None
-        numbers = np.asarray(numbers, dtype=np.float64)
-        if not np.isfinite(numbers).all():
-            raise TourError(f"{_name(signal)} returned a score that is not a number for {queries[row][:80]!r}.")
-        order = np.argsort(-numbers, kind="stable")
-        ids[row, : len(found)] = np.array(found, dtype=np.int64)[order]
-        values[row, : len(found)] = numbers[order]
+            )
+        order = np.argsort(-scores, kind="stable")
+        ids[row, :count] = np.array([positions[docid] for docid in docids], dtype=np.int64)[order]
+        values[row, :count] = scores[order]
     return SignalHits(ids, values, getattr(signal, "absent", None))
 
 

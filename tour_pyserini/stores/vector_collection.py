@@ -3,16 +3,15 @@
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.data.texts import Passage, UnknownDocument
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_index import EXTRA_HITS, rounding_error, similarities_of
-from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, ask, open_engine
+from tour_pyserini.stores.faiss_index import EXTRA_HITS, rank_exactly
+from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, open_engine
 
 _ROW_BYTES = 1024  # what a docid and the names of fields take in an answer, roughly
 _PASSAGE_BYTES = 65_535  # the longest passage that Milvus keeps
@@ -38,14 +37,36 @@ class CollectionStore:
     exact = True
 
     def __init__(self, address: StoreAddress, engine: Engine, state: CollectionState) -> None:
-        """Use a collection that has been checked; `open_collection` checks it."""
+        """Use a collection that has been checked; `open` checks it."""
         self.address, self.state, self.engine = address, state, engine
         self.dimension, self.size = state.dimension, state.size
-        self._ask = partial(ask, address, engine)
         self.settings: Mapping[str, Any] = json.loads(state.settings)
         self.docids = _StoredDocids(self)
         self.texts = _StoredTexts(self) if self.settings["store"]["texts"] else None
         self._last: tuple[Ids, Floats] = np.empty(0, dtype=np.int64), np.empty((0, state.dimension), dtype=np.float32)
+
+    @classmethod
+    def open(cls, address: StoreAddress) -> Self:
+        """Open a collection that the index command loaded.
+
+        Raises:
+            TourError: if it does not exist, is not complete, or was made by another program.
+        """
+        engine = open_engine(address)
+        state = engine.state(address.collection)
+        load = f"load it with python -m tour_pyserini.index --index {address}"
+        if state is None:
+            raise TourError(f"{address} does not exist; {load}.")
+        if not _is_ours(state):
+            raise TourError(
+                f"{address} was made by another program; {load}, under another name, or search it by a store of your "
+                "own (docs/extending.md)."
+            )
+        store = cls(address, engine, state)
+        documents = store.settings["documents"]
+        if state.size != documents:
+            raise TourError(f"{address} holds {state.size} of {documents} documents; {load} to go on.")
+        return store
 
     def description(self) -> dict[str, Any]:
         """What the record of a run says of it: engine, dimension, size, kind of index, whether searches are exact."""
@@ -56,7 +77,7 @@ class CollectionStore:
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the vectors [n, d], best first; `threads` is left to the engine."""
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
-        k, most = min(k, self.size), min(self.size, self.engine.most_hits)
+        k, most = min(k, self.size), min(self.size, self.engine.most_hits, self._per_answer)
         if k > most:
             raise TourError(f"{self.address} gives at most {most} hits of a query; ask for fewer.")
         ids = np.full((len(queries), k), -1, dtype=np.int64)
@@ -94,7 +115,7 @@ class CollectionStore:
 
     def _search_words(self, query: str, k: int) -> list[Row]:
         """At most k passages that BM25 finds, best first; of equal scores, the smaller id is first."""
-        hits = self._ask(self.engine.words, self.address.collection, query, min(k, self.engine.most_hits))
+        hits = self.engine.words(self.address.collection, query, min(k, self.engine.most_hits))
         self.docids.remember(hits)
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
@@ -104,28 +125,26 @@ class CollectionStore:
         found: dict[int, Row] = {}
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
-            found |= {row.id: row for row in self._ask(self.engine.get, self.address.collection, part, what=what)}
+            found |= {row.id: row for row in self.engine.get(self.address.collection, part, what=what)}
         if missing := [id_ for id_ in ids if id_ not in found]:
             raise TourError(f"{self.address} has no passage {missing[0]} any more; load it again.")
         return [found[id_] for id_ in ids]
 
+    @property
+    def _per_answer(self) -> int:
+        """How many hits with their vectors fit into an answer."""
+        return max(1, self.engine.most_bytes // (_ROW_BYTES + 4 * self.dimension))
+
     def _hits(self, queries: Floats, k: int) -> list[list[Row]]:
-        """The engine's k hits of each query with their vectors, in requests whose answers are not too large."""
-        most = self.engine.most_bytes // (_ROW_BYTES + 4 * self.dimension)
-        with_vectors, step = k <= most, max(1, min(most // k, self.engine.most_hits))
+        """The engine's k hits of each query, in requests whose answers are not too large."""
+        step = max(1, min(self._per_answer // k, self.engine.most_hits))
         found: list[list[Row]] = []
         for start in range(0, len(queries), step):
-            part = queries[start : start + step]
-            found += self._ask(self.engine.search, self.address, self.state, part, k, with_vectors=with_vectors)
+            found += self.engine.search(self.address, self.state, queries[start : start + step], k)
+        vectors: dict[int, Floats] = {}
         for hits in found:
             self.docids.remember(hits)
-        if not with_vectors:
-            rows = [self.rows([hit.id for hit in hits], "vector") for hits in found]
-            found = [
-                [row._replace(score=hit.score) for hit, row in zip(*pair, strict=True)]
-                for pair in zip(found, rows, strict=True)
-            ]
-        vectors = {hit.id: hit.vector for hits in found for hit in hits}
+            vectors.update((hit.id, hit.vector) for hit in hits)
         if known := sorted(vectors):
             self._last = np.array(known, dtype=np.int64), np.stack([vectors[id_] for id_ in known])
         return found
@@ -134,37 +153,13 @@ class CollectionStore:
         """Write the best of the hits into ids [k] and similarities [k]; true if another passage may belong there."""
         if not hits:
             return False
-        vectors, found = np.stack([hit.vector for hit in hits]), np.array([hit.id for hit in hits], dtype=np.int64)
+        found, vectors = np.array([hit.id for hit in hits], dtype=np.int64), np.stack([hit.vector for hit in hits])
         if not 0 <= int(found.min()) <= int(found.max()) < self.size:
             raise TourError(f"{self.address} was changed since it was loaded: it gives ids outside it; load it again.")
-        exact = similarities_of(query, vectors)
-        order = np.lexsort((-found, -exact))[: len(ids)]
-        ids[: len(order)], similarities[: len(order)] = found[order], exact[order]
-        largest = float(np.linalg.norm(vectors, axis=1).max())
-        last = min(hit.score for hit in hits)
-        return float(similarities[len(order) - 1]) <= last + float(rounding_error(query, largest))
-
-
-def open_collection(address: StoreAddress) -> CollectionStore:
-    """Open a collection that the index command loaded.
-
-    Raises:
-        TourError: if it does not exist, is not complete, or was made by another program.
-    """
-    engine = open_engine(address)
-    state = ask(address, engine, engine.state, address.collection)
-    load = f"load it with python -m tour_pyserini.index --index {address}"
-    if state is None:
-        raise TourError(f"{address} does not exist; {load}.")
-    if not _is_ours(state):
-        raise TourError(
-            f"{address} was made by another program; {load}, under another name, or search it by a store of your own "
-            "(docs/extending.md)."
-        )
-    store = CollectionStore(address, engine, state)
-    if state.size != store.settings["documents"]:
-        raise TourError(f"{address} holds {state.size} of {store.settings['documents']} documents; {load} to go on.")
-    return store
+        best, exact, rounding = rank_exactly(query, found, vectors)
+        count = min(len(ids), len(best))
+        ids[:count], similarities[:count] = best[:count], exact[:count]
+        return float(exact[count - 1]) <= min(hit.score for hit in hits) + rounding
 
 
 def _is_ours(state: CollectionState) -> bool:
@@ -286,13 +281,12 @@ class CollectionLoading:
         if bm25 and not address.texts:
             raise TourError("--bm25 in a collection reads the texts that it holds; leave out texts=no, or --bm25.")
         self._address, self.engine, self._texts = address, open_engine(address), texts
-        self._ask = partial(ask, address, self.engine)
         numbers = {name: n for name, n in address.numbers.items() if name not in ("ef", "nprobe")}
         store = {"kind": address.kind, **numbers, "texts": address.texts, "bm25": bm25}
         now = json.loads(json.dumps({**settings, "store": store}))
-        state = self._ask(self.engine.state, address.collection)
+        state = self.engine.state(address.collection)
         if state is None:
-            self._ask(self.engine.create, address, settings["dimension"], json.dumps(now), bm25=bm25)
+            self.engine.create(address, settings["dimension"], json.dumps(now), bm25=bm25)
             self.done = 0
             return
         if not _is_ours(state):
@@ -313,13 +307,13 @@ class CollectionLoading:
         rows = [self._row(*record) for record in records]
         step = _rows_per_request(self.engine, vectors.shape[1], "passage" if self._address.texts else "vector")
         for start in range(0, len(rows), step):
-            self._ask(self.engine.insert, self._address.collection, rows[start : start + step])
+            self.engine.insert(self._address.collection, rows[start : start + step])
         self.done += len(docids)
 
     def finish(self) -> CollectionStore:
         """Make everything searchable, and check that nothing is missing."""
-        self._ask(self.engine.finish, self._address.collection)
-        return open_collection(self._address)
+        self.engine.finish(self._address.collection)
+        return CollectionStore.open(self._address)
 
     def _row(self, position: int, docid: str, vector: Floats) -> Row:
         if not self._address.texts:

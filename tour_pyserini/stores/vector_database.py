@@ -9,10 +9,10 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qsl
 
 from tour_pyserini.core.arrays import Floats
@@ -20,7 +20,6 @@ from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.http_client import back_off
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 ENGINES: Mapping[str, Sequence[str]] = {"milvus": ("flat", "hnsw", "ivf"), "qdrant": ("flat", "hnsw")}
 """The engines, each a module of this package, and the kinds of index that each of them has."""
@@ -28,10 +27,11 @@ KEY_VARIABLE = "TOUR_PYSERINI_STORE_KEY"
 """The environment variable that holds the key of a server, where it asks for one."""
 
 _NUMBERS = ("M", "efC", "ef", "nlist", "nprobe")
-_OPTIONS = ("collection", "kind", *_NUMBERS, "texts", "timeout", "retries")
+_OPTIONS = ("collection", "kind", *_NUMBERS, "texts", "timeout")
+_RETRIES = 5  # of a request that failed because the engine was away
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-_ADDRESS = re.compile(rf"({'|'.join(ENGINES)}):(.*)", re.DOTALL)
-_SERVER = re.compile(r"(https?)://([^/?#@\s]+)(?:/([^/?#\s]*))?")
+_ADDRESS = re.compile(rf"(?P<engine>{'|'.join(ENGINES)}):(?P<place>[^?]*)(\?(?P<options>.*))?", re.DOTALL)
+_SERVER = re.compile(r"(https?:)?//([^/?#@\s]+)(?:/([^/?#\s]*))?")
 
 
 class StoreAddress(NamedTuple):
@@ -45,7 +45,6 @@ class StoreAddress(NamedTuple):
         numbers: settings of that kind: M, efC and ef of hnsw, nlist and nprobe of ivf.
         texts: whether a new collection holds the passages too.
         timeout: seconds for one request.
-        retries: how often a request is repeated that failed because the engine was away.
     """
 
     engine: str
@@ -55,7 +54,6 @@ class StoreAddress(NamedTuple):
     numbers: Mapping[str, int] = {}
     texts: bool = True
     timeout: float = 30.0
-    retries: int = 5
 
     def __str__(self) -> str:
         return f"{self.engine}:{self.location}?collection={self.collection}"
@@ -74,41 +72,32 @@ def store_address(index: Any) -> StoreAddress | None:
     found = _ADDRESS.fullmatch(index) if isinstance(index, str) else None
     if found is None or Path(index).exists():
         return None
-    engine, rest = found.groups()
-    place, _, query = rest.partition("?")
-    if place.startswith("//"):
-        place = f"http:{place}"
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    engine, place = found["engine"], found["place"]
+    options = dict(parse_qsl(found["options"] or "", keep_blank_values=True))
     if unknown := [name for name in options if name not in _OPTIONS]:
         raise TourError(f"{index} has the option {unknown[0]!r}; stores have {', '.join(_OPTIONS)}.")
     collection = options.get("collection", "")
-    if place.startswith(("http:", "https:")):
+    if place.startswith(("//", "http:", "https:")):
         server = _SERVER.fullmatch(place)
         if server is None:
             raise TourError(f"{index} has no address of a server: write {engine}://HOST:PORT/COLLECTION.")
-        place, collection = f"{server[1]}://{server[2]}", collection or server[3] or ""
+        place, collection = f"{server[1] or 'http:'}//{server[2]}", collection or server[3] or ""
     if not place or not _NAME.fullmatch(collection):
         example = "FOLDER" if engine == "qdrant" else "FILE.db"
         raise TourError(
             f"{index} does not name a collection: write {engine}:{example}?collection=NAME or "
             f"{engine}://HOST:PORT/NAME; a name has letters, digits and _."
         )
-    kind, texts = options.get("kind", "flat"), options.get("texts", "yes")
-    if kind not in ENGINES[engine]:
-        raise TourError(f"{index}: the kind of an index in {engine} is {' or '.join(ENGINES[engine])}, not {kind!r}.")
-    if texts not in ("yes", "no"):
-        raise TourError(f"{index}: texts is yes or no, not {texts!r}.")
-    counts = {name: _number(index, name, options[name]) for name in (*_NUMBERS, "timeout") if name in options}
-    if "retries" in options:
-        counts["retries"] = _number(index, "retries", options["retries"], least=0)
-    numbers = {name: counts.pop(name) for name in _NUMBERS if name in counts}
-    return StoreAddress(engine, place, collection, kind, numbers, texts == "yes", **counts)
-
-
-def _number(index: str, name: str, text: str, *, least: int = 1) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
-        raise TourError(f"{index}: {name} is a whole number of at least {least}, not {text!r}.")
-    return int(text)
+    chosen = {"kind": "flat", "texts": "yes", **options}
+    for name, words in (("kind", ENGINES[engine]), ("texts", ("yes", "no"))):
+        if chosen[name] not in words:
+            raise TourError(f"{index}: the {name} of a collection is {' or '.join(words)}, not {chosen[name]!r}.")
+    for name in (*_NUMBERS, "timeout"):
+        if not re.fullmatch(r"0*[1-9][0-9]{0,8}", options.get(name, "1")):
+            raise TourError(f"{index}: {name} is a whole number of at least 1, not {options[name]!r}.")
+    numbers = {name: int(options[name]) for name in _NUMBERS if name in options}
+    timeout = float(options.get("timeout", 30))
+    return StoreAddress(engine, place, collection, chosen["kind"], numbers, chosen["texts"] == "yes", timeout)
 
 
 class Row(NamedTuple):
@@ -176,10 +165,8 @@ class Engine(Protocol):
     def finish(self, name: str) -> None:
         """Make everything that was inserted searchable."""
 
-    def search(
-        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, *, with_vectors: bool
-    ) -> list[list[Row]]:
-        """The k hits of each of the vectors [n, d]."""
+    def search(self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d], with their own vectors."""
 
     def words(self, name: str, query: str, k: int) -> list[Row]:
         """At most k passages that BM25 finds."""
@@ -195,15 +182,16 @@ class Engine(Protocol):
 
 
 def open_engine(address: StoreAddress) -> Engine:
-    """The connection to the database of an address; one for all collections of a process.
+    """The connection to the database of an address, which repeats requests while the database is away.
 
     Raises:
-        TourError: if the engine's Python package is missing, or it cannot be opened.
+        TourError: if the engine's Python package is missing, it cannot be opened, it refuses a request, or is still
+            away at the end.
     """
-    return _connect(address.engine, address.location, address.timeout)
+    return cast(Engine, _PatientEngine(address, _connect(address.engine, address.location, address.timeout)))
 
 
-@cache
+@cache  # one for all collections of a process
 def _connect(engine: str, location: str, timeout: float) -> Engine:
     module = importlib.import_module(f"{__package__}.{engine}")
     try:
@@ -218,29 +206,31 @@ def _connect(engine: str, location: str, timeout: float) -> Engine:
     return opened
 
 
-def ask(
-    address: StoreAddress, engine: Engine, request: Callable[..., Result], *arguments: Any, **options: Any
-) -> Result:
-    """The answer of a method of an engine, which is called again with longer and longer waits while the engine is away.
+class _PatientEngine:
+    """An engine whose requests are repeated with longer and longer waits while it is away."""
 
-    Raises:
-        TourError: if the engine refuses the request, or is still away at the end.
-    """
-    for attempt in count():
-        try:
-            return request(*arguments, **options)
-        except TourError:
-            raise
-        except Exception as error:  # clients raise errors of many types
-            reason = first_line(error)[:200]
-            if not engine.is_temporary(error):
-                raise TourError(f"{address} refuses a request ({reason}).") from error
-            if attempt == address.retries:
-                raise TourError(
-                    f"{address} gave no answer in {attempt + 1} tries ({reason}); start it again, then run the "
-                    "command again: labels that were bought are kept."
-                ) from error
-        wait = back_off(attempt)
-        log.warning("%s: %s; trying again in %.1f s", address, reason, wait)
-        time.sleep(wait)
-    raise AssertionError("not reached")
+    def __init__(self, address: StoreAddress, engine: Engine) -> None:
+        self._address, self._engine = address, engine
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._engine, name)
+        return partial(self._ask, found) if callable(found) else found
+
+    def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        for attempt in count():
+            try:
+                return request(*arguments, **options)
+            except TourError:
+                raise
+            except Exception as error:  # clients raise errors of many types
+                reason = first_line(error)[:200]
+                if not self._engine.is_temporary(error):
+                    raise TourError(f"{self._address} refuses a request ({reason}).") from error
+                if attempt == _RETRIES:
+                    raise TourError(
+                        f"{self._address} gave no answer in {attempt + 1} tries ({reason}); start it again, then run "
+                        "the command again: labels that were bought are kept."
+                    ) from error
+            wait = back_off(attempt)
+            log.warning("%s: %s; trying again in %.1f s", self._address, reason, wait)
+            time.sleep(wait)

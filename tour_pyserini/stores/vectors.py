@@ -6,20 +6,20 @@ Exact vectors of a compressed index also put its hits in exact order.
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.data.input_files import Location, read_lines
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import VECTORS_HINT, FaissIndex, VectorLookup
-from tour_pyserini.stores.index_folder import Docids, read_docids, read_index_files
+from tour_pyserini.stores.index_folder import Docids, read_index_files
 from tour_pyserini.stores.store import Store
-from tour_pyserini.support.files import atomic_write, cache_home
+from tour_pyserini.support.files import atomic_write, cache_home, file_state
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def open_vectors(spec: Any, *, store: Store, docids: Sequence[str]) -> VectorLoo
         if _NAME.fullmatch(name):
             return _from_source(name, rest, docids=docids, dimension=store.dimension)
     if isinstance(spec, str | Path):
-        return EncodedCorpus.open(Path(spec), docids=docids, dimension=store.dimension)
+        return EncodedCorpus(Path(spec), docids=docids, dimension=store.dimension)
     look_up: VectorLookup = spec
     return look_up
 
@@ -91,11 +91,8 @@ def _from_store(store: Store) -> VectorLookup:
     if isinstance(store, FaissIndex):
         store.fetch(np.zeros(1, dtype=np.int64))  # refused now rather than in the first update
         if not store.exact:
-            log.warning(
-                "the index (%s) gives back compressed vectors, so query updates are less exact; %s.",
-                store.kind,
-                VECTORS_HINT,
-            )
+            message = "the index (%s) gives back compressed vectors, so query updates are less exact; %s."
+            log.warning(message, store.kind, VECTORS_HINT)
     return store.fetch
 
 
@@ -111,14 +108,11 @@ def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int)
 
     def checked(ids: Ids) -> Floats:
         vectors = np.asarray(look_up(ids), dtype=np.float32)
-        if vectors.shape != (len(ids), dimension):
+        if vectors.shape != (len(ids), dimension) or not np.isfinite(vectors).all():
             raise TourError(
-                f"the vector source {name!r} returned an array of shape {list(vectors.shape)} for {len(ids)} "
-                f"positions; it must return {[len(ids), dimension]}."
+                f"the vector source {name!r} returned an array of shape {list(vectors.shape)} for {len(ids)} positions "
+                f"from document {docids[int(ids[0])]!r} on; it must return {[len(ids), dimension]}, without NaN."
             )
-        if not (finite := np.isfinite(vectors).all(axis=1)).all():
-            docid = docids[int(ids[int(finite.argmin())])]
-            raise TourError(f"the vector source {name!r} returned NaN or infinity for document {docid!r}.")
         return vectors
 
     return checked
@@ -127,16 +121,7 @@ def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int)
 class EncodedCorpus:
     """Looks up the vectors [m, d] of the documents at positions [m] of an index; the corpus may have another order."""
 
-    def __init__(self, stored_vectors: VectorLookup, rows: Ids | None = None) -> None:
-        """Use `stored_vectors(rows[i])` for position i of the index; without rows, both have the same order."""
-        self._stored_vectors, self._rows = stored_vectors, rows
-
-    def __call__(self, ids: Ids) -> Floats:
-        """The vectors of the documents at these positions."""
-        return self._stored_vectors(ids if self._rows is None else self._rows[ids])
-
-    @classmethod
-    def open(cls, folder: Path, *, docids: Sequence[str], dimension: int) -> "EncodedCorpus":
+    def __init__(self, folder: Path, *, docids: Sequence[str], dimension: int) -> None:
         """Open a folder with a flat FAISS index (`index`, `docid`), or with Pyserini's encoded JSON lines (`*.jsonl`).
 
         Args:
@@ -148,9 +133,9 @@ class EncodedCorpus:
             TourError: if the folder is not an encoded corpus, or does not fit the index.
         """
         if (folder / "index").is_file():
-            vectors, stored_docids, stored_dimension = _open_flat_index(folder)
+            self._vectors, stored, stored_dimension = _open_flat_index(folder)
         elif files := sorted(folder.glob("*.jsonl")):
-            vectors, stored_docids, stored_dimension = _open_json_lines(files)
+            self._vectors, stored, stored_dimension = _open_json_lines(files)
         else:
             raise TourError(f"{folder} is not an encoded corpus: it has neither a FAISS index nor .jsonl files.")
         if stored_dimension != dimension:
@@ -158,16 +143,18 @@ class EncodedCorpus:
                 f"the encoded corpus {folder} has {stored_dimension} dimensions and the index {dimension}; "
                 "both must come from the same encoder."
             )
-        wanted = docids if isinstance(docids, Docids) else Docids.of(docids)
-        if wanted == stored_docids:
-            return cls(vectors)
-        rows = np.fromiter((stored_docids.positions.get(docid, -1) for docid in wanted), np.int64, len(wanted))
-        if (rows < 0).any():
-            missing = wanted[int((rows < 0).argmax())]
-            raise TourError(
-                f"the encoded corpus {folder} has no vector for document {missing!r} of the index; encode it too."
-            )
-        return cls(vectors, rows)
+        self._rows: Ids | None = None  # [size] the row of each document of the index; None: both have the same order
+        if stored != docids:
+            self._rows = np.fromiter((stored.positions.get(docid, -1) for docid in docids), np.int64, len(docids))
+            if (self._rows < 0).any():
+                missing = docids[int((self._rows < 0).argmax())]
+                raise TourError(
+                    f"the encoded corpus {folder} has no vector for document {missing!r} of the index; encode it too."
+                )
+
+    def __call__(self, ids: Ids) -> Floats:
+        """The vectors of the documents at these positions."""
+        return self._vectors(ids if self._rows is None else self._rows[ids])
 
 
 def _open_flat_index(folder: Path) -> tuple[VectorLookup, Docids, int]:
@@ -186,11 +173,11 @@ def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
 
     Both are converted to memory-mapped files in the cache folder once, so that they need not fit in memory.
     """
-    state = repr([(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files])
+    state = repr([(str(file.resolve()), *file_state(file)) for file in files])
     path = cache_home() / "vectors" / hashlib.sha256(state.encode()).hexdigest()[:32]
     if not path.with_suffix(".docid").is_file():  # it is written last
         _convert(files, path)
-    docids = read_docids(path.with_suffix(".docid"))
+    docids = Docids.read(path.with_suffix(".docid"))
     vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(len(docids), -1)
     return lambda rows: np.array(vectors[rows]), docids, vectors.shape[1]
 
@@ -198,22 +185,7 @@ def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
 def _convert(files: list[Path], path: Path) -> None:
     dimension = 0
     with atomic_write(path.with_suffix(".docid")) as names, atomic_write(path.with_suffix(".f32"), "wb") as out:
-        for line, docid, vector in _records(files):
-            dimension = dimension or len(vector)
-            if len(vector) != dimension:
-                line.refuse(
-                    f"has {len(vector)} dimensions, but the first line has {dimension}; encode the corpus again"
-                )
-            names.write(f"{docid}\n")
-            out.write(vector.tobytes())
-        if not dimension:
-            raise TourError(f"the encoded corpus {files[0].parent} has no vectors; encode the corpus again.")
-
-
-def _records(files: list[Path]) -> Iterator[tuple[Location, str, Floats]]:
-    """The location, docid and vector of each line."""
-    for file in files:
-        for line in read_lines(file):
+        for line in (line for file in files for line in read_lines(file)):
             record = line.json_object()
             docid = str(record.get("id", ""))
             if docid.split() != [docid]:
@@ -222,16 +194,19 @@ def _records(files: list[Path]) -> Iterator[tuple[Location, str, Floats]]:
                 vector = np.array(record.get("vector"), dtype=np.float64).astype(np.float32)
             except (ValueError, TypeError):
                 vector = np.empty(0, dtype=np.float32)
-            if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
-                line.refuse("has no `vector`: a list of finite numbers")
-            yield line, docid, vector
+            dimension = dimension or vector.size
+            if not vector.size or vector.shape != (dimension,) or not np.isfinite(vector).all():
+                line.refuse(f"has no `vector` of {dimension or 'finite'} numbers, as the first line has")
+            names.write(f"{docid}\n")
+            out.write(vector.tobytes())
+        if not dimension:
+            raise TourError(f"the encoded corpus {files[0].parent} has no vectors; encode the corpus again.")
 
 
 class _RefinedIndex:
     """A compressed store whose `search` computes the similarities of hits from exact vectors."""
 
     def __init__(self, index: Store, vectors: VectorLookup) -> None:
-        """Refine a store with a function from positions [m] to exact vectors [m, d]."""
         self._index, self._vectors = index, vectors
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
