@@ -58,27 +58,22 @@ def save_transformer(folder, kind, *, length=64, **more):
     return folder
 
 
-def save_modules(folder, kind, *, pooling="mean", norm=True, dense=None, truncate_dim=None, prompts=None):
+def save_modules(
+    folder, kind, *, pooling="mean", norm=True, dense=None, truncate_dim=None, prompts=None, include_prompt=True
+):
     """A model of sentence-transformers: a transformer, and what its files say."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
     plain = save_transformer(folder.with_name(f"{folder.name}-plain"), kind)
-    parts = [Transformer(str(plain)), Pooling(SIZES["hidden_size"], pooling)]
+    parts = [Transformer(str(plain)), Pooling(SIZES["hidden_size"], pooling, include_prompt=include_prompt)]
     if dense:
         torch.manual_seed(4)
-        parts += [
-            Dense(SIZES["hidden_size"], dense),
-            Dense(dense, 24, bias=False, activation_function=torch.nn.Identity()),
-        ]
-    model = SentenceTransformer(
-        modules=[*parts, *([Normalize()] if norm else [])],
-        device="cpu",
-        prompts=prompts,
-        truncate_dim=truncate_dim,
-    )
-    model.save(str(folder))
+        parts.append(Dense(parts[1].get_embedding_dimension(), dense))
+        parts.append(Dense(dense, 24, bias=False, activation_function=torch.nn.GELU()))
+    modules = [*parts, *([Normalize()] if norm else [])]
+    SentenceTransformer(modules=modules, device="cpu", prompts=prompts, truncate_dim=truncate_dim).save(str(folder))
     return folder
 
 

@@ -21,9 +21,8 @@ from tour_pyserini.command import run
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
-from tour_pyserini.encoders.loading import ENCODER_BACKENDS, PRECISIONS
 from tour_pyserini.encoders.model_folder import DEFAULT
-from tour_pyserini.encoders.sentence_model import POOLINGS
+from tour_pyserini.encoders.sentence_model import ENCODER_BACKENDS, POOLINGS, PRECISIONS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.stores.faiss_building import check_fit, write_index

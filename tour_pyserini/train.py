@@ -78,8 +78,6 @@ class TrainRequest(Request):
     warmup: float = _training(
         0.1, "share of the steps in which the learning rate rises; then it falls linearly to 0", metavar="X"
     )
-    weight_decay: float = _training(0.01, "weight decay of AdamW, for matrices only", metavar="X")
-    clip: float = _training(1.0, "largest norm of the gradient", metavar="X")
     validate_every: int = _training(0, "steps between validations; 0 validates after each epoch", metavar="X")
     save_every: int = _training(
         50, "steps between checkpoints from which an interrupted training continues", count=True
@@ -92,12 +90,11 @@ class TrainRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        not_negative = ("max_steps", "validate_every", "learning_rate", "weight_decay", "seed")
+        not_negative = ("max_steps", "validate_every", "learning_rate", "seed")
         fits = {
             **{name: getattr(self, name) >= 0 for name in not_negative},
             **{name: 0 <= getattr(self, name) < 1 for name in ("dropout", "warmup")},
             "validation_share": 0 < self.validation_share < 1,
-            "clip": self.clip > 0,
         }
         for name in (name for name, right in fits.items() if not right):
             raise TourError(f"{flag_name(name)} cannot be {getattr(self, name)}.")
@@ -118,12 +115,6 @@ class PhraseEncoderRequest(TrainRequest):
     )
     lower_case: bool = _encoder(False, "put questions in lower case")
     max_length: int = _encoder(256, "tokens of a passage that are read at once", count=True)
-    questions_per_passage: int = _encoder(4, "most questions of a passage, drawn again in every epoch", count=True)
-    batch_weight: float = _encoder(1.0, "weight of the loss with in-batch negatives; in-passage: 1", metavar="X")
-    filter_weight: float = _encoder(1.0, "weight of the filter's loss", metavar="X")
-    filter_recall: float = _encoder(0.98, "share of the answers' tokens that the filter must keep", metavar="X")
-    train_embeddings: bool = _encoder(False, "train the vectors of the vocabulary too")
-
     query_side: str | None = _query_side(
         None, "train only the query encoders of --base, on this phrase index", metavar="INDEX"
     )
@@ -138,8 +129,6 @@ class PhraseEncoderRequest(TrainRequest):
             if getattr(self, item.name) != item.default:
                 how = "cannot be used with" if self.query_side else "can be used only with"
                 raise TourError(f"{flag_name(item.name)} {how} --query-side.")
-        if not 0 < self.filter_recall <= 1:
-            raise TourError(f"--filter-recall must be above 0 and at most 1, not {self.filter_recall}.")
 
     def unused(self) -> list[dataclasses.Field[Any]]:
         """The fields of the other way to train: from a base, or on an index."""

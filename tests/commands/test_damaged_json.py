@@ -9,7 +9,7 @@ from tour_pyserini.index import main as index
 from tour_pyserini.phrases.phrase_index import ROW
 from tour_pyserini.phrases.phrase_index_building import PartialTokens
 from tour_pyserini.stores.index_folder import PartialVectors
-from tour_pyserini.training.trainer import Checkpoints
+from tour_pyserini.training.trainer import unfinished_training
 
 VECTORS = {"dimension": 2, "chunk": 1, "documents": 3}
 TOKENS = {"dimension": 2, "dtype": "float32", "itemsize": 4}
@@ -27,8 +27,9 @@ def tokens(folder):
 
 
 def training(folder):
-    with Checkpoints(folder, {"steps": 3}) as state:
-        (state.folder / "candidates.jsonl").write_text("[]\n")
+    with pytest.raises(KeyboardInterrupt), unfinished_training(folder, {"steps": 3}):
+        (folder / "candidates.jsonl").write_text("[]\n")
+        raise KeyboardInterrupt
 
 
 @damaged
@@ -37,15 +38,15 @@ def training(folder):
     [
         (vectors, "settings.json", lambda folder: PartialVectors(folder, VECTORS)),
         (tokens, "chunks", lambda folder: PartialTokens(folder, TOKENS)),
-        (training, "settings.json", lambda folder: Checkpoints(folder, {"steps": 3})),
+        (training, "settings.json", lambda folder: unfinished_training(folder, {"steps": 3})),
     ],
 )
 def test_unfinished_work_is_refused_and_stays(tmp_path, content, make, file, again):
     make(tmp_path / "a")
     before = (tmp_path / "a" / file).read_text()
     (tmp_path / "a" / file).write_text(f"{content}\n")
-    with pytest.raises(TourError, match=rf"{tmp_path}/a.* delete"):
-        again(tmp_path / "a")
+    with pytest.raises(TourError, match=rf"{tmp_path}/a.* delete"), again(tmp_path / "a"):
+        pass
     (tmp_path / "a" / file).write_text(before)
     with again(tmp_path / "a"):
         pass  # what was done is still there

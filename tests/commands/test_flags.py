@@ -10,7 +10,7 @@ from tour_pyserini import search_request as request_fields
 from tour_pyserini.core.config import PRESETS, TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.runs import RUN_FORMATS
-from tour_pyserini.encoders import loading, sentence_model
+from tour_pyserini.encoders import sentence_model
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import words
 from tour_pyserini.index import IndexRequest, index_request
@@ -175,7 +175,7 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
 
 
 def test_the_words_of_flags_are_those_of_the_modules_that_read_them():
-    assert request_fields.ENCODER_BACKENDS == loading.ENCODER_BACKENDS
+    assert request_fields.ENCODER_BACKENDS == sentence_model.ENCODER_BACKENDS
     assert tuple(sentence_model.POOLINGS) == request_fields.POOLINGS
     assert (request_fields.BACKENDS, request_fields.PRECISIONS) == (local_reranker.BACKENDS, local_reranker.PRECISIONS)
     assert request_fields.CONTEXTS == phrase_input.CONTEXTS

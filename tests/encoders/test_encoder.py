@@ -56,12 +56,9 @@ class Table:
         (lambda: encode_queries(Table(a=[1.0]), ["a"], ["q7"], 2), "1 dimensions"),
         (lambda: encode_queries(Table(a=[np.nan]), ["a"], ["q7"], 1), "'q7' contains NaN"),
         (lambda: encode_queries(Table(), ["a"], ["q7"], 1), "no vector for query 'q7'"),
-        (lambda: encode_queries(None, np.full((1, 2), np.inf), ["q7"], 2), "'q7' contains NaN"),
-        (lambda: load_query_encoder(lambda texts: [1.0, 2.0]).encode("a"), "for 1 texts"),
         (lambda: load_query_encoder(lambda texts: [[1.0]] * 3).encode("a"), "for 1 texts"),
         (lambda: encode_documents(Pairs(lambda texts: [{"term": 1.0}] * 2), PLAIN), "not a dense encoder"),
         (lambda: encode_documents(Pairs(lambda texts: np.array([[1.0], [np.nan]])), PLAIN), "'b'"),
-        (lambda: load_query_encoder(len).encode("a", max_length=3), "maximum length"),
         (lambda: fitting_length(load_document_encoder("default"), 2), "at least 3"),
     ],
 )

@@ -41,32 +41,14 @@ def cache(tmp_path_factory):
         yield
 
 
-def save_parts(folder, *parts, kind="bert", pooling="mean", **settings):
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    plain = save_transformer(folder.with_name(f"{folder.name}-plain"), kind)
-    modules = [Transformer(str(plain)), Pooling(SIZES["hidden_size"], pooling, **settings), *parts]
-    SentenceTransformer(modules=modules, device="cpu").save(str(folder))
-    return folder
-
-
 def without_its_prompt(folder):
-    return with_prompts(save_parts(folder, include_prompt=False), {"query": "find a ", "document": "passage: "})
-
-
-def with_activation(folder):
-    import torch
-    from sentence_transformers.sentence_transformer.modules import Dense
-
-    torch.manual_seed(4)
-    return save_parts(folder, Dense(SIZES["hidden_size"], 16, activation_function=torch.nn.GELU()))
+    save_modules(folder, "bert", norm=False, include_prompt=False)
+    return with_prompts(folder, {"query": "find a ", "document": "passage: "})
 
 
 def shorter_than_its_prompt(folder):
     with_prompts(save_modules(folder, "bert"), {"query": "find a b c d e f g h "})
     change_json(folder / "sentence_bert_config.json", max_seq_length=6)
-    return folder
 
 
 def in_a_subfolder(folder):
@@ -78,21 +60,11 @@ def in_a_subfolder(folder):
             path.rename(inner / path.name)
     text = (folder / "modules.json").read_text().replace('"path": ""', '"path": "0_Transformer"')
     (folder / "modules.json").write_text(text)
-    return folder
-
-
-def stored_in_half_precision(folder):
-    import transformers
-
-    save_modules(folder, "bert")
-    transformers.AutoModel.from_pretrained(folder).half().save_pretrained(folder)
-    return folder
 
 
 def padded_on_the_right(folder):
     save_modules(folder, "qwen3", pooling="lasttoken")
     change_json(folder / "tokenizer_config.json", padding_side="right")
-    return folder
 
 
 def positions_from_the_left(folder):
@@ -109,42 +81,28 @@ def positions_from_the_left(folder):
     transformers.GPT2Model(config).save_pretrained(plain)
     save_tokenizer(plain, ends="after", side="left")
     SentenceTransformer(modules=[Transformer(str(plain)), Pooling(32, "lasttoken")], device="cpu").save(str(folder))
-    return folder
 
 
 def default_prompt(folder):
-    return with_prompts(save_modules(folder, "bert"), {"query": "query: ", "x": "find "}, "x")
+    with_prompts(save_modules(folder, "bert"), {"query": "query: ", "x": "find "}, "x")
 
 
-# name -> how its folder is made, whether the graph runs it, and for which texts it has a prompt
+# name -> how its folder is made (or the arguments of save_modules), whether the graph runs it, its prompts
 FAMILIES = {
-    "BERT, mean, norm": (lambda folder: save_modules(folder, "bert"), True, []),
-    "BERT, cls": (lambda folder: save_modules(folder, "bert", pooling="cls", norm=False), True, []),
-    "XLM-R, cls, norm": (lambda folder: save_modules(folder, "xlm-roberta", pooling="cls"), True, []),
-    "MPNet, mean, norm": (lambda folder: save_modules(folder, "mpnet"), True, []),
-    "ModernBERT, cls": (lambda folder: save_modules(folder, "modernbert", pooling="cls"), True, []),
-    "max and mean together": (lambda folder: save_modules(folder, "bert", pooling=("max", "mean")), True, []),
-    "weighted mean": (lambda folder: save_modules(folder, "qwen3", pooling="weightedmean"), True, []),
-    "Qwen3, last token, instruction": (
-        lambda folder: save_modules(folder, "qwen3", pooling="lasttoken", prompts=INSTRUCTION),
-        True,
-        ["query"],
-    ),
-    "Gemma, Dense, prompts": (
-        lambda folder: save_modules(folder, "gemma3_text", dense=48, prompts=BOTH),
-        False,
-        ["query", "document"],
-    ),
-    "BERT, Dense": (lambda folder: save_modules(folder, "bert", dense=48), True, []),
-    "Matryoshka": (lambda folder: save_modules(folder, "bert", truncate_dim=8), True, []),
-    "prompts of both": (lambda folder: with_prompts(save_modules(folder, "bert"), BOTH), True, ["query", "document"]),
+    "BERT, mean, norm": ({"kind": "bert"}, True, []),
+    "XLM-R, cls, norm": ({"kind": "xlm-roberta", "pooling": "cls"}, True, []),
+    "MPNet, mean, norm": ({"kind": "mpnet"}, True, []),
+    "ModernBERT, cls": ({"kind": "modernbert", "pooling": "cls", "norm": False}, True, []),
+    "max and mean, Dense": ({"kind": "bert", "pooling": ("max", "mean"), "dense": 48}, True, []),
+    "weighted mean": ({"kind": "qwen3", "pooling": "weightedmean"}, True, []),
+    "Qwen3": ({"kind": "qwen3", "pooling": "lasttoken", "prompts": INSTRUCTION}, True, ["query"]),
+    "Gemma, Dense": ({"kind": "gemma3_text", "dense": 48, "prompts": BOTH}, False, ["query", "document"]),
+    "Matryoshka": ({"kind": "bert", "truncate_dim": 8}, True, []),
     "default prompt, one for queries": (default_prompt, True, ["query"]),
     "static": (save_static, False, []),
     "without its prompt": (without_its_prompt, False, ["query", "document"]),
-    "activation": (with_activation, True, []),
     "shorter than its prompt": (shorter_than_its_prompt, True, ["query"]),
     "in a subfolder": (in_a_subfolder, True, []),
-    "stored in half precision": (stored_in_half_precision, True, []),
     "padded on the right": (padded_on_the_right, True, []),
     "positions from the left": (positions_from_the_left, None, []),
 }
@@ -158,17 +116,16 @@ def close(actual, expected):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_folder_a_name_and_an_object_give_the_librarys_vectors(family, tmp_path, monkeypatch):
-    import huggingface_hub
     from sentence_transformers import SentenceTransformer
 
-    make, graph, prompted = FAMILIES[family]
-    folder = make(tmp_path / "model")
+    (make, graph, prompted), folder = FAMILIES[family], tmp_path / "model"
+    save_modules(folder, **make) if isinstance(make, dict) else make(folder)
     model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": "float32"})
     for role in prompted:  # otherwise the test would not notice a forgotten prompt
         difference = getattr(model, f"encode_{role}")(TEXTS) - model.encode(TEXTS, prompt="")
         assert np.abs(difference).max() > 0.1
     queries, documents = (encode(TEXTS, batch_size=1) for encode in (model.encode_query, model.encode_document))
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(folder))
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: str(folder))
     for spec, options in ((folder, {"backend": "torch"}), (folder, {}), (model, {}), ("someone/some-model", {})):
         encoder = load_query_encoder(spec, **options)
         close(encoder.encode_batch(TEXTS), queries)
@@ -178,12 +135,11 @@ def test_a_folder_a_name_and_an_object_give_the_librarys_vectors(family, tmp_pat
             assert isinstance(encoder.runner, GraphRunner) is (graph and not options)
 
 
-@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
-def test_a_folder_of_transformers_alone_is_pooled_as_it_is_said(tmp_path, kind):
+def test_a_folder_of_transformers_alone_is_pooled_as_it_is_said(tmp_path):
     import torch
     import transformers
 
-    folder = save_transformer(tmp_path / "bare", kind)
+    folder = save_transformer(tmp_path / "bare", "xlm-roberta")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     coded = tokenizer(TEXTS, padding=True, truncation=True, return_tensors="pt")
     with torch.inference_mode():
@@ -194,16 +150,10 @@ def test_a_folder_of_transformers_alone_is_pooled_as_it_is_said(tmp_path, kind):
         close(load_query_encoder(folder, pooling="cls", backend=backend).encode_batch(TEXTS), states[:, 0].numpy())
         asked = load_document_encoder(folder, pooling="mean", l2_norm=True, backend=backend)
         close(asked.encode(TEXTS), mean.numpy())
-
-
-@pytest.mark.parametrize("encoder_class", [None, "auto"])
-def test_a_folder_that_does_not_say_how_it_pools_is_refused(tmp_path, encoder_class):
-    folder, cached = save_transformer(tmp_path / "bare", "bert"), {"cache": tmp_path / "q.sqlite"}
-    for load, options in ((load_query_encoder, {}), (load_query_encoder, cached), (load_document_encoder, {})):
+    for load, options in ((load_query_encoder, {}), (load_query_encoder, {"cache": "q"}), (load_document_encoder, {})):
         with pytest.raises(TourError, match="--pooling mean"):
-            load(folder, encoder_class=encoder_class, **options)
-        load(str(folder), encoder_class=encoder_class, pooling="last", **options)
-    assert needs_pooling(folder, encoder_class) and not needs_pooling(folder, "dpr") and not needs_pooling("default")
+            load(folder, encoder_class="auto", **options)
+    assert needs_pooling(folder) and not needs_pooling(folder, "dpr") and not needs_pooling("default")
 
 
 def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
@@ -211,13 +161,11 @@ def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
     own, other, none = (load_query_encoder(folder, query_prefix=prefix) for prefix in (None, "find", ""))
     assert (own.prompt, other.prompt, none.prompt) == ("query: ", "find ", "")
     assert other.encode("a b") == pytest.approx(none.encode("find a b"), abs=1e-6)
-    assert np.abs(own.encode("a b") - none.encode("a b")).max() > 0.01
     documents = load_document_encoder(folder)
     assert documents.prompt == "passage: " and documents.encode([]).shape == (0, 0)
     facts = describe_encoder(folder, own, documents)
     assert (facts["family"], facts["modules"]) == ("BertModel", "Transformer, Pooling, Normalize")
     assert (facts["pooling"], facts["unit length"], facts["query prompt"]) == ("mean", True, "query: ")
-    assert "64 tokens of a query" in facts["max length"]
     assert "Pyserini" in describe_encoder(folder, object(), documents)["family"]
 
 
@@ -231,12 +179,10 @@ def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
 )
 def test_a_prompt_that_the_library_does_not_use_is_named(tmp_path, caplog, prompts, default, warned):
     folder = with_prompts(save_modules(tmp_path / "model", "bert"), prompts, default)
-    load_query_encoder(folder, query_prefix="")
     load_document_encoder(folder, prefix="passage:")
     assert caplog.messages == [], "a prefix decides"
     load_query_encoder(folder)
     load_document_encoder(folder)
-    assert len(caplog.messages) == len(warned)
     assert all(re.search(*found) for found in zip(warned, caplog.messages, strict=True))
 
 
@@ -270,7 +216,7 @@ def test_static_embeddings_of_model2vec(tmp_path):
 
 
 def test_other_numbers_are_close_and_are_recorded(tmp_path):
-    folder = save_modules(tmp_path / "model", "bert", dense=48)
+    folder = save_modules(tmp_path / "model", "bert")
     exact, encoder = load_document_encoder(folder).encode(TEXTS), load_document_encoder(folder, dtype="bfloat16")
     vectors = encoder.encode(TEXTS)
     assert (encoder.settings["dtype"], vectors.dtype) == ("bfloat16", np.float32)
@@ -289,9 +235,6 @@ def test_a_tokenizer_may_be_another_one(tmp_path, backend):
     close(swapped.encode("a a b"), own.encode("b b a"))
 
 
-ONNX = "--encoder-backend torch"
-
-
 @pytest.mark.parametrize(
     ("spec", "options", "word"),
     [
@@ -299,10 +242,8 @@ ONNX = "--encoder-backend torch"
         ("default", {"encoder_class": "zz"}, "choose one of"),
         ("default", {"pooling": "eos"}, "'eos'"),
         ("default", {"truncate_dim": 500}, "384"),
-        ("default", {"truncate_dim": 0}, "1 or more"),
-        ("default", {"backend": "jax"}, "'jax'"),
-        *(("default", {"backend": "onnx", **more}, ONNX) for more in ({"device": "cuda"}, {"encoder_class": "dpr"})),
-        *(("default", {"backend": "onnx", **more}, ONNX) for more in ({"tokenizer": "bert"}, {"dtype": "float16"})),
+        ("default", {"backend": "onnx", "device": "cuda"}, "--encoder-backend torch"),
+        ("default", {"backend": "onnx", "encoder_class": "dpr"}, "--encoder-backend torch"),
         (len, {"pooling": "mean"}, "leave pooling out"),
         (3, {}, "int is no encoder"),
     ],
@@ -314,8 +255,6 @@ def test_what_cannot_be_loaded_is_refused(spec, options, word):
 
 
 def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):
-    import huggingface_hub
-
     mark = tmp_path / "mark"
     folder = with_code(save_transformer(tmp_path / "bare", "bert"), mark)
     modular = save_modules(tmp_path / "modular", "bert")
@@ -323,7 +262,7 @@ def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):
     types[1]["type"] = "payload.Pooling"
     (modular / "modules.json").write_text(json.dumps(types))
     (modular / "payload.py").write_text(f"open({str(mark)!r}, 'w')")
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(folder))
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: str(folder))
     for load in (load_query_encoder, load_document_encoder, encoder_fingerprint):
         for spec in (folder, modular, "some/qwen3-dse"):
             with pytest.raises(TourError, match="--trust-remote-code"):
@@ -337,7 +276,7 @@ def test_weights_in_the_old_format_are_downloaded_for_each_part_that_has_no_othe
     import torch
     from safetensors.torch import load_file
 
-    folder, snapshot = with_activation(tmp_path / "model"), tmp_path / "snapshot"
+    folder, snapshot = save_modules(tmp_path / "model", "bert", dense=SIZES["hidden_size"]), tmp_path / "snapshot"
     dense = folder / "2_Dense"
     torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
     (dense / "model.safetensors").unlink()

@@ -51,42 +51,29 @@ def test_a_fingerprint_changes_with_any_file_of_the_model(tmp_path):
     assert fingerprint(tmp_path) != before
 
 
-T, P, N = ("Transformer", "0_Transformer"), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
-
-
-def modules(folder, names, pooling):
-    types = [
-        {"idx": i, "path": path, "type": f"sentence_transformers.models.{name}"} for i, (name, path) in enumerate(names)
-    ]
-    (folder / "modules.json").write_text(json.dumps(types))
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    return folder
+OLD = {"word_embedding_dimension": 4, "pooling_mode_cls_token": False}
+NEW = {"embedding_dimension": 4, "include_prompt": True}
 
 
 @pytest.mark.parametrize(
-    ("names", "pooling", "expected"),
+    ("more", "pooling", "expected"),
     [
-        ([T, P], {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
-        ([T, P, N], {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
-        ([T, P], {"pooling_mode": "mean", "include_prompt": True}, "mean"),
-        ([T, P], {"pooling_mode": ["cls"]}, "cls"),
+        ((), {**OLD, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        (("Normalize",), {**OLD, "pooling_mode_mean_tokens": True}, "mean"),
+        ((), {**NEW, "pooling_mode": "mean"}, "mean"),
+        ((), {**OLD, "pooling_mode_mean_tokens": False, "pooling_mode_lasttoken": True}, TourError("cls or mean")),
+        ((), {**NEW, "pooling_mode": ["cls", "mean"]}, TourError("cls or mean")),
+        (("Dense",), {**NEW, "pooling_mode": "mean"}, TourError("Dense")),
     ],
 )
-def test_pooling_is_read_from_the_folder(tmp_path, names, pooling, expected):
-    assert read_model_folder(modules(tmp_path, names, pooling)) == (tmp_path / "0_Transformer", expected)
-
-
-@pytest.mark.parametrize(
-    ("names", "pooling", "word"),
-    [
-        ([T, P], {"pooling_mode_lasttoken": True}, "cls or mean"),
-        ([T, P], {"pooling_mode": ["cls", "mean"]}, "cls or mean"),
-        ([T, P], {}, "cls or mean"),
-        ([T, P], [], "JSON dict"),
-        ([T, P, ("Dense", "2_Dense")], {"pooling_mode": "mean"}, "Dense"),
-    ],
-)
-def test_modules_that_a_phrase_encoder_cannot_start_from_are_refused(tmp_path, names, pooling, word):
-    with pytest.raises(TourError, match=word):
-        read_model_folder(modules(tmp_path, names, pooling))
+def test_pooling_is_read_from_the_folder_that_a_phrase_encoder_starts_from(tmp_path, more, pooling, expected):
+    kinds = ("Transformer", "Pooling", *more)
+    types = [{"path": f"{i}_{kind}", "type": f"sentence_transformers.models.{kind}"} for i, kind in enumerate(kinds)]
+    (tmp_path / "modules.json").write_text(json.dumps(types))
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    if isinstance(expected, str):
+        assert read_model_folder(tmp_path) == (tmp_path / "0_Transformer", expected)
+    else:
+        with pytest.raises(TourError, match=str(expected)):
+            read_model_folder(tmp_path)

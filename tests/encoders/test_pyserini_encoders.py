@@ -14,7 +14,6 @@ from tour_pyserini.encoders.loading import (
 )
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.pyserini import ensure_java
 
 
 def test_a_name_on_the_hub_without_modules_is_left_to_pyserini(monkeypatch):
@@ -27,16 +26,6 @@ def test_a_name_on_the_hub_without_modules_is_left_to_pyserini(monkeypatch):
     assert pyserini_class("some/finance-model", None) is None
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: "modules.json")
     assert pyserini_class("some/ance-model", None) is None
-
-
-def test_the_name_of_a_model_is_passed_to_pyserini(monkeypatch):
-    ensure_java()
-    from pyserini.encode import document_encoder_class_map
-
-    name, asked = "facebook/dpr-ctx_encoder-multiset-base", []
-    monkeypatch.setitem(document_encoder_class_map, "dpr", lambda **options: asked.append(options))
-    load_document_encoder(name)
-    assert [options["model_name"] for options in asked] == [name]
 
 
 @pytest.fixture(scope="module")

@@ -62,22 +62,6 @@ def test_a_gpu_with_too_little_memory_gets_smaller_batches(tmp_path, monkeypatch
         encoder.encode(TEXTS)
 
 
-def test_queries_are_encoded_one_by_one_if_groups_change_vectors(monkeypatch, tmp_path):
-    encoder = load_query_encoder(save_modules(tmp_path / "model", "bert"), backend="torch")
-    runner, sizes = encoder.runner, []
-    plain, forward = type(runner)._encode, type(runner)._forward
-    monkeypatch.setattr(
-        type(runner), "_encode", lambda self, texts, prompt: sizes.append(len(texts)) or plain(self, texts, prompt)
-    )
-    for exact in (True, False):
-        assert runner.groups_are_exact is exact
-        encoder.encode_batch(TEXTS)
-        assert (max(sizes) > 1) is exact
-        sizes.clear()
-        monkeypatch.delitem(vars(runner), "groups_are_exact")
-        monkeypatch.setattr(type(runner), "_forward", lambda self, ids: forward(self, ids) + len(ids))
-
-
 @pytest.mark.parametrize("backend", ["torch", "auto"])
 def test_weights_that_are_missing_are_not_random(tmp_path, backend):
     from safetensors.torch import load_file, save_file
@@ -102,7 +86,7 @@ def without_pooling(folder):
     ("load", "word"),
     [
         (without_pooling, "several vectors"),
-        (lambda folder: load_query_encoder(folder, pooling="mean"), "cannot load the encoder"),
+        (lambda folder: load_query_encoder(folder, pooling="mean"), "cannot be read"),
     ],
 )
 def test_a_folder_that_cannot_be_run_is_refused(tmp_path, load, word):
@@ -111,9 +95,8 @@ def test_a_folder_that_cannot_be_run_is_refused(tmp_path, load, word):
         load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("kind", ["roberta", "camembert", "ibert"])
-def test_positions_that_begin_after_the_padding_are_counted(tmp_path, kind):
-    folder = save_transformer(tmp_path / "model", kind, max_position_embeddings=40)
+def test_positions_that_begin_after_the_padding_are_counted(tmp_path):
+    folder = save_transformer(tmp_path / "model", "roberta", max_position_embeddings=40)
     change_json(folder / "tokenizer_config.json", model_max_length=10**30)
     encoder = load_document_encoder(folder, pooling="cls", backend="torch")
     assert fitting_length(encoder, None) == 39

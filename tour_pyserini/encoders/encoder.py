@@ -1,23 +1,25 @@
 """Encoders of queries and documents, around what runs their model; vectors of queries, documents and passages."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.texts import Document, Passage
-from tour_pyserini.encoders.sentence_model import position_limit
 from tour_pyserini.errors import TourError
+from tour_pyserini.support.model_files import position_limit
 
 # The fields in which Pyserini's topic formats store the text of a query, in order of preference.
 _TEXT_FIELDS = ("query", "text", "title", "query_txt")
 
-MAX_LENGTH = 256  # tokens of a document that an encoder of Pyserini reads, unless another number is given
-BATCH_SIZE = 64  # documents that an encoder of Pyserini gets at once
+_MAX_LENGTH = 256  # tokens of a document that an encoder of Pyserini reads, unless another number is given
+_BATCH_SIZE = 64  # documents that an encoder of Pyserini gets at once
 
 
-class TextRunner(Protocol):
+class TextRunner(ABC):
     """Computes vectors of texts: `TorchRunner`, `GraphRunner`, `FunctionRunner`.
 
     Attributes:
@@ -30,25 +32,21 @@ class TextRunner(Protocol):
     """
 
     backend: str
-    prompt: str
-    length: int | None
-    limit: int | None
-    special_tokens: int
     settings: dict[str, Any]
+    prompt: str = ""
+    length: int | None = None
+    limit: int | None = None
+    special_tokens: int = 0
 
+    @abstractmethod
     def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
         """The vectors float32 [n, d] of texts, each with the prompt before it."""
-        ...
 
 
-class FunctionRunner:
+class FunctionRunner(TextRunner):
     """A function from a list of texts to vectors [n, d]."""
 
     backend = "function"
-    prompt = ""
-    length: int | None = None
-    limit: int | None = None
-    special_tokens = 0
 
     def __init__(self, function: Callable[[list[str]], Any], **settings: Any) -> None:
         self._function, self.settings = function, settings
@@ -181,62 +179,56 @@ def encode_documents(
         texts = [str(Passage(document.title, document.text)) for document in documents]
         return _checked(encoder.encode(texts, max_length=max_length), encoder, documents)
     rows: list[np.ndarray | None] = [None] * len(documents)
-    for batch in _batches(encoder, documents, batch_size or BATCH_SIZE):
+    for batch in _batches(encoder, documents, batch_size or _BATCH_SIZE):
         chosen = [documents[i] for i in batch]
         titles = [document.title for document in chosen] if _has_own_title(encoder, chosen[0]) else None
         texts = [document.text if titles else Passage(document.title, document.text) for document in chosen]
         title_argument = {} if titles is None else {"titles": titles}
-        vectors = encoder.encode(texts=texts, max_length=max_length or MAX_LENGTH, **title_argument)
+        vectors = encoder.encode(texts=texts, max_length=max_length or _MAX_LENGTH, **title_argument)
         for i, vector in zip(batch, _checked(vectors, encoder, chosen), strict=True):
             rows[i] = vector
     return np.stack([row for row in rows if row is not None])
 
 
+@dataclass(eq=False)
 class PassageVectors:
-    """Encodes the passages at positions [m] of an index: float32 [m, d]. Each passage is encoded once."""
+    """Encodes the passages at positions [m] of an index: float32 [m, d]. Each passage is encoded once.
 
-    def __init__(
-        self,
-        encoder: Any,
-        *,
-        docids: Sequence[str],
-        texts: Mapping[str, str],
-        dimension: int,
-        max_length: int | None = None,
-        fields: Sequence[str] = ("title", "text"),
-    ) -> None:
-        """Start with no vectors.
+    Attributes:
+        encoder: the document encoder that built the index.
+        docids: the docid at each position of the index.
+        texts: passages by docid; a `Passage` has its title apart, and the encoder gets it as a title.
+        dimension: d of the index.
+        max_length: tokens of a passage that are read; None: what the encoder reads by itself.
+        fields: the fields that the index was built from: `title`, `text` or both.
+    """
 
-        Args:
-            encoder: the document encoder that built the index.
-            docids: the docid at each position of the index.
-            texts: passages by docid; a `Passage` has its title apart, and the encoder gets it as a title.
-            dimension: d of the index.
-            max_length: tokens of a passage that are read; None: what the encoder reads by itself.
-            fields: the fields that the index was built from: `title`, `text` or both.
-        """
-        self._encoder, self._docids, self._texts = encoder, docids, texts
-        self._dimension, self._max_length, self._fields = dimension, max_length, fields
-        self._encoded: dict[int, np.ndarray] = {}
+    encoder: Any
+    docids: Sequence[str]
+    texts: Mapping[str, str]
+    dimension: int
+    max_length: int | None = None
+    fields: Sequence[str] = ("title", "text")
+    _encoded: dict[int, np.ndarray] = field(default_factory=dict, init=False)
 
     def __call__(self, ids: Ids) -> Floats:
         """The vectors of the passages at these positions."""
         new = [id_ for id_ in dict.fromkeys(ids.tolist()) if id_ not in self._encoded]
         if new:
-            documents = [self._document(self._docids[id_]) for id_ in new]
-            vectors = encode_documents(self._encoder, documents, max_length=self._max_length)
-            if vectors.shape[1] != self._dimension:
+            documents = [self._document(self.docids[id_]) for id_ in new]
+            vectors = encode_documents(self.encoder, documents, max_length=self.max_length)
+            if vectors.shape[1] != self.dimension:
                 raise TourError(
-                    f"the document encoder gives {vectors.shape[1]} dimensions and the index has {self._dimension}; "
+                    f"the document encoder gives {vectors.shape[1]} dimensions and the index has {self.dimension}; "
                     "use the encoder that built the index."
                 )
             self._encoded.update(zip(new, vectors, strict=True))
-        return np.array([self._encoded[id_] for id_ in ids.tolist()], dtype=np.float32).reshape(-1, self._dimension)
+        return np.array([self._encoded[id_] for id_ in ids.tolist()], dtype=np.float32).reshape(-1, self.dimension)
 
     def _document(self, docid: str) -> Document:
-        content = self._texts[docid]
+        content = self.texts[docid]
         title, text = content.parts if isinstance(content, Passage) else ("", content)
-        return Document(docid, title, text).only(self._fields)
+        return Document(docid, title, text).only(self.fields)
 
 
 def fitting_length(encoder: Any, wanted: int | None) -> int | None:
@@ -255,7 +247,7 @@ def fitting_length(encoder: Any, wanted: int | None) -> int | None:
         length, limit, special_tokens = runner.length, runner.limit, runner.special_tokens
     else:
         limit = position_limit(getattr(getattr(encoder, "model", None), "config", None))
-        length = min(MAX_LENGTH, limit or MAX_LENGTH)
+        length = min(_MAX_LENGTH, limit or _MAX_LENGTH)
         count = getattr(getattr(encoder, "tokenizer", None), "num_special_tokens_to_add", None)
         special_tokens = count(pair=True) if count else 0
     if wanted is None:

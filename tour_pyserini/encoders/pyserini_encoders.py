@@ -17,9 +17,9 @@ from tour_pyserini.support.pyserini import ensure_java
 
 log = logging.getLogger(__name__)
 
-OWN_NAMES = (None, "auto", "sentence", "sentence-transformers")
+_OWN_NAMES = (None, "auto", "sentence", "sentence-transformers")
 """Class names that stand for a model that is run as its own files say, by this package."""
-RUNS_CODE = ("qwen3", "dse", "mmeb")
+_RUNS_CODE = ("qwen3", "dse", "mmeb")
 """Classes that run Python code which a model brings along."""
 
 _ARCHITECTURES = {"DPRQuestionEncoder": "dpr", "DPRContextEncoder": "dpr", "AnceEncoder": "ance"}
@@ -42,12 +42,12 @@ def pyserini_class(
     Raises:
         TourError: if the class would run code that may not be run.
     """
-    if encoder_class in RUNS_CODE and not trust_remote_code:
+    if encoder_class in _RUNS_CODE and not trust_remote_code:
         raise TourError(
             f"Pyserini's encoder class {encoder_class} runs Python code that the model brings along; leave "
             "--encoder-class out to run the model as its own files say, or add --trust-remote-code."
         )
-    if encoder_class not in OWN_NAMES:
+    if encoder_class not in _OWN_NAMES:
         return encoder_class
     if encoder_class is not None or spec == DEFAULT:
         return None

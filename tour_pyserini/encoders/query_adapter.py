@@ -40,24 +40,17 @@ class QueryAdapter:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in _TENSORS:
-            matrix = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
-            if matrix.ndim != 2 or not np.isfinite(matrix).all():
-                raise TourError(f"the part {name!r} of an adapter is a matrix of finite numbers.")
+        matrices = [np.ascontiguousarray(getattr(self, name), dtype=np.float32) for name in _TENSORS]
+        for name, matrix in zip(_TENSORS, matrices, strict=True):
             object.__setattr__(self, name, matrix)
-        if self.left.shape != self.right.shape or self.probes.shape != (len(PROBES), self.dimension):
-            shapes = ", ".join(str(getattr(self, name).shape) for name in _TENSORS)
-            raise TourError(f"an adapter has matrices [d, r], [d, r] and [{len(PROBES)}, d], not {shapes}.")
+        (d, r), *others = (matrix.shape for matrix in matrices)
+        if others != [(d, r), (len(PROBES), d)] or not all(np.isfinite(matrix).all() for matrix in matrices):
+            raise ValueError(f"an adapter has finite matrices [d, r], [d, r] and [{len(PROBES)}, d]")
 
     @property
     def dimension(self) -> int:
         """The dimension d of the vectors."""
         return int(self.left.shape[0])
-
-    @property
-    def encoder_name(self) -> str:
-        """The query encoder that it was learnt for, for messages."""
-        return str(self.about.get("encoder", "unknown"))
 
     @property
     def fingerprint(self) -> str:
@@ -76,7 +69,7 @@ class QueryAdapter:
         if vectors.shape[-1] != self.dimension:
             raise TourError(
                 f"the adapter corrects vectors of {self.dimension} dimensions, and the query encoder gives "
-                f"{vectors.shape[-1]}; use the encoder that it was learnt for ({self.encoder_name})."
+                f"{vectors.shape[-1]}; use the encoder that it was learnt for ({self.about.get('encoder')})."
             )
         return corrected(vectors, self.left, self.right)
 
@@ -154,8 +147,9 @@ class AdaptedQueryEncoder:
         norms = np.linalg.norm(probes, axis=1) * np.linalg.norm(self.adapter.probes, axis=1)
         cosines = (probes * self.adapter.probes).sum(axis=1) / np.maximum(norms, np.finfo(np.float32).tiny)
         if cosines.min() < _LEAST_COSINE:
+            name = self.adapter.about.get("encoder")
             raise TourError(
-                f"the adapter was learnt for another query encoder ({self.adapter.encoder_name}): this one gives the "
+                f"the adapter was learnt for another query encoder ({name}): this one gives the "
                 f"text {PROBES[int(cosines.argmin())]!r} a vector whose cosine with that one's is {cosines.min():.3f}; "
                 "use that encoder and its settings, or learn an adapter for this one."
             )

@@ -27,7 +27,7 @@ from tour_pyserini.support.pyserini import ensure_java
 from tour_pyserini.support.sqlite_cache import Model, SqliteCache
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 FILE = "embedding.pkl"
 _CHECK_BYTES = 8
@@ -171,7 +171,7 @@ class CachedQueryEncoder:
             vectors |= new
         return np.stack([vectors[keys[query]] for query in queries])
 
-    def _use_file(self, use: Callable[[SqliteVectors], Result]) -> Result | None:
+    def _use_file(self, use: Callable[[SqliteVectors], _Result]) -> _Result | None:
         try:
             with SqliteVectors(self._path, self._model) as cache:
                 return use(cache)

@@ -4,7 +4,6 @@ A folder with `modules.json` declares its modules, pooling, norm, prompts, maxim
 folder of transformers alone declares none of these: who loads it says how the vectors of tokens are pooled.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,26 +14,30 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
+from tour_pyserini.encoders.encoder import TextRunner
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
 from tour_pyserini.support.files import read_memo, write_memo
 from tour_pyserini.support.model_files import (
-    POSITIONS_AFTER_PADDING,
     CallLock,
     encodable,
     length_sorted_batches,
+    position_limit,
+    quiet_reading,
     read_modules,
 )
 from tour_pyserini.support.packages import version_of
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
+ENCODER_BACKENDS = ("auto", "torch", "onnx")
+"""What can run an encoder; `auto` is ONNX Runtime where it was measured to be faster, else torch."""
+PRECISIONS = ("fp32", "int8")
 BARE_LENGTH = 256
 """Tokens of a document that are read of a folder without `modules.json`; Pyserini's default."""
 _COMPLETE = "complete encoder"
-_LARGEST_GROUP = 16  # queries
-_TRIAL_GROUPS = ((6, 3), (9, _LARGEST_GROUP))  # (tokens per query, queries) of the groups that are tried
+_LARGEST_GROUP = 16  # documents of equal length
 _PADDED = ("far?", "who wrote hamlet", "the sea " * 8)  # texts of different lengths
 _TOLERANCE, _HALF_TOLERANCE = 1e-3, 0.1  # rounding errors, relative to the largest number
 _NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
@@ -42,7 +45,7 @@ _NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """What is asked of a model besides what its files say.
+    """What is asked of a model besides what its files say, and how it is run.
 
     Attributes:
         pooling: `cls`, `mean`, `max`, `last` or `weighted`; None: as the model's files say.
@@ -53,6 +56,10 @@ class ModelOptions:
         dtype: `auto`, `float32`, `bfloat16` or `float16`; `auto` is float32 on a CPU and what the model's files say on
             a GPU.
         trust_remote_code: whether Python code that the model brings along may be run.
+        backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
+        precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other vectors.
+        threads: CPU threads; None: all cores.
+        batch_size: most documents that torch encodes at once; None: as many as fit a number of tokens.
     """
 
     pooling: str | None = None
@@ -62,10 +69,17 @@ class ModelOptions:
     device: str = "cpu"
     dtype: str = "auto"
     trust_remote_code: bool = False
+    backend: str = "auto"
+    precision: str = "fp32"
+    threads: int | None = None
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.pooling not in (None, *POOLINGS):
-            raise TourError(f"the pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}.")
+        choices = {"pooling": (None, *POOLINGS), "backend": ENCODER_BACKENDS, "precision": PRECISIONS}
+        for name, allowed in choices.items():
+            if (value := getattr(self, name)) not in allowed:
+                words = ", ".join(word for word in allowed if word)
+                raise TourError(f"the {name} of an encoder is one of {words}, not {value!r}.")
         if self.truncate_dim is not None and self.truncate_dim < 1:
             raise TourError(f"vectors cannot be cut to {self.truncate_dim} dimensions; give 1 or more.")
 
@@ -79,13 +93,12 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
     from sentence_transformers import SentenceTransformer
 
     options = replace(options, device=pyserini_device(options.device))
-    with _quiet(folder):
+    # CPUs compute in float32, because few of them are fast with other numbers; a GPU as the model's files say.
+    dtype = "float32" if options.dtype == "auto" and options.device == "cpu" else options.dtype
+    with quiet_reading(folder, "the encoder"):
         code: dict[str, Any] = {"trust_remote_code": options.trust_remote_code}
-        loading: dict[str, Any] = {
-            "model_kwargs": {**code, "dtype": _dtype(options)},
-            "config_kwargs": code,
-            "processor_kwargs": code,
-        }
+        loading: dict[str, Any] = {"config_kwargs": code, "processor_kwargs": code}
+        loading["model_kwargs"] = {**code, "dtype": dtype}
         if is_modular(folder):
             model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, **code, **loading)
         else:
@@ -102,13 +115,15 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
             first: Any = model[0]
             first.processor = AutoTokenizer.from_pretrained(options.tokenizer, **code)
             model.max_seq_length = length
-        if options.dtype != "auto" or options.device == "cpu":
+        if dtype != "auto":
             import torch
 
-            model.to(torch.float32 if options.dtype == "auto" else getattr(torch, options.dtype))
+            model.to(getattr(torch, dtype))
         _check_weights(folder, model)
     _override(model, options)
-    _limit_length(model)
+    limit, length = position_limit(_config(model)), model.max_seq_length
+    if limit and (length is None or length > limit):  # no text is longer than the model's positions
+        model.max_seq_length = limit
     return on_device(model.eval().requires_grad_(False), options.device, name=folder)
 
 
@@ -124,13 +139,6 @@ def _declared(model: Any) -> dict[str, Any]:
     }
 
 
-def _prompt_of(model: Any, role: str) -> str:
-    """The prompt that `encode_query` or `encode_document` of the model puts before a text; "" if there is none."""
-    names = ("query",) if role == "query" else ("document", "passage", "corpus")
-    name = next((name for name in names if name in model.prompts), model.default_prompt_name)
-    return (model.prompts.get(name) or "") if name is not None else ""
-
-
 def _check_weights(folder: Path, model: Any) -> None:
     """Refuse a checkpoint that lacks weights, which the library replaces by random ones without an error.
 
@@ -139,21 +147,19 @@ def _check_weights(folder: Path, model: Any) -> None:
     import torch
 
     identity, state = fingerprint(folder), [version_of("transformers")]
-    if read_memo(_COMPLETE, identity, state):
+    if not hasattr(model[0], "auto_model") or read_memo(_COMPLETE, identity, state):
         return
+    modules, transformer = read_modules(folder), model[0].auto_model
+    path = folder / modules[0]["path"] if modules else folder
+    given: dict[str, Any] = {"config": transformer.config, "dtype": torch.bfloat16}
+    _, report = type(transformer).from_pretrained(path, **given, output_loading_info=True)
+    # The head of a transformer that pools by itself is not used if a module pools.
     pools = any(type(module).__name__ == "Pooling" for module in model)
-    paths = [folder / module["path"] for module in read_modules(folder)] or [folder]
-    for path, module in zip(paths, model, strict=False):  # a bare folder gets a pooling
-        if not hasattr(module, "auto_model"):
-            continue
-        kind, config = type(module.auto_model), module.auto_model.config
-        _, report = kind.from_pretrained(path, config=config, dtype=torch.bfloat16, output_loading_info=True)
-        # The head of a transformer that pools by itself is not used if a module pools.
-        if missing := sorted(name for name in report["missing_keys"] if not (pools and name.startswith("pooler."))):
-            raise TourError(
-                f"the encoder {folder} is incomplete: its checkpoint lacks {len(missing)} weights, such as "
-                f"{missing[0]}; download it again, or choose another encoder."
-            )
+    if missing := sorted(name for name in report["missing_keys"] if not (pools and name.startswith("pooler."))):
+        raise TourError(
+            f"the encoder {folder} is incomplete: its checkpoint lacks {len(missing)} weights, such as {missing[0]}; "
+            "download it again, or choose another encoder."
+        )
     write_memo(_COMPLETE, identity, state, "yes")
 
 
@@ -181,56 +187,15 @@ def _override(model: Any, options: ModelOptions) -> None:
         model.truncate_dim = options.truncate_dim
 
 
-def position_limit(config: Any) -> int | None:
-    """The longest input in tokens of a transformer with this configuration; None if it does not say."""
-    limit = getattr(config, "max_position_embeddings", None)
-    if limit and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING:
-        limit -= (getattr(config, "pad_token_id", None) or 0) + 1
-    return limit
-
-
-def _limit_length(model: Any) -> None:
-    """Let no text be longer than the model's positions, where its files do not say so."""
-    limit, length = position_limit(_config(model)), model.max_seq_length
-    if limit and (length is None or length > limit):
-        model.max_seq_length = limit
-
-
 def _config(model: Any) -> Any:
     return getattr(getattr(model[0], "auto_model", None), "config", None)
 
 
-def _dtype(options: ModelOptions) -> str:
-    """CPUs compute in float32, because few of them are fast with other numbers; a GPU as the model's files say."""
-    return "float32" if options.dtype == "auto" and options.device == "cpu" else options.dtype
-
-
-@contextmanager
-def _quiet(folder: Path) -> Iterator[None]:
-    """Turn any error of damaged files into one sentence, and silence what the libraries write while loading."""
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    levels = {logger: logger.level for logger in map(logging.getLogger, ("transformers", "sentence_transformers"))}
-    for logger in levels:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    except TourError:
-        raise
-    except Exception as error:  # damaged files of a model cause exceptions of many types
-        raise TourError(f"cannot load the encoder {folder}: {first_line(error).rstrip('.:')[:300]}.") from error
-    finally:
-        for logger, level in levels.items():
-            logger.setLevel(level)
-
-
-class TorchRunner:
+class TorchRunner(TextRunner):
     """A `SentenceTransformer` with a role: it encodes queries, or documents.
 
-    A query is encoded as if it were alone: only queries with the same number of tokens share a batch, on one thread,
-    because several threads split a matrix product in ways that depend on its size. If vectors still depend on the batch
-    on this machine, each query is encoded separately. Documents share batches by their number of tokens, padding
+    A query is encoded alone, on one thread, because the rounding of a matrix product depends on its size and on how
+    threads split it. Documents share batches by their number of tokens, padding
     included, unless padding changes the model's vectors; then only documents with the same number of tokens share one.
     If a GPU has too little memory for a batch, its halves are tried. One thread encodes at a time, because the length
     that the model reads is switched during a call.
@@ -238,18 +203,15 @@ class TorchRunner:
     Args:
         model: the `SentenceTransformer`.
         role: `query` or `document`.
+        options: `batch_size` is the most documents in a batch, `threads` are CPU threads for documents.
         bare: whether the model's files do not say how long a text may be; `cut` is what they say.
-        batch_size: most documents in a batch.
-        threads: CPU threads for documents; None: torch's own number.
     """
 
     backend = "torch"
 
-    def __init__(
-        self, model: Any, role: str, *, bare: bool = False, batch_size: int | None = None, threads: int | None = None
-    ) -> None:
-        self.model, self.role = model, role
-        self.prompt = _prompt_of(model, role)
+    def __init__(self, model: Any, role: str, options: ModelOptions | None = None, *, bare: bool = False) -> None:
+        self.model, self.role, self._options = model, role, options or ModelOptions()
+        self.prompt = model.prompts.get(role) or ""
         self.limit = position_limit(_config(model))
         self.length = self.cut = _limited(getattr(model[0], f"{role}_length", None) or model.max_seq_length)
         if bare and role == "document":
@@ -257,16 +219,14 @@ class TorchRunner:
         counts = getattr(getattr(model, "tokenizer", None), "num_special_tokens_to_add", None)
         self.special_tokens = counts(False) if counts else 0
         self.settings = {**_declared(model), "dtype": str(model.dtype).removeprefix("torch.")}
-        self._batch_size, self._threads = batch_size, threads
-        self._budget = 1024 if model.device.type == "cpu" else 65536  # tokens of a batch
         self._lock = CallLock()
 
     def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
         """The vectors float32 [n, d] of texts, each with the prompt before it."""
-        texts = [encodable(text) for text in texts]
+        texts, is_query = [encodable(text) for text in texts], self.role == "query"
         rows: list[Any] = [None] * len(texts)
-        with self._lock, self._reading(max_length), torch_threads(1 if self.role == "query" else self._threads):
-            for group in self._query_groups(texts, prompt) if self.role == "query" else self._batches(texts, prompt):
+        with self._lock, self._reading(max_length), torch_threads(1 if is_query else self._options.threads):
+            for group in [[i] for i in range(len(texts))] if is_query else self._batches(texts, prompt):
                 for position, row in zip(group, self._encode([texts[i] for i in group], prompt), strict=True):
                     rows[position] = row
         return np.stack(rows).astype(np.float32, copy=False)
@@ -298,17 +258,12 @@ class TorchRunner:
             return np.concatenate([self._encode(texts[:half], prompt), self._encode(texts[half:], prompt)])
 
     def _batches(self, texts: list[str], prompt: str) -> list[list[int]]:
-        lengths = self._lengths(texts, prompt)
-        if len(texts) > 1 and self._tokenizer is not None and not self.padding_is_harmless:
-            return _equal_groups(lengths, min(self._batch_size or _LARGEST_GROUP, _LARGEST_GROUP))
-        batches = length_sorted_batches(lengths, budget=self._budget, largest=self._batch_size)
-        return [batch.tolist() for batch in batches]
-
-    def _query_groups(self, texts: list[str], prompt: str) -> list[list[int]]:
-        size = _LARGEST_GROUP if len(texts) > 1 and self._tokenizer is not None and self.groups_are_exact else 1
-        if size == 1:
-            return [[position] for position in range(len(texts))]
-        return _equal_groups(self._lengths(texts, prompt), size)
+        """Positions of documents that are encoded together."""
+        lengths, most = self._lengths(texts, prompt), self._options.batch_size
+        if len(texts) > 1 and self._tokenizer is not None and not self._padding_is_harmless:
+            return _equal_groups(lengths, min(most or _LARGEST_GROUP, _LARGEST_GROUP))
+        tokens = 1024 if self.model.device.type == "cpu" else 65536
+        return [batch.tolist() for batch in length_sorted_batches(lengths, budget=tokens, largest=most)]
 
     def _lengths(self, texts: list[str], prompt: str) -> list[int]:
         """Tokens of each text; of a model without a tokenizer of transformers, its characters."""
@@ -325,7 +280,7 @@ class TorchRunner:
         return getattr(self.model, "tokenizer", None) if hasattr(self.model[0], "auto_model") else None
 
     @cached_property
-    def padding_is_harmless(self) -> bool:
+    def _padding_is_harmless(self) -> bool:
         """Whether a text has the same vector, but for rounding, in a padded batch as on its own.
 
         It does not in models that count positions from the left and are padded there, such as GPT-2.
@@ -334,28 +289,6 @@ class TorchRunner:
         alone = np.concatenate([self._encode([text], "") for text in _PADDED])
         tolerance = _TOLERANCE if self.settings["dtype"] == "float32" else _HALF_TOLERANCE
         return bool(np.abs(together - alone).max() <= tolerance * np.abs(alone).max())
-
-    @cached_property
-    def groups_are_exact(self) -> bool:
-        """Whether a query has exactly the same vector in a group as on its own, on this machine."""
-        import torch
-
-        random = np.random.default_rng(0)
-        # A tokenizer may know more tokens than the model, for other uses of it.
-        known = min(len(self._tokenizer), getattr(self.model[0].auto_model.config, "vocab_size", None) or 2**31)
-        with torch_threads(1), torch.inference_mode():
-            for length, count in _TRIAL_GROUPS:
-                ids = torch.tensor(random.integers(known, size=(count, length)))
-                together = self._forward(ids)
-                if not all(torch.equal(together[i], self._forward(ids[[i]])[0]) for i in (0, -1)):
-                    return False
-        return True
-
-    def _forward(self, ids: Any) -> Any:
-        import torch
-
-        ids = ids.to(self.model.device)
-        return self.model.forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})["sentence_embedding"]
 
 
 def _equal_groups(lengths: Sequence[int], size: int) -> list[list[int]]:

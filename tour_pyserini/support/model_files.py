@@ -148,11 +148,19 @@ def _brief(error: Exception) -> str:
 LARGE = 4_000_000_000
 """Bytes of weights in half precision above which they are not converted to float32 on a CPU (2 billion weights)."""
 _STORED = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-POSITIONS_AFTER_PADDING = {
+_POSITIONS_AFTER_PADDING = {
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "xmod"),
     *("mpnet", "longformer", "data2vec-text", "ibert"),
 }
 """Model types whose first position is the padding id + 1: they take fewer tokens than they have positions."""
+
+
+def position_limit(config: Any) -> int | None:
+    """The longest input in tokens of a transformer with this configuration; None if it does not say."""
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit and getattr(config, "model_type", None) in _POSITIONS_AFTER_PADDING:
+        limit -= (getattr(config, "pad_token_id", None) or 0) + 1
+    return limit
 
 
 def read_config(folder: Path, *, trust_remote_code: bool = False) -> Any:
@@ -193,10 +201,7 @@ def chosen_dtype(folder: Path, wanted: str, device: str) -> str:
 
 def usable_length(folder: Path, config: Any, tokenizer: Any, wanted: int, *, warn: bool = True) -> int:
     """The maximum length in tokens: `wanted`, or less if the model has fewer positions."""
-    positions = getattr(config, "max_position_embeddings", None) or wanted
-    if config.model_type in POSITIONS_AFTER_PADDING:
-        positions -= (config.pad_token_id or 0) + 1
-    length = min(wanted, positions, tokenizer.model_max_length)
+    length = min(wanted, position_limit(config) or wanted, tokenizer.model_max_length)
     if length < wanted and warn:
         log.warning("%s takes at most %d tokens, not %d: longer pairs are truncated", folder, length, wanted)
     return length

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from tour_pyserini.train import PhraseEncoderRequest
 
 
+_QUESTIONS_PER_PASSAGE = 4  # drawn again in every epoch
+_FILTER_RECALL = 0.98  # share of the answers' tokens that the filter must keep
+
+
 class _TrainingPassage(NamedTuple):
     """A window of a passage that contains answers.
 
@@ -110,9 +114,9 @@ class _Batch(NamedTuple):
 class PhraseTask(Task):
     """Trains a phrase encoder to find where the answers to questions begin and end.
 
-    The loss is the sum of the in-passage loss, of that with in-batch negatives (`batch_weight`) and of the filter's
-    (`filter_weight`). Validation sets the threshold of the filter: the highest one that keeps the share
-    `filter_recall` of the starts and ends of answers.
+    The loss is the sum of the in-passage loss, of that with in-batch negatives and of the filter's. Validation sets the
+    threshold of the filter: the highest one that keeps 98 % of the starts and ends of answers. The vectors of the
+    vocabulary are not trained.
     """
 
     def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
@@ -131,8 +135,7 @@ class PhraseTask(Task):
         self.model = self.encoder.model
         self.passages = _training_passages(examples, self.encoder)
         for name, parameter in self.model.named_parameters():
-            if not request.train_embeddings and "word_embeddings" in name:
-                parameter.requires_grad_(False)
+            parameter.requires_grad_("word_embeddings" not in name)
 
     def batches(self, epoch: int) -> Sequence[_Batch]:
         """Passages of similar lengths, with some of their questions."""
@@ -143,13 +146,13 @@ class PhraseTask(Task):
             questions = [
                 (*passage.questions[chosen], number)
                 for number, passage in enumerate(passages)
-                for chosen in random.permutation(len(passage.questions))[: self.request.questions_per_passage]
+                for chosen in random.permutation(len(passage.questions))[:_QUESTIONS_PER_PASSAGE]
             ]
             batches.append(_Batch(passages, questions))
         return batches
 
     def loss(self, batch: _Batch) -> Any:
-        """The weighted sum of the in-passage, in-batch and filter losses, as a mean over starts and ends."""
+        """The sum of the in-passage, in-batch and filter losses, as a mean over starts and ends."""
         with self.computing():
             tokens, logits = self.model.tokens(self.encoder.tensors([passage.inputs for passage in batch.passages]))
             sides = self.encoder.question_sides([text for text, _, _ in batch.questions])
@@ -160,7 +163,7 @@ class PhraseTask(Task):
             able, answers, known, gold = (mask.to(tokens.device) for mask in masks)
             inside, across = side_loss(vectors[side], tokens, own=own, gold=gold, able=able, known=known)
             keep = filter_loss(logits[..., side], answers, able)
-            total = total + (inside + self.request.batch_weight * across + self.request.filter_weight * keep) / 2
+            total = total + (inside + across + keep) / 2
         return total
 
     def validate(self) -> Mapping[str, float]:
@@ -187,7 +190,7 @@ class PhraseTask(Task):
                 for span in answer_spans(example.text, example.answers)
             ]
             gold.append(logits[[row_at[place] for place in places if place in row_at], side])
-        lowest = float(np.quantile(np.concatenate(gold), 1 - self.request.filter_recall, method="lower"))
+        lowest = float(np.quantile(np.concatenate(gold), 1 - _FILTER_RECALL, method="lower"))
         # Only logits above the threshold are kept, and the lowest one must be kept.
         threshold = float(np.nextafter(np.float32(lowest), np.float32(-np.inf)))
         self.encoder.settings = dataclasses.replace(self.encoder.settings, filter_threshold=threshold)
