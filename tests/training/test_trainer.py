@@ -133,7 +133,7 @@ def test_the_learning_rate_rises_and_falls(tmp_path, monkeypatch, warmup, rates)
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("epochs", 0), ("seed", -1), ("warmup", 1.0), ("clip", 0.0)],
+    [("epochs", 0), ("seed", -1), ("warmup", 1.0)],
 )
 def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(TourError, match=f"--{name.replace('_', '-')}"):
