@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.timings import run_module
 from tour_pyserini import index
-from tour_pyserini.data.records import read_costs
+from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write
@@ -121,8 +121,7 @@ def timed_search(setup: BenchmarkSetup, name: str, *flags: str, collection: tupl
         *("--encoder", setup.encoder, "--reranker", setup.model, "--hits", "100", "--output", run, *flags),
     ]
     seconds = run_module("tour_pyserini.search", arguments, here=setup.quick).seconds
-    costs = read_costs(run)
-    assert costs is not None
+    costs = Costs.from_record((read_record(run) or {}).get("costs"))
     return TimedSearch(run, seconds, costs)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, TOUR, BenchmarkSetup
-from tour_pyserini.data.records import read_costs
+from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers import SqliteScores
@@ -87,8 +87,7 @@ def _search(setup: BenchmarkSetup, name: str, *flags: object, kill_at: Sequence[
         errors.seek(0)
         if process.returncode:
             raise TourError(f"{' '.join(command)} ended with {process.returncode}: {errors.read().strip()[-500:]}")
-    costs = read_costs(run)
-    assert costs is not None
+    costs = Costs.from_record((read_record(run) or {}).get("costs"))
     return ClusterRun(run, time.perf_counter() - start, costs, killed)
 
 

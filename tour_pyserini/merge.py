@@ -132,17 +132,13 @@ class _ShardRun(NamedTuple):
             TourError: if neither is what the shard wrote.
         """
         named = Path(self.shard.name(self.flags[flag]))
-        beside = Path(self.run).parent / named.name
-        there = [path for path in (named, beside) if path.exists()]
-        for path in there:
+        for path in (named, Path(self.run).parent / named.name):
             with contextlib.suppress(OSError):
                 if _digest(path) == self.record["shard"]["sha256"][flag]:
                     return path
-        if not there:
-            raise TourError(f"{named} of the shard {self.run} does not exist; put it beside its run.")
         raise TourError(
-            f"{there[-1]} is not the --{flag} that the shard {self.run} wrote; put {named.name} of that search where "
-            f"{named} was, or search again with --shard {self.shard}."
+            f"{named} is not there, or is not the --{flag} that the shard {self.run} wrote; put it beside its run, or "
+            f"search again with --shard {self.shard}."
         )
 
 
@@ -174,14 +170,15 @@ def merge(request: MergeRequest) -> MergeSummary:
     with contextlib.ExitStack() as stack:  # the run appears last, and none of them if one cannot be written
         files = {target: stack.enter_context(atomic_write(target, "wb")) for target in joined}
         for target, sources in joined.items():
-            _join(sources, files[target])
+            for source in sources:
+                with open(source, "rb") as content:
+                    shutil.copyfileobj(content, files[target])
+            files[target].flush()
         if queries:
             ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
             write_encoded_queries(queries, ids, texts, np.stack(vectors))
         rewrite_record(first.record, output, files[output].name, command=["search", *words(flags)], costs=costs)
-    return MergeSummary(
-        output, [output, *(Path(flags[name]) for name in lines), *map(Path, filter(None, [queries]))], costs
-    )
+    return MergeSummary(output, [*joined, *map(Path, filter(None, [queries]))], costs)
 
 
 def _read(run: str) -> _ShardRun:
@@ -195,14 +192,8 @@ def _read(run: str) -> _ShardRun:
         record = read_json_object(path)
         shard = record["shard"]
         found = _ShardRun(run, Shard.parse(f"{shard['number']}/{shard['count']}"), dict(shard["flags"]), record)
-        Costs.from_record(record["costs"])
         same = record["run"]["sha256"] == sha256(run)
-        checksums = dict(shard["sha256"])
-        if not all(isinstance(found.flags.get(_flag(name), ""), str) for name in OUTPUTS) or not found.flags["output"]:
-            raise ValueError("its outputs have no names")
-        if any(_flag(name) in found.flags and _flag(name) not in checksums for name in OUTPUTS if name != "output"):
-            raise ValueError("its outputs have no checksums")
-    except (OSError, ValueError, TypeError, KeyError, TourError) as error:
+    except (ValueError, TypeError, KeyError, TourError) as error:
         raise TourError(f"{path} is not the record of a shard ({first_line(error)}); search with --shard.") from error
     if not same:
         raise TourError(f"the shard {run} was changed after it was written; search again with --shard {found.shard}.")
@@ -225,8 +216,7 @@ def _complete(parts: Sequence[_ShardRun]) -> list[_ShardRun]:
                 f"{part.run} and {first.run} are shards of different searches: they differ in {difference}."
             )
         by_number[part.shard.number] = part
-    missing = [str(number) for number in range(1, first.shard.count + 1) if number not in by_number]
-    if missing:
+    if missing := [str(number) for number in range(1, first.shard.count + 1) if number not in by_number]:
         raise TourError(
             f"shard {', '.join(missing)} of {first.shard.count} is missing; search it, and give its run too."
         )
@@ -238,12 +228,10 @@ def _identity(part: _ShardRun) -> dict[str, Any]:
     record = part.record
     flags = {f"--{name}": value for name, value in part.flags.items() if name not in _PLACES}
     outputs = {f"--{_flag(name)}": True for name in OUTPUTS if _flag(name) in part.flags}
-    versions = {f"the version of {name}": value for name, value in dict(record.get("versions") or {}).items()}
-    files = {f"the {role}": _content(value) for role, value in dict(record.get("files") or {}).items()}
-    return {
-        **{"settings": record.get("config"), "algorithm": record.get("algorithm"), "models": record.get("models")},
-        **{"what was found": record.get("found"), **flags, **outputs, **versions, **files},
-    }
+    versions = {f"the version of {name}": value for name, value in record["versions"].items()}
+    files = {f"the {role}": _content(value) for role, value in record["files"].items()}
+    found = {name: record[name] for name in ("algorithm", "models", "found")}
+    return {"settings": record["config"], **found, **flags, **outputs, **versions, **files}
 
 
 def _content(identity: Any) -> Any:
@@ -260,13 +248,6 @@ def _digest(path: str | os.PathLike[str]) -> str:
 
 def _flag(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _join(sources: Sequence[Path], target: Any) -> None:
-    for path in sources:
-        with open(path, "rb") as source:
-            shutil.copyfileobj(source, target)
-    target.flush()
 
 
 DESCRIPTION = """\

@@ -84,9 +84,7 @@ def test_shards_that_were_moved_keep_their_other_files_beside_them(request_, tmp
     merge(MergeRequest(shards=[str(moved / shard.rpartition("/")[2]) for shard in shards]))
     assert contents(tmp_path) == expected
     (moved / "run.jsonl.shard-2-of-2").unlink()
-    with pytest.raises(
-        TourError, match=r"run.jsonl.shard-2-of-2 of the shard .* does not exist; put it beside its run"
-    ):
+    with pytest.raises(TourError, match=r"run.jsonl.shard-2-of-2 is not there"):
         merge(MergeRequest(shards=[str(moved / shard.rpartition("/")[2]) for shard in shards]))
     assert contents(tmp_path) == expected
 
@@ -106,9 +104,7 @@ def moved(request_, tmp_path):
 
 def test_a_run_is_never_taken_for_a_trace_of_the_same_name(moved, tmp_path):
     (tmp_path / "traces").rename(tmp_path / "elsewhere")
-    with pytest.raises(
-        TourError, match=r"moved/run.trec.shard-1-of-2 is not the --trace that the shard .* wrote; put run.trec.shard-1"
-    ):
+    with pytest.raises(TourError, match=r"run.trec.shard-1-of-2 is not there, or is not the --trace"):
         merge(MergeRequest(shards=moved))
     assert not (tmp_path / "run.trec").exists() and not (tmp_path / "traces").exists()
 
@@ -180,7 +176,7 @@ def test_shards_without_their_record_or_changed_are_refused(request_, tmp_path):
         merge(MergeRequest(shards=(one, two)))
 
 
-@pytest.mark.parametrize("record", ["[]", "{", '{"shard": 3}', '{"shard": {"number": 1, "count": 2, "flags": []}}'])
+@pytest.mark.parametrize("record", ["[]", "{", '{"shard": 3}'])
 def test_damaged_records_are_refused(tmp_path, record):
     (tmp_path / "run").write_text("")
     record_path(tmp_path / "run").write_text(record)

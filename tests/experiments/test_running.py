@@ -12,7 +12,7 @@ from small_experiment import definition
 
 from tour_pyserini import search
 from tour_pyserini.core import method as registry
-from tour_pyserini.data.records import read_costs
+from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
@@ -58,8 +58,8 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
         search.main([*shlex.split(command)[3:], "--no-cache"])
         packed = gzip.decompress((small.runs / f"{name}.trec.gz").read_bytes())
         assert packed == (small.folder / f"{name}.trec").read_bytes()
-    costs = read_costs(small.runs / "letters.tiny.flat.hard.trec.gz")
-    assert costs is not None and costs.queries == 4  # of the six topics
+    costs = read_record(small.runs / "letters.tiny.flat.hard.trec.gz")["costs"]
+    assert costs["queries"] == 4  # of the six topics
 
     # The record has no path of this machine.
     record = (small.runs / "letters.tiny.pq.rerank-3.trec.gz.json").read_text()

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 from tiny_models import SIZES, WORDS, save_modules, save_static, save_tokenizer
 
@@ -10,7 +9,6 @@ from tour_pyserini.encoders.loading import load_document_encoder, load_query_enc
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
 
-tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
 
 
@@ -36,16 +34,6 @@ def save_classifier(folder):
     return folder
 
 
-def save_seq2seq(folder):
-    sizes = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
-    config = transformers.T5Config(**sizes, decoder_start_token_id=0)
-    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
-    save_tokenizer(folder)
-    path = folder / "tokenizer.json"
-    path.write_text(path.read_text().replace('"o"', '"true"').replace('"p"', '"false"'))
-    return folder
-
-
 def check_refusal(work, known, unknown):
     work(known)
     with pytest.raises(TourError, match=r"tokenizer or the maximum length of .* does not fit its weights") as refusal:
@@ -53,11 +41,9 @@ def check_refusal(work, known, unknown):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("save", "backend"), [(save_classifier, "torch"), (save_classifier, "onnx"), (save_seq2seq, "torch")]
-)
-def test_rerankers(tmp_path, save, backend):
-    folder = give_a_large_number(save(tmp_path / "model"), "h")
+@pytest.mark.parametrize("backend", ["torch", "onnx"])
+def test_rerankers(tmp_path, backend):
+    folder = give_a_large_number(save_classifier(tmp_path / "model"), "h")
     reranker = load_reranker(str(folder), backend=backend, max_length=32)
     check_refusal(reranker.predict, [("a b", "c d")], [("a b", "c d"), ("a", "b c h")])
 
@@ -70,16 +56,6 @@ def test_encoders(tmp_path, load):
     check_refusal(encode, ["a b", "c"], ["a b", "c h", "d"])
 
 
-def save_model2vec(folder):
-    """A static embedding of model2vec."""
-    model2vec = pytest.importorskip("model2vec")
-    save_tokenizer(folder)
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    model2vec.StaticModel(np.ones((len(WORDS), 8), dtype=np.float32), tokenizer).save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.parametrize("save", [save_static, save_model2vec])
-def test_static_embeddings(tmp_path, save):
-    folder = give_a_large_number(save(tmp_path), "h")
+def test_static_embeddings(tmp_path):
+    folder = give_a_large_number(save_static(tmp_path), "h")
     check_refusal(load_query_encoder(str(folder)).encode, "a b", "c h")

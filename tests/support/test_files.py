@@ -16,7 +16,7 @@ from tour_pyserini.support.files import (
     atomic_folder,
     atomic_replace,
     atomic_write,
-    check_writable,
+    check_output,
     content_hash,
     read_memo,
     sha256,
@@ -51,13 +51,13 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path, name):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_text("")
-    for attempt in (check_writable, lambda path: atomic_replace(path).__enter__()):
+    for attempt in (check_output, lambda path: atomic_replace(path).__enter__()):
         with pytest.raises(TourError, match="cannot write"):
             attempt(tmp_path / name)
 
 
-def test_check_writable_leaves_no_file_or_folder(tmp_path):
-    check_writable(tmp_path / "new" / "a.txt")
+def test_check_output_leaves_no_file_or_folder(tmp_path):
+    check_output(tmp_path / "new" / "a.txt")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -232,7 +232,7 @@ def test_the_hash_of_a_file_is_kept_until_it_changes(tmp_path, cache, monkeypatc
 
 def test_what_is_not_a_file_is_written_directly():
     code = (
-        "from tour_pyserini.support.files import *; check_writable('/dev/stdout')\n"
+        "from tour_pyserini.support.files import *; check_output('/dev/stdout')\n"
         "with atomic_write('/dev/stdout') as file: file.write('a run')"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).stdout == b"a run"

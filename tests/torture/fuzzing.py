@@ -32,9 +32,9 @@ TARGETS = (
     *(("corpus.jsonl", "answers", "json"), ("qrels.trec", "compare", "lines"), ("a.trec", "compare", "lines")),
     *(("trace.jsonl", "page", "json"), ("encoded/embedding.pkl", "search", "bytes")),
     *(("index/docid", "search", "lines"), ("tiny/tour-index.json", "search text", "json")),
-    *(("phrases/phrases/tour-phrases.json", "search phrases", "json"), ("tiny/index", "search text", "bytes")),
-    *(("phrases/phrases/rows", "search phrases", "bytes"), ("phrases/phrases/vectors", "search phrases", "bytes")),
-    *(("phrases/phrases/docid", "search phrases", "lines"), ("phrases/phrases/index", "search phrases", "bytes")),
+    *(("phrases/tour-phrases.json", "search phrases", "json"), ("tiny/index", "search text", "bytes")),
+    *(("phrases/rows", "search phrases", "bytes"), ("phrases/vectors", "search phrases", "bytes")),
+    *(("phrases/docid", "search phrases", "lines"), ("phrases/index", "search phrases", "bytes")),
     *(("scores.sqlite", "cache stats", "bytes"), ("scores.sqlite", "cache prune", "bytes")),
 )
 

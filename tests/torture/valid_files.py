@@ -2,12 +2,10 @@
 
 import contextlib
 import json
-import re
 from pathlib import Path
 
-import faiss
 import numpy as np
-from toy_collection import DIMENSION, ToyCollection, unit
+from toy_collection import ToyCollection
 
 
 def write_collection(folder: Path) -> None:
@@ -54,42 +52,6 @@ figures:
 expected:
   toy.tiny.flat: {dense: {nDCG@10: 0.25}}
 """
-
-
-def write_phrases(folder: Path) -> None:
-    """A phrase index of three passages, and encoded questions."""
-    from tour_pyserini.data.records import PHRASE_INDEX
-    from tour_pyserini.encoders.query_vectors import write_encoded_queries
-    from tour_pyserini.phrases.phrase_index import token_rows
-    from tour_pyserini.phrases.phrase_index_building import build_token_index
-    from tour_pyserini.support.files import sha256
-
-    target = folder / "phrases"
-    target.mkdir(exist_ok=True)
-    documents = {"a": "The first prize went to Wilhelm.", "b": "A river runs to the sea.", "c": "Kings of 1066."}
-    lines = [json.dumps({"_id": docid, "title": "", "text": text}) for docid, text in documents.items()]
-    write_lines(folder / "passages.jsonl", lines)
-    rows = [
-        token_rows(text, [match.span() for match in re.finditer(r"\w+", text)], passage=number)[0]
-        for number, text in enumerate(documents.values())
-    ]
-    together = np.concatenate(rows)
-    random = np.random.default_rng(5)
-    vectors = unit(random, len(together), DIMENSION)
-    faiss.write_index(build_token_index(vectors), str(target / "index"))
-    (target / "rows").write_bytes(together.tobytes())
-    (target / "vectors").write_bytes(vectors.tobytes())
-    write_lines(target / "docid", list(documents))
-    settings = {
-        **{"corpus_sha256": sha256(folder / "passages.jsonl"), "documents": 3, "encoder": "none", "itemsize": 4},
-        **{"encoder_fingerprint": "f", "dimension": DIMENSION, "dtype": "float32"},
-    }
-    built = {"rows": len(together), "largest_norm": 1.0}
-    checksums = {"index": sha256(target / "index")}  # FAISS does not notice damage
-    record = {"settings": settings, "index": {"kind": "flat"}, "built": built, "versions": {}, "sha256": checksums}
-    (target / PHRASE_INDEX).write_text(json.dumps(record))
-    queries = [f"query {i}" for i in range(7)]
-    write_encoded_queries(folder / "encoded", queries, queries, unit(random, len(queries), 2 * DIMENSION))
 
 
 def write_scores(folder: Path) -> None:

@@ -68,7 +68,7 @@ class Workload:
         topics, corpus, index = case / "topics.tsv", case / "corpus.jsonl", case / "index"
         labels = ["--reranker", models / "reranker", "--backend", "torch"]
         encoded = ["--topics", topics, "--index", index, "--encoded-queries", case / "encoded"]
-        phrases, learnt = case / "phrases", case / "learnt"
+        learnt = case / "learnt"
         learning = ["--topics", learnt / "train.tsv", "--index", learnt / "index", "--corpus", learnt / "corpus.jsonl"]
         learning += labels
         folders = ["--data", case, "--runs", case / "runs", "--indexes", case / "indexes"]
@@ -83,9 +83,8 @@ class Workload:
             ("search labels", *encoded, "--corpus", corpus, *labels, "--output", case / "l.trec"),
             ("search text", "--topics", topics, "--index", case / "tiny", "--method", "dense", "--output-queries",
              case / "queries", "--output", case / "t.trec"),
-            ("search phrases", "--topics", topics, "--index", phrases / "phrases", "--method", "dense",
-             "--corpus", phrases / "passages.jsonl", "--encoded-queries", phrases / "encoded",
-             "--output", case / "p.trec"),
+            ("search phrases", "--topics", topics, "--index", case / "phrases", "--method", "dense",
+             "--corpus", models / "corpus.jsonl", "--encoder", models / "phrases", "--output", case / "p.trec"),
             ("index", "--corpus", corpus, "--encoder", models / "encoder", "--index", case / "new", "--threads", 1,
              "--overwrite"),
             ("index phrases", "--phrases", "--corpus", models / "corpus.jsonl", "--encoder", models / "phrases",
@@ -187,11 +186,8 @@ class Workload:
         files = self.files()
         if step.name == "cache prune":  # an SQLite file has other bytes each time
             return None
-        if other := self._other(step):
-            return f"the same command again wrote another {other[0]}"
-        if more := [name for name in files if name not in reference.files]:
-            return f"the same command again left {more[0]}"
-        return None
+        wrong = [*self._other(step), *(name for name in files if name not in reference.files)]
+        return f"the same command again left {wrong[0]} in another state" if wrong else None
 
     def finished(self, step: Step) -> bool:
         """Whether all files are those that the step leaves when nothing disturbs it."""
@@ -226,10 +222,12 @@ class Workload:
         searched += ["--encoded-queries", template / "encoded", "--output", self.folder / "traced.trec"]
         _run("search", *searched, "--trace", template / "trace.jsonl")
         valid_files.write_scores(template)
-        valid_files.write_collection(template / "phrases")
-        valid_files.write_phrases(template / "phrases")
-        indexed = ["--encoder", models / "encoder", "--index", template / "tiny", "--threads", 1]
-        _run("index", "--corpus", template / "corpus.jsonl", *indexed)
+        for corpus, encoder, index in (
+            (template / "corpus.jsonl", models / "encoder", template / "tiny"),
+            (models / "corpus.jsonl", models / "phrases", template / "phrases"),
+        ):
+            more = ["--phrases"] * (index.name == "phrases")
+            _run("index", "--corpus", corpus, "--encoder", encoder, "--index", index, "--threads", 1, *more)
         self._write_learnable()
         old = 'index: {threads: 1}, search: {encoded-queries: "${DATA}/encoded"}'
         assert old in valid_files.EXPERIMENT

@@ -146,31 +146,14 @@ def plain_file(path: Path) -> Path:
         log.warning("%s is unpacked into %s, once; TOUR_PYSERINI_CACHE names another cache folder", path, folder)
         with atomic_write(unpacked, "wb") as out:
             for part in parts:
-                _unpack(part, out)
+                with _reading(part), _open_input(part) as content:
+                    shutil.copyfileobj(content, out, _BLOCK)
                 if part != path:
                     out.write(b"\n")  # its last line may have no end
         for older in folder.glob(f"{name}-*"):
             if older != unpacked:
                 older.unlink(missing_ok=True)
     return unpacked
-
-
-def _unpack(path: Path, out: IO[bytes]) -> None:
-    """Append the content of a file."""
-    from tqdm import tqdm
-
-    # The bar counts bytes of the compressed file, whose number is known.
-    with (
-        _reading(path),
-        open(path, "rb") as raw,
-        tqdm.wrapattr(raw, "read", path.stat().st_size, desc="unpacking", disable=None, dynamic_ncols=True) as counted,
-    ):
-        if path.suffix == ".zst":
-            _unpack_zstd(counted, out)
-        elif path.suffix in _OPENERS:
-            shutil.copyfileobj(_OPENERS[path.suffix](counted, "rb"), out, _BLOCK)
-        else:
-            shutil.copyfileobj(counted, out, _BLOCK)
 
 
 def _unpack_zstd(packed: IO[bytes], out: IO[bytes]) -> None:

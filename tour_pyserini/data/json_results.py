@@ -43,16 +43,15 @@ def write_dpr_json(
     is_dpr = layout == "dpr"
     with atomic_write(path) as file:
         file.write("[" if is_dpr else "{")
-        for position, question in enumerate(questions):
-            record: dict[str, Any] = {"question": question.text, "answers": question.answers}
+        for position, (qid, text, answers) in enumerate(questions):
+            record: dict[str, Any] = {"question": text, "answers": answers}
             contexts = [
-                _context(hit, texts[hit.doc_id], hit.doc_id in answering[question.qid], is_dpr=is_dpr)
-                for hit in retrieved[question.qid]
+                _context(hit, texts[hit.doc_id], hit.doc_id in answering[qid], is_dpr=is_dpr) for hit in retrieved[qid]
             ]
             if is_dpr:
-                entry = json.dumps({"id": question.qid, **record, "ctxs": contexts})
+                entry = json.dumps({"id": qid, **record, "ctxs": contexts})
             else:
-                entry = f"{json.dumps(question.qid)}: {json.dumps({**record, 'contexts': contexts})}"
+                entry = f"{json.dumps(qid)}: {json.dumps({**record, 'contexts': contexts})}"
             file.write(f"{',' if position else ''}\n{entry}")
         file.write("\n]\n" if is_dpr else "\n}\n")
 
@@ -77,32 +76,27 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
     from ir_measures import ScoredDoc
 
     value = load_json(path)
+    is_list, name = isinstance(value, list), "ctxs" if isinstance(value, list) else "contexts"
     if not isinstance(value, dict | list):
         raise TourError(f"{path} holds no retrieval results: expected a JSON object by question id, or a list.")
-    is_list, name = isinstance(value, list), "ctxs" if isinstance(value, list) else "contexts"
     seen = set()
     for key, record in enumerate(value) if isinstance(value, list) else value.items():
         entry = Location(Path(path), f"entry [{key}]" if is_list else f"question {key!r}")
         contexts = record.get(name) if isinstance(record, dict) else None
         if not isinstance(contexts, list):
             entry.refuse(f"has no list `{name}`")
-        qid = _id(entry, record.get("id", key) if is_list else key, "id")
+        qid = str(record.get("id", key) if is_list else key)
         for position, context in enumerate(contexts):
             place = entry._replace(where=f"{entry.where}, context [{position}]")
-            docid = _id(place, context.get("docid", context.get("id")), "passage id")
+            docid, score = str(context.get("docid", context.get("id"))), _number(context.get("score"))
+            if not (is_column(qid) and is_column(docid)):
+                place.refuse(f"has the question id {qid!r} and the passage id {docid!r}, which no run file can have")
             if (qid, docid) in seen:
                 place.refuse(f"lists document {docid!r} for the question {qid!r} a second time")
-            seen.add((qid, docid))
-            score = _number(context.get("score"))
             if not math.isfinite(score):
                 place.refuse(f"has the score {context.get('score')!r:.40}, which is not a number")
+            seen.add((qid, docid))
             yield ScoredDoc(qid, docid, score)
-
-
-def _id(entry: Location, value: Any, what: str) -> str:
-    if not isinstance(value, str | int) or not is_column(str(value)):
-        entry.refuse(f"has no {what} that can be written to a run file")
-    return str(value)
 
 
 def _number(value: Any) -> float:
@@ -121,16 +115,15 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         a score, the order of the file is kept.
     """
     by_question: dict[str, list[tuple[float, str]]] = {}
-    scored: bool | None = None
+    is_scored = None
     for line in read_lines(path):
         record = line.json_object()
         qid, answer, score = record.get("qid"), record.get("answer"), record.get("score")
         if not isinstance(qid, str | int) or not isinstance(answer, str):
             line.refuse("has no question id `qid`, or no string `answer`")
-        if scored is None:
-            scored = score is not None
-        value = _number(score) if scored else 0.0
-        if not math.isfinite(value) or (not scored and score is not None):
+        is_scored = score is not None if is_scored is None else is_scored
+        value = 0.0 if score is None else _number(score)
+        if is_scored != (score is not None) or not math.isfinite(value):
             line.refuse(f"has the score {score!r:.40}; give every line a number, or none")
         by_question.setdefault(str(qid), []).append((value, answer))
     if not by_question:

@@ -1,8 +1,8 @@
 """Judgements (qrels files), and the splits of judged queries: annotations of train-test overlap, or a plain list."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tour_pyserini.data.input_files import Location, read_lines
 from tour_pyserini.errors import TourError
@@ -87,29 +87,20 @@ def read_splits(
 
 def _annotations(line: Location, topics: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     """The query and the split of each annotation in a line."""
-    if line.text.lstrip().startswith("{"):
-        record = line.json_object()
-        labels = record.get("labels", record.get("split"))
-        query = _query(line, record, topics)
-        yield from (
-            (query, label) for label in line.strings([labels] if isinstance(labels, str) else labels, "`labels`")
-        )
+    if not line.text.lstrip().startswith("{"):
+        columns = [column.strip() for column in line.text.split("\t")]
+        if len(columns) != 2 or not all(columns):
+            line.refuse("is not an annotation: expected JSON with `id` and `labels`, or `qid<TAB>split`")
+        if columns != ["qid", "split"]:  # the header
+            yield columns[0], columns[1]
         return
-    columns = [column.strip() for column in line.text.split("\t")]
-    if len(columns) != 2 or not all(columns):
-        line.refuse("is not an annotation: expected JSON with `id` and `labels`, or `qid<TAB>split`")
-    if columns != ["qid", "split"]:  # the header
-        yield columns[0], columns[1]
-
-
-def _query(line: Location, record: Mapping[str, Any], topics: Sequence[str] | None) -> str:
-    query, position = record.get("qid"), record.get("id")
-    if isinstance(query, str | int):
-        return str(query)
-    if not isinstance(position, int):
-        line.refuse("has neither a `qid` nor a whole number as its `id`")
-    if topics is None:
+    record = line.json_object()
+    labels, query, position = record.get("labels", record.get("split")), record.get("qid"), record.get("id")
+    if query is None and topics is None:
         line.refuse("gives the position of a question in the topics file; give that file with --topics")
-    if not 0 <= position < len(topics):
-        line.refuse(f"has the id {position}, but the {len(topics)} topics have the positions 0 to {len(topics) - 1}")
-    return topics[position]
+    if query is None and topics is not None:
+        if not isinstance(position, int) or not 0 <= position < len(topics):
+            line.refuse(f"has the id {position!r:.40}, which is not a position in the {len(topics)} topics, from 0")
+        query = topics[position]
+    labels = line.strings([labels] if isinstance(labels, str) else labels, "`labels`")
+    yield from ((str(query), label) for label in labels)

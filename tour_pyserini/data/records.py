@@ -81,7 +81,7 @@ def write_record(
         "costs": dataclasses.asdict(costs),
         **({"shard": dict(shard)} if shard else {}),
     }
-    _write(record_path(run), record)
+    _write(run, record)
 
 
 def rewrite_record(
@@ -99,19 +99,13 @@ def rewrite_record(
         "run": {"sha256": sha256(file)},
         "costs": dataclasses.asdict(costs),
     }
-    _write(record_path(run), {name: changes.get(name, value) for name, value in record.items() if name != "shard"})
+    _write(run, {name: changes.get(name, value) for name, value in record.items() if name != "shard"})
 
 
-def _write(path: Path, record: Mapping[str, Any]) -> None:
-    with atomic_write(path) as file:
+def _write(run: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    with atomic_write(record_path(run)) as file:
         json.dump(record, file, indent=1, ensure_ascii=False)
         file.write("\n")
-
-
-def read_costs(run: str | os.PathLike[str]) -> Costs | None:
-    """Read the costs from a run's record; None if `read_record` gives none."""
-    record = read_record(run)
-    return None if record is None else Costs.from_record(record.get("costs"))
 
 
 def read_record(run: str | os.PathLike[str]) -> dict[str, Any] | None:

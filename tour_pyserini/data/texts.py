@@ -130,7 +130,6 @@ log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
 _READ_BYTES = 8192
-_BAR_LINES = 10_000  # lines after which the bar moves
 # The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
 SAVED_FROM_BYTES = 64 * 2**20
 
@@ -149,16 +148,9 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """
     if isinstance(spec, Mapping):
         return spec
-    path = Path(spec)
-    if file := corpus_file(path):
+    if file := corpus_file(Path(spec)):
         return BeirTexts(file)
-    if path.is_dir():
-        if not is_lucene_index(path):
-            raise TourError(
-                f"{path} contains neither .jsonl files nor a Lucene index; give the corpus file or another folder."
-            )
-    else:
-        check_texts(spec)
+    check_texts(spec)
     return LuceneTexts(open_lucene(os.fspath(spec)), os.fspath(spec))
 
 
@@ -174,6 +166,10 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
         spec: a path or a name, as in `open_texts`.
     """
     path = Path(spec)
+    if path.is_dir() and not corpus_file(path) and not is_lucene_index(path):
+        raise TourError(
+            f"{path} contains neither .jsonl files nor a Lucene index; give the corpus file or another folder."
+        )
     if path.exists():
         return
     # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
@@ -251,17 +247,11 @@ class BeirTexts(Mapping[str, str]):
         from tqdm import tqdm
 
         state = file_state(self.plain)  # before it is read: a change during the scan must be noticed
-        size = state[0]
-        # None: a bar on a terminal only.
-        hidden = None if size >= SAVED_FROM_BYTES else True
+        hidden = None if state[0] >= SAVED_FROM_BYTES else True  # None: a count on a terminal only
         hashes, starts = array("Q"), array("Q")
-        with tqdm(total=size, unit="B", unit_scale=True, desc="reading", disable=hidden, dynamic_ncols=True) as bar:
-            for count, (start, document) in enumerate(self._lines()):
-                hashes.append(_hash(document.docid))
-                starts.append(start)
-                if count % _BAR_LINES == 0:
-                    bar.update(start - bar.n)
-            bar.update(size - bar.n)
+        for start, document in tqdm(self._lines(), desc="reading", unit=" documents", disable=hidden):
+            hashes.append(_hash(document.docid))
+            starts.append(start)
         unsorted = np.array(hashes, dtype=np.uint64)
         order = np.argsort(unsorted, kind="stable")
         offsets = _Offsets(unsorted[order], np.array(starts, dtype=np.uint64)[order])
@@ -272,12 +262,9 @@ class BeirTexts(Mapping[str, str]):
     def _refuse_duplicates(self, offsets: "_Offsets") -> None:
         # Only ids with equal hashes can be equal.
         for repeated in np.unique(offsets.hashes[1:][offsets.hashes[1:] == offsets.hashes[:-1]]):
-            seen: set[str] = set()
-            for start in sorted(offsets.find(repeated)):
-                docid = self._read(start).docid
-                if docid in seen:
-                    raise TourError(f"{self.path} has the id {docid!r} twice; delete one of the two lines.")
-                seen.add(docid)
+            docids = [self._read(start).docid for start in offsets.find(repeated)]
+            if docid := next((docid for docid in docids if docids.count(docid) > 1), None):
+                raise TourError(f"{self.path} has the id {docid!r} twice; delete one of the two lines.")
 
     def _parse(self, line: bytes, start: int) -> Document:
         """The document in the line at a byte offset."""
@@ -303,9 +290,7 @@ def corpus_file(path: Path) -> Path | None:
     """
     if path.is_file():
         if path.suffix in {".zip", ".bz2", ".7z"}:
-            raise TourError(
-                f"{path} is compressed in a way that is not read here ({', '.join(PACKED)} are); unpack it first."
-            )
+            raise TourError(f"{path} is not compressed as {', '.join(PACKED)} are; unpack it first.")
         return path
     inside = (path / f"corpus.jsonl{suffix}" for suffix in ("", *PACKED))
     return next((file for file in inside if file.is_file()), path if json_lines_files(path) else None)
@@ -392,8 +377,7 @@ class LuceneTexts(Mapping[str, str]):
             raise UnknownDocument(docid, self._name)
         raw = document.raw()
         text = _passage_in(raw) if raw else None
-        if text is None:
-            text = document.contents() or raw
+        text = document.contents() or raw if text is None else text
         if text is None:
             raise TourError(
                 f"the Lucene index {self._name} stores no text for document {docid!r}; index it again with --storeRaw."

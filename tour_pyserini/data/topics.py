@@ -170,8 +170,6 @@ def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> Topi
     ensure_java()
     from pyserini.query_iterator import TopicsFormat, get_query_iterator
 
-    if topics_format not in (known := [one.value for one in TopicsFormat]):
-        raise TourError(f"unknown topics format {topics_format!r}; choose one of {', '.join(known)}.")
     try:
         iterator = get_query_iterator(name, TopicsFormat(topics_format))
     except Exception as error:  # Pyserini and Java raise errors of many types
@@ -183,19 +181,12 @@ def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> Topi
         used = topics_format == "default" and (only is None or str(qid) in only)
         if used and not str(topic.get("title") or "").strip():
             entry.refuse("has no text")
-        if isinstance(topic, dict) and topic.get("answers") is not None:
-            topic = topic | {"answers": _pyserini_answers(entry, topic["answers"])}
+        if isinstance(topic, dict) and isinstance(answers := topic.get("answers"), str):
+            if answers.startswith('"'):  # quoted as in a CSV file
+                answers = answers[1:-1].replace('""', '"')
+            topic = topic | {"answers": _parse_answers(entry, answers)}
         topics[qid] = topic
     return TopicIterator(topics, iterator.order, iterator.get_query)
-
-
-def _pyserini_answers(entry: Location, answers: Any) -> list[str]:
-    """Answers as a list of strings; Pyserini may give the list as one string."""
-    if not isinstance(answers, str):
-        return entry.strings(answers, "answers")
-    if answers.startswith('"'):  # quoted as in a CSV file
-        answers = answers[1:-1].replace('""', '"')
-    return _parse_answers(entry, answers)
 
 
 # --- Topic files of this machine ---
@@ -210,8 +201,8 @@ class _Records(NamedTuple):
     """
 
     records: Iterator[tuple[Location, dict[str, Any]]]
-    numbered: bool
-    integers: bool
+    numbered: bool = False
+    integers: bool = False
 
 
 def _local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
@@ -314,20 +305,17 @@ def _tsv_record(line: Location) -> dict[str, Any]:
 def _json_records(path: Path, value: Any) -> _Records | None:
     """The records of a JSON value; None for Pyserini's own layout, `{id: {"title": text}, ...}`."""
     if isinstance(value, dict) and isinstance(value.get("data"), list):
-        return _Records(_squad_records(path, value), numbered=False, integers=False)
+        return _Records(_squad_records(path, value))
     if isinstance(value, list):  # as DPR and EntityQuestions publish them; other fields are ignored
-        numbered = not (value and isinstance(value[0], dict) and first_field(value[0], _ID_FIELDS) is not None)
+        numbered = not any(first_field(record, _ID_FIELDS) is not None for record in value[:1])
         entries = ((Location(path, f"entry [{position}]"), record) for position, record in enumerate(value))
         return _Records(entries, numbered, integers=numbered)
     if not (isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values())):
-        raise TourError(
-            f"{path} has no known format: expected a list of questions with answers, SQuAD's layout, "
-            "or Pyserini's topics or retrieval results."
-        )
+        raise TourError(f"{path} has no known format: expected a list of questions, SQuAD's layout, or Pyserini's.")
     if all(isinstance(topic.get("title"), str) for topic in value.values()):
         return None
     results = ((Location(path, f"query {qid!r}"), record | {"_id": qid}) for qid, record in value.items())
-    return _Records(results, numbered=False, integers=False)
+    return _Records(results)
 
 
 def _squad_records(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location, dict[str, Any]]]:
@@ -335,12 +323,10 @@ def _squad_records(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location
     where = ""
     try:
         for a, article in enumerate(value["data"]):
-            where = f"data[{a}]"
             for p, paragraph in enumerate(article["paragraphs"]):
-                where = f"data[{a}].paragraphs[{p}]"
                 for q, question in enumerate(paragraph["qas"]):
                     where = f"data[{a}].paragraphs[{p}].qas[{q}]"
                     answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
                     yield Location(path, where), question | {"answers": answers}
     except (KeyError, TypeError) as error:
-        Location(path, where).refuse(f"is not in SQuAD's layout ({type(error).__name__}: {error})")
+        Location(path, where or "data").refuse(f"or what follows it is not in SQuAD's layout ({error!r})")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import read_costs
+from tour_pyserini.data.records import read_record
 from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
@@ -209,7 +209,8 @@ def measure_runs(
     for path, name, predicted in zip_longest(map(Path, runs), names, predictions):
         run = read_run(path)
         name = name if names.count(name) == 1 else str(path)
-        costs = read_costs(path)
+        record = read_record(path)
+        costs = Costs.from_record(record.get("costs")) if record else None
         result.append(measure_run(scorer, run, name=name, path=path, costs=costs, qrels=qrels, predicted=predicted))
         share = _unjudged_share(run, judged) if fair else 0.0
         if share and len(result) == 1:

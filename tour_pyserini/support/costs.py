@@ -42,9 +42,9 @@ class Costs:
     def taken(self) -> Self:
         """What was added up so far; it begins again at zero."""
         with self._lock:
-            taken = type(self)(**{item.name: getattr(self, item.name) for item in dataclasses.fields(self)})
-            for item in dataclasses.fields(self):
-                setattr(self, item.name, {} if item.name == "seconds" else 0)
+            taken = type(self)(self.queries, self.updates, self.pairs, self.scored, self.seconds)
+            self.queries = self.updates = self.pairs = self.scored = 0
+            self.seconds = {}
         return taken
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,11 +60,9 @@ class Costs:
         names = {item.name for item in dataclasses.fields(cls)}
         if not isinstance(values, dict) or not values.keys() <= names:
             raise ValueError("its costs are not counts and seconds")
-        for name, value in values.items():
-            numbers = list(value.values()) if name == "seconds" and isinstance(value, dict) else [value]
-            if name != "seconds" and not isinstance(value, int):
-                numbers = [math.nan]
-            if not all(_is_amount(number) for number in numbers):
+        counts = {**values, **values.get("seconds", {})}
+        for name in counts.keys() - {"seconds"}:
+            if not isinstance(counts[name], int | float) or not 0 <= counts[name] < math.inf:
                 raise ValueError(f"its costs have {name} that cannot be counted")
         return cls(**values)
 
@@ -100,8 +98,3 @@ class Costs:
             f"{self.pairs} pairs labelled: {self.scored} scored, {self.pairs - self.scored} from the cache; "
             f"{sum(self.seconds.values()):.1f} s ({by_stage})"
         )
-
-
-def _is_amount(value: Any) -> bool:
-    """Whether a value is a number from 0 to 10^15."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e15

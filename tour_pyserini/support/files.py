@@ -183,24 +183,19 @@ def writing_to(path: Path) -> Iterator[None]:
         raise
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise a TourError if a file cannot be written at this path; called before long work."""
-    if is_stream(path):
-        return
-    existed = Path(path).parent.is_dir()
-    with _temporary(_file_path(path), Path.touch):
-        pass
-    if not existed:
-        with contextlib.suppress(OSError):
-            Path(path).parent.rmdir()
-
-
-def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]) -> None:
+def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None] = ()) -> None:
     """Refuse an output path that cannot be written or that is one of the inputs; None stands for an absent input."""
     for path in inputs:
         if path is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
             raise TourError(f"{output} would overwrite the input {path}; choose another output.")
-    check_writable(output)
+    if is_stream(output):
+        return
+    existed = Path(output).parent.is_dir()
+    with _temporary(_file_path(output), Path.touch):
+        pass
+    if not existed:
+        with contextlib.suppress(OSError):
+            Path(output).parent.rmdir()
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
