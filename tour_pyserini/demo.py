@@ -12,11 +12,9 @@ from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.judgements import read_qrels, write_qrels
-from tour_pyserini.data.texts import open_texts
-from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.evaluation.path_page import write_path_page
-from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
+from tour_pyserini.evaluation.query_path import QueryPath
 from tour_pyserini.evaluation.tables import FORMATS, means_table
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
@@ -57,19 +55,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _show_query_path() -> None:
-    relevant: dict[str, set[str]] = {}
-    for judgement in read_qrels(QRELS):
-        relevant.setdefault(judgement.query_id, set()).add(judgement.doc_id)
-    paths = read_paths(TRACE)
-    qid = most_improved_query(paths, relevant)
-    query = read_topics(demo_collection.QUERIES).topics[qid]["title"]
-    path, texts = paths[qid], open_texts(demo_collection.CORPUS)
-    final = read_final_list(RUN, qid, path)
-    text = as_text(path, query, texts, relevant[qid], final=final)
-    write_path_page(PAGE, path, query, texts, relevant[qid], final=final)
+    path = QueryPath.read(TRACE, demo_collection.QUERIES, demo_collection.CORPUS, qrels=QRELS, run=RUN)
+    write_path_page(PAGE, path)
     sys.stdout.write(
         "\nThe path of one query: the first passages of each retrieval, with the re-ranker's scores "
-        f"(* judged relevant, + new):\n{text}\nAs a page: {PAGE}\n"
+        f"(* judged relevant, + new):\n{path.as_text()}\nAs a page: {PAGE}\n"
     )
 
 

@@ -17,12 +17,9 @@ import numpy as np
 from tour_pyserini.command import run
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.texts import open_texts
-from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.path_page import write_path_page
-from tour_pyserini.evaluation.query_path import PathRound, most_improved_query, read_final_list, read_paths
+from tour_pyserini.evaluation.query_path import PathRound, QueryPath
 from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.index import demo_index
 from tour_pyserini.stores.vectors import EncodedCorpus
@@ -78,38 +75,20 @@ def write_page(request: PageRequest) -> _PageSummary:
     if not request.corpus:
         raise TourError("--corpus is missing: the page shows the passages.")
     check_output(request.output, [request.trace, request.topics, request.corpus, request.qrels, request.run])
-    relevant: dict[str, set[str]] = {}
-    for judgement in read_qrels(request.qrels) if request.qrels else ():
-        if judgement.relevance > 0:
-            relevant.setdefault(judgement.query_id, set()).add(judgement.doc_id)
-    paths = read_paths(request.trace)
-    if not paths:
-        raise TourError(f"{request.trace} is empty; make it with python -m tour_pyserini.search --trace.")
-    qid = request.topic or most_improved_query(paths, relevant)
-    if qid not in paths:
-        raise TourError(f"{request.trace} has no query {qid!r}; choose another --topic.")
-    queries = {str(id_): text for id_, text in read_topics(request.topics, only={qid})}
-    if qid not in queries:
-        raise TourError(
-            f"{request.topics} has no query {qid!r}, which the trace has; give the topics that were searched."
-        )
-    path, texts = paths[qid], open_texts(request.corpus)
-    final = read_final_list(request.run, qid, path) if request.run else ()
-    docids = list(dict.fromkeys(docid for one in path for docid in one.docids))
-    vectors = _vectors(path, docids, request.index)
-    write_path_page(
-        request.output, path, queries[qid], texts, relevant.get(qid, ()),
-        final=final, shown=request.shown, vectors=vectors,
-    )  # fmt: skip
-    return _PageSummary(Path(request.output), qid, len(path), vectors is not None)
+    path = QueryPath.read(
+        request.trace, request.topics, request.corpus, qrels=request.qrels, run=request.run, topic=request.topic
+    )
+    vectors = _vectors(path.rounds, request.index)
+    write_path_page(request.output, path, shown=request.shown, vectors=vectors)
+    return _PageSummary(Path(request.output), path.qid, len(path.rounds), vectors is not None)
 
 
-def _vectors(path: Sequence[PathRound], docids: Sequence[str], index: str | None) -> Mapping[str, Floats] | None:
+def _vectors(rounds: Sequence[PathRound], index: str | None) -> Mapping[str, Floats] | None:
     """The vectors of the candidates by docid, if the index has them and the trace has those of the query."""
-    vectors = [one.query for one in path if one.query is not None]
-    if index is None or len(vectors) != len(path):
+    if index is None or rounds[0].query is None:
         return None
-    stored = EncodedCorpus(Path(index), docids=docids, dimension=len(vectors[0]))
+    docids = list(dict.fromkeys(docid for one in rounds for docid in one.docids))
+    stored = EncodedCorpus(Path(index), docids=docids, dimension=len(rounds[0].query))
     return dict(zip(docids, stored(np.arange(len(docids))), strict=True))
 
 

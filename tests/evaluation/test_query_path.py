@@ -1,12 +1,11 @@
 """Query paths from traces, as text and as a picture."""
 
 import json
-import math
 
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.query_path import as_text, most_improved_query, read_final_list, read_paths
+from tour_pyserini.evaluation.query_path import QueryPath
 
 LINES = [
     {"qid": "q1", "docids": ["a", "b"], "similarities": [0.9, 0.8], "labels": [0.0, 5.0], "labelled": ["a", "b"],
@@ -23,51 +22,46 @@ def write_trace(path, lines):
     return path
 
 
-def test_paths_by_hand(tmp_path):
-    paths = read_paths(write_trace(tmp_path / "trace", LINES))
-    assert list(paths) == ["q1", "q2"]
-    first, second = paths["q1"]
-    assert (first.docids, first.labels, first.labelled) == (["a", "b"], [0.0, 5.0], ["a", "b"])
-    assert (first.cosine, first.stop_reason, first.query) == (1.0, None, None)
-    assert second.labels[0] == 5.0 and math.isnan(second.labels[1])
-    assert (second.similarities, second.stop_reason) == ([0.9, None], "agreement")
-    (only,) = paths["q2"]
-    assert math.isnan(only.labels[0]) and only.stop_reason == "rounds"
+@pytest.fixture
+def files(tmp_path):
+    """The files that a path is read from, by argument."""
+    (tmp_path / "topics.tsv").write_text("q1\twhy\nq2\twho\n")
+    (tmp_path / "qrels").write_text("q1 0 b 1\nq1 0 a 0\nq2 0 c 1\n")
+    (tmp_path / "run").write_text("q1 Q0 c 1 1.5 t\nq1 Q0 b 2 2.5 t\nq1 Q0 d 3 0.5 t\n")
+    (tmp_path / "corpus.jsonl").write_text("".join(f'{{"_id": "{id_}", "text": "{id_.upper()}"}}\n' for id_ in "abcd"))
+    trace = write_trace(tmp_path / "trace.jsonl", LINES)
+    names = {"topics": "topics.tsv", "corpus": "corpus.jsonl", "qrels": "qrels", "run": "run"}
+    return {"trace": trace, **{name: tmp_path / file for name, file in names.items()}}
 
 
-def test_a_query_path_as_text(tmp_path):
-    paths = read_paths(write_trace(tmp_path / "trace", LINES))
-    assert most_improved_query(paths, {"q1": {"b"}, "q2": {"c"}}) == "q1"
-    texts = {"a": "A", "b": "B", "c": "C", "d": "D"}
-    lines = as_text(paths["q1"], "why", texts, {"b"}).splitlines()
-    assert lines[0] == "query: why"
-    assert lines[1].startswith("t = 0")
-    assert lines[3].split()[:3] == ["2.", "*", "b"]
-    assert lines[-1].split()[:3] == ["2.", "+", "c"]
-    (tmp_path / "run").write_text("q1 Q0 c 1 1.5 t\nq1 Q0 b 2 2.5 t\nq1 Q0 d 3 0.5 t\nq2 Q0 a 1 1 t\n")
-    final = read_final_list(tmp_path / "run", "q1", paths["q1"])
-    assert [(hit.docid, hit.score) for hit in final] == [("b", 2.5), ("c", 1.5), ("d", 0.5)]
-    assert final[0].label == 5.0 and math.isnan(final[1].label)
-    more = as_text(paths["q1"], "why", texts, {"b"}, final=final, shown=3).splitlines()
-    assert [line.split()[:-1] for line in more[-3:]] == [
-        ["1.", "*", "b", "2.50"],
-        ["2.", "c", "1.50"],
-        ["3.", "+", "d", "0.50"],
-    ]
-    with pytest.raises(TourError, match="no hits of the query 'q3'"):
-        read_final_list(tmp_path / "run", "q3", [])
+def test_paths_by_hand_and_as_text(files):
+    path = QueryPath.read(**files)
+    assert (path.qid, path.query, path.relevant) == ("q1", "why", {"b"})  # c of q2 was always first
+    first, second = path.rounds
+    assert (first.docids, first.labels, first.cosine, first.stop, first.query) == (["a", "b"], [0, 5], 1, None, None)
+    assert (second.labels, second.similarities, second.stop) == ([5, None], [0.9, None], "agreement")
+    assert path.final == [("b", 2.5), ("c", 1.5), ("d", 0.5)] and path.labels == {"a": 0, "b": 5}
+    lines = [line.split() for line in path.as_text(shown=2).splitlines()]
+    assert lines[0] == ["query:", "why"] and lines[1][:3] == ["t", "=", "0"]
+    assert lines[2:4] == [["1.", "a", "0.00", "A"], ["2.", "*", "b", "5.00", "B"]]
+    assert lines[5:7] == [["1.", "*", "b", "5.00", "B"], ["2.", "+", "c", "-", "C"]]
+    assert lines[8:] == [["1.", "*", "b", "2.50", "B"], ["2.", "c", "1.50", "C"]]
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("file", "content", "topic", "message"),
     [
-        *({name: None} for name in ("qid", "docids", "labels", "labelled")),
-        *({"qid": ["1"]}, {"docids": [["a"], "b"]}, {"docids": "ab"}, {"labelled": [1]}, {"similarities": ["x", 1]}),
-        *({"cosine": "1"}, {"stop": 3}, {"query": ["x"]}, {"labels": [1, []]}, {}),
+        ("run", "q1 Q0 a 1 1.5 t\n", "q2", "no hits of the query 'q2'"),
+        ("topics", "q2\twho\n", None, "no query 'q1', which the trace has"),
+        ("topics", "q2\twho\n", "q3", "no query 'q3'; choose another"),
+        ("trace", "", None, "is empty"),
+        *(
+            ("trace", line, None, "line 1 is not a line of a trace")
+            for line in ("q1 Q0 a", '{"qid": 1}', "[" * 100_000)
+        ),
     ],
-    ids=str,
 )
-def test_a_wrong_or_missing_value_is_refused_with_its_line(tmp_path, change):
-    damaged = LINES[0] | change if change else {"qid": "q1"}
-    with pytest.raises(TourError, match="line 2 is not a line of a trace"):
-        read_paths(write_trace(tmp_path / "trace.jsonl", [LINES[0], damaged]))
+def test_files_that_do_not_fit_are_refused(files, file, content, topic, message):
+    files[file].write_text(content)
+    with pytest.raises(TourError, match=message):
+        QueryPath.read(**files, topic=topic)

@@ -3,10 +3,9 @@
 import base64
 import hashlib
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.texts import one_line_parts
-from tour_pyserini.evaluation.query_path import FinalHit, PathRound, first_words
+from tour_pyserini.evaluation.query_path import QueryPath, first_words
 from tour_pyserini.support.files import atomic_write
 
 
@@ -25,7 +24,7 @@ class _Projection(NamedTuple):
     candidates: Floats
 
 
-def projected(queries: Floats, candidates: Floats) -> _Projection:
+def _projected(queries: Floats, candidates: Floats) -> _Projection:
     """Project the query vectors of each round [t, d] and the candidates [n, d] to two dimensions.
 
     All vectors are scaled to unit length first; the first query vector is the origin. The first axis points from the
@@ -62,115 +61,111 @@ def _unit(vectors: Floats) -> Floats:
     return vectors.astype(np.float64) / np.where(lengths > 0, lengths, 1.0)
 
 
-LENGTH = 240  # characters of a passage that a list shows
-ROUND_NOTE = "The retrieval: the passages most similar to the query's vector first."
-FINAL_NOTE = "What the search returns: similarities and labels combined."
+class PathLists:
+    """The lists of one query, each as the page reads it: what is new in it, what moved, and the map of the query."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._queries: list[Floats] = []  # vectors [d] at t = 0, 1, ..., where they are known
+        self._ranks: dict[str, int] = {}
+        self._similarities: Mapping[str, float | None] = {}
+        self._labelled: set[str] = set()
+
+    def add(
+        self,
+        docids: Sequence[str],
+        labels: Mapping[str, float],
+        *,
+        t: int,
+        query: Floats | None = None,
+        vectors: Mapping[str, Floats] | None = None,
+        similarities: Mapping[str, float | None] | None = None,
+    ) -> dict[str, Any]:
+        """The next list, as fields of the service's message `Round`.
+
+        Args:
+            docids: what is in it, best first.
+            labels: all labels so far, by docid.
+            t: updates of the query vector before this list.
+            query: the query's vector [d].
+            vectors: docid to vector [d] of what is in the list or has a label.
+            similarities: docid to similarity, where there are no vectors.
+        """
+        vectors, similarities, before = vectors or {}, similarities or {}, self._similarities
+        if query is not None:
+            earlier = self._queries[-1] if self._queries else None
+            if len(self._queries) <= t:
+                self._queries.append(query.astype(np.float64))
+            similarities = {docid: _product(vectors.get(docid), self._queries[-1]) for docid in docids}
+            before = {docid: _product(vectors.get(docid), earlier) for docid in docids}
+        ranks = {docid: rank for rank, docid in enumerate(docids, start=1)}
+        told = {
+            "number": self._number,
+            "t": t,
+            "candidates": [
+                {
+                    "docid": docid,
+                    "rank": rank,
+                    "label": labels.get(docid),
+                    "bought": docid in labels and docid not in self._labelled,
+                    "rank_before": self._ranks.get(docid),
+                    "similarity": similarities.get(docid),
+                    "similarity_before": before.get(docid),
+                }
+                for docid, rank in ranks.items()
+            ],
+            "new": [docid for docid in docids if self._number and docid not in self._ranks],
+            "gone": [docid for docid in self._ranks if docid not in ranks],
+            "map": self._map({docid: vectors[docid] for docid in (*docids, *labels) if docid in vectors}),
+        }
+        self._number, self._ranks, self._similarities = self._number + 1, ranks, similarities
+        self._labelled.update(labels)
+        return told
+
+    def _map(self, vectors: Mapping[str, Floats]) -> dict[str, Any] | None:
+        if not vectors:
+            return None
+        places = _projected(np.stack(self._queries), np.stack(list(vectors.values())))
+        queries, candidates = (part.round(6).tolist() for part in places)
+        return {"queries": queries, "candidates": dict(zip(vectors, candidates, strict=True))}
 
 
-class _Line(NamedTuple):
-    """One line of a list; what is not known is None."""
-
-    docid: str
-    label: float | None
-    similarity: float | None
+def _product(vector: Floats | None, query: Floats | None) -> float | None:
+    return None if vector is None or query is None else float(vector @ query)
 
 
-def as_events(
-    path: Sequence[PathRound],
-    texts: Mapping[str, str],
-    *,
-    final: Sequence[FinalHit] = (),
-    shown: int = 10,
-    vectors: Mapping[str, Floats] | None = None,
-) -> Iterator[dict[str, Any]]:
+_WORDS = 240  # characters of a passage that a list shows
+
+
+def _events(path: QueryPath, shown: int, vectors: Mapping[str, Floats] | None) -> Iterator[dict[str, Any]]:
     """The event `round` for each round of a path, and one for the final list.
 
-    The fields are those of the service's messages. A trace tells neither times nor the scores that rank a list: these
-    fields are left out, and the candidates of a round are in the order of similarity. `name` and `note` are what the
-    page writes above the list.
-
-    Args:
-        path: the query's rounds.
-        texts: docid to passage.
-        final: the list that the search returned.
-        shown: candidates per list.
-        vectors: docid to vector [d] of every candidate, for the map; the path has the query vectors then.
+    A trace tells neither times nor the scores that rank a list: these fields of the service's messages are left out,
+    and the candidates of a round are in the order of similarity. `name` and `note` are what the page writes above.
     """
-    labelled: set[str] = set()
-    before: list[_Line] = []
-    for number in range(len(path) + bool(final)):
-        t = min(number, len(path) - 1)
-        is_final = number > t
-        known = {line.docid: line.similarity for line in before}
-        lines = (
-            [_Line(hit.docid, _known(hit.label), known.get(hit.docid)) for hit in final]
-            if is_final
-            else _lines(path[t])
+    lists, labels = PathLists(), dict[str, float]()
+    note = "The retrieval: the passages most similar to the query's vector first."
+    shows = [(f"After {t} update{'s' * (t > 1)}" if t else "First retrieval", note) for t in range(len(path.rounds))]
+    if path.final:
+        shows.append(("Final list", "What the search returns: similarities and labels combined."))
+    for number, (name, note) in enumerate(shows):
+        t = min(number, len(path.rounds) - 1)
+        one, is_final = path.rounds[t], number > t
+        labels |= {docid: label for docid, label in zip(one.docids, one.labels, strict=False) if label is not None}
+        told = lists.add(
+            [docid for docid, _ in path.final] if is_final else one.docids,
+            path.labels if is_final else labels,
+            t=t,
+            query=np.asarray(one.query) if vectors else None,
+            vectors=vectors,
+            similarities=dict(zip(one.docids, one.similarities, strict=False)),
         )
-        if vectors:  # as the service: a trace has what ranks the hits, where further signals count too
-            lines = [line._replace(similarity=_similarity(line.docid, path[t], vectors)) for line in lines]
-            known = {line.docid: _similarity(line.docid, path[number - 1], vectors) for line in lines} if number else {}
-        bought = {line.docid for line in lines if line.label is not None} - labelled
-        labelled |= bought
-        ranks = {line.docid: rank for rank, line in enumerate(before, start=1)}
-        similarities = known if vectors or not is_final else {}
-        found = {line.docid for line in lines}
-        yield {
-            "event": "round",
-            "data": {
-                "name": "Final list" if is_final else f"After {t} update{'s' * (t > 1)}" if t else "First retrieval",
-                "note": FINAL_NOTE if is_final else ROUND_NOTE,
-                "number": number,
-                "t": t,
-                "candidates": [
-                    _words(line.docid, texts)
-                    | line._asdict()
-                    | {
-                        "rank": rank,
-                        "bought": line.docid in bought,
-                        "rank_before": ranks.get(line.docid),
-                        "similarity_before": similarities.get(line.docid),
-                    }
-                    for rank, line in enumerate(lines[:shown], start=1)
-                ],
-                "new": [line.docid for line in lines if line.docid not in ranks],
-                "gone": [line.docid for line in before if line.docid not in found],
-                "cosine": path[t].cosine,
-                "stop": path[t].stop_reason,
-                "map": _map(path[: t + 1], vectors) if vectors else None,
-                "costs": {"labels": len(labelled), "updates": t},
-            },
-        }
-        before = lines
-
-
-def _lines(one: PathRound) -> list[_Line]:
-    similarities: Sequence[float | None] = one.similarities or [None] * len(one.docids)
-    return [_Line(*line) for line in zip(one.docids, map(_known, one.labels), similarities, strict=False)]
-
-
-def _similarity(docid: str, one: PathRound, vectors: Mapping[str, Floats]) -> float | None:
-    """The inner product of a document with the query's vector of a round."""
-    return float(vectors[docid] @ np.asarray(one.query)) if docid in vectors and one.query is not None else None
-
-
-def _known(label: float) -> float | None:
-    return None if math.isnan(label) else label
-
-
-def _words(docid: str, texts: Mapping[str, str]) -> dict[str, str]:
-    title, text = one_line_parts(texts[docid])
-    return {"title": title, "words": first_words(text, LENGTH)}
-
-
-def _map(path: Sequence[PathRound], vectors: Mapping[str, Floats]) -> dict[str, Any]:
-    """The map of the queries so far and the candidates of their rounds."""
-    docids = list(dict.fromkeys(docid for one in path for docid in one.docids))
-    places = projected(np.array([one.query for one in path]), np.array([vectors[docid] for docid in docids]))
-    return {
-        "queries": places.queries.round(6).tolist(),
-        "candidates": dict(zip(docids, places.candidates.round(6).tolist(), strict=True)),
-    }
+        del told["candidates"][shown:]
+        for line in told["candidates"]:
+            title, text = one_line_parts(path.texts[line["docid"]])
+            line |= {"title": title, "words": first_words(text, _WORDS)}
+        told |= {"name": name, "note": note, "cosine": one.cosine, "stop": one.stop}
+        yield {"event": "round", "data": told | {"costs": {"labels": len(labels), "updates": t}}}
 
 
 FILES = Path(__file__).resolve().parents[1] / "service" / "static"
@@ -183,34 +178,33 @@ _POLICY = re.compile(r"(?<=Content-Security-Policy\" content=\").*?(?=\">)")
 
 def write_path_page(
     output: str | os.PathLike[str],
-    path: Sequence[PathRound],
-    query: str,
-    texts: Mapping[str, str],
-    relevant: Iterable[str],
+    path: QueryPath,
     *,
-    final: Sequence[FinalHit] = (),
     shown: int = 10,
     vectors: Mapping[str, Floats] | None = None,
 ) -> None:
-    """Write the page of a query's path; `relevant` are docids judged relevant, for the others see `as_events`."""
-    docids = dict.fromkeys([*(d for one in path for d in one.docids), *(hit.docid for hit in final[:shown])])
-    recorded = {
-        "query": query,
-        "events": list(as_events(path, texts, final=final, shown=shown, vectors=vectors)),
-        "relevant": sorted(relevant),
-        "texts": {docid: texts[docid] for docid in docids},
-    }
-    with atomic_write(output) as file:
-        file.write(as_page(recorded))
-
-
-def as_page(recorded: Mapping[str, Any]) -> str:
-    """A self-contained HTML page that shows a recorded search.
+    """Write the path of a query as a self-contained HTML page.
 
     Args:
-        recorded: `query`; `events`, in the order in which the service sends them; `relevant`, docids judged relevant;
-            `texts`, docid to whole passage.
+        output: the page.
+        path: what it shows.
+        shown: candidates per list.
+        vectors: docid to vector [d] of every candidate, for the map; the rounds have the query vectors then.
     """
+    docids = dict.fromkeys(docid for one in path.rounds for docid in one.docids)
+    docids |= dict.fromkeys(docid for docid, _ in path.final[:shown])
+    recorded = {
+        "query": path.query,
+        "events": list(_events(path, shown, vectors)),
+        "relevant": sorted(path.relevant),
+        "texts": {docid: path.texts[docid] for docid in docids},
+    }
+    with atomic_write(output) as file:
+        file.write(_as_page(recorded))
+
+
+def _as_page(recorded: Mapping[str, Any]) -> str:
+    """The page of a recorded search: its query, events, relevant docids, and whole passages by docid."""
     style, script = _read("page.css"), _one_module("main.js", set())
     # "<" could end the element; JSON may write it as an escape.
     data = json.dumps(recorded, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

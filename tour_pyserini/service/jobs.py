@@ -14,13 +14,13 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.scheduler import Task
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError
-from tour_pyserini.evaluation.path_page import projected
+from tour_pyserini.evaluation.path_page import PathLists
 from tour_pyserini.evaluation.query_path import first_words
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.searchers.label_time import PATIENCE
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.messages import Answer, Candidate, Costs, Map, Round, Settings
+from tour_pyserini.service.messages import Answer, Candidate, Costs, Round, Settings
 
 _WORDS = 160
 """Characters of a passage's first words."""
@@ -92,9 +92,9 @@ class SearchJob(Job):
     given: Floats | None = None
     answer: Answer | None = None
     error: Exception | None = None
-    _queries: list[Floats] = field(default_factory=list)
-    _vectors: dict[int, Floats] = field(default_factory=dict)
-    _labelled: set[int] = field(default_factory=set)
+    _told: PathLists = field(default_factory=PathLists)
+    _first: Floats | None = None
+    _vectors: dict[str, Floats] = field(default_factory=dict)
 
     @property
     def has_failed(self) -> bool:
@@ -142,7 +142,7 @@ class SearchJob(Job):
         candidates = []
         for rank, (hit, id_) in enumerate(zip(searcher.hits(outcome, self.hits), ids.tolist(), strict=True), start=1):
             text = collection.text(hit.docid)
-            candidates.append(Candidate(**_shown(hit, rank, text), text=str(text), label=labels.get(id_)))
+            candidates.append(Candidate(**_shown(hit, text), rank=rank, text=str(text), label=labels.get(id_)))
         return Answer(
             query=self.query,
             qid=self.qid,
@@ -155,54 +155,24 @@ class SearchJob(Job):
 
     def add_list(self, found: SearchRound, collection: Collection, searcher: TourSearcher) -> None:
         """Keep the message of its next list."""
-        before = self._queries[-1] if self._queries else None
-        if len(self._queries) <= found.updates:
-            self._queries.append(found.vector.astype(np.float64))
-        query, ids = self._queries[-1], list(dict.fromkeys([*found.ids.tolist(), *found.labels]))
-        fresh = [id_ for id_ in ids if id_ not in self._vectors]
+        docids = searcher.searcher.docids
+        labels = {docids[id_]: label for id_, label in found.labels.items()}
+        fresh = [id_ for id_ in dict.fromkeys([*found.ids.tolist(), *found.labels]) if docids[id_] not in self._vectors]
         if fresh and not searcher.encodes_passages:
-            vectors = searcher.fetch(np.array(fresh, dtype=np.int64))
-            self._vectors |= dict(zip(fresh, vectors.astype(np.float64), strict=True))
-        ranks_before = {hit.docid: hit.rank for hit in self.lists[-1].candidates} if self.lists else {}
-        candidates = []
-        for rank, (hit, id_) in enumerate(zip(found.hits, found.ids.tolist(), strict=True), start=1):
-            vector = self._vectors.get(id_)
-            candidates.append(
-                Candidate(
-                    **_shown(hit, rank, collection.text(hit.docid)),
-                    label=found.labels.get(id_),
-                    bought=id_ in found.labels and id_ not in self._labelled,
-                    rank_before=ranks_before.get(hit.docid),
-                    similarity=None if vector is None else float(vector @ query),
-                    similarity_before=None if vector is None or before is None else float(vector @ before),
-                )
-            )
-        docids = {candidate.docid for candidate in candidates}
-        norms = float(np.linalg.norm(self._queries[0]) * np.linalg.norm(query))
-        message = Round(
-            number=len(self.lists),
-            t=found.updates,
-            candidates=candidates,
-            new=[one.docid for one in candidates if self.lists and one.docid not in ranks_before],
-            gone=[docid for docid in ranks_before if docid not in docids],
-            cosine=float(self._queries[0] @ query / norms) if norms else None,
-            stop=found.stop,
-            map=self._map([id_ for id_ in ids if id_ in self._vectors], searcher.searcher.docids),
-            costs=self.costs(),
-        )
-        self._labelled |= found.labels.keys()
-        self.lists.append(message)
-
-    def _map(self, ids: Sequence[int], docids: Sequence[str]) -> Map | None:
-        if not ids:
-            return None
-        points = projected(np.stack(self._queries), np.stack([self._vectors[id_] for id_ in ids]))
-        queries, candidates = (np.round(part, 6).tolist() for part in points)
-        return Map(queries=queries, candidates=dict(zip((docids[id_] for id_ in ids), candidates, strict=True)))
+            vectors = searcher.fetch(np.array(fresh, dtype=np.int64)).astype(np.float64)
+            self._vectors |= {docids[id_]: vector for id_, vector in zip(fresh, vectors, strict=True)}
+        query = found.vector.astype(np.float64)
+        self._first = query if self._first is None else self._first
+        norms = float(np.linalg.norm(self._first) * np.linalg.norm(query))
+        names = [hit.docid for hit in found.hits]
+        told = self._told.add(names, labels, t=found.updates, query=query, vectors=self._vectors)
+        for line, hit in zip(told["candidates"], found.hits, strict=True):
+            line |= _shown(hit, collection.text(hit.docid))
+        cosine = float(self._first @ query / norms) if norms else None
+        self.lists.append(Round(**told, cosine=cosine, stop=found.stop, costs=self.costs()))
 
 
-def _shown(hit: Any, rank: int, passage: Passage) -> dict[str, Any]:
+def _shown(hit: Any, passage: Passage) -> dict[str, Any]:
     """What every candidate of a message has."""
     title, text = passage.parts
-    words = first_words(text, _WORDS)
-    return {"docid": hit.docid, "score": float(hit.score), "rank": rank, "title": title, "words": words}
+    return {"docid": hit.docid, "score": float(hit.score), "title": title, "words": first_words(text, _WORDS)}

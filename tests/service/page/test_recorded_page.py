@@ -5,8 +5,8 @@ import pytest
 from stub_service import HOSTILE
 
 from tour_pyserini.data.texts import Passage
-from tour_pyserini.evaluation.path_page import as_events, as_page
-from tour_pyserini.evaluation.query_path import FinalHit, PathRound
+from tour_pyserini.evaluation.path_page import write_path_page
+from tour_pyserini.evaluation.query_path import PathRound, QueryPath
 
 TEXTS = {
     "d1": Passage("Rack lines", "climb to the summit. " + "More of it. " * 30),
@@ -14,28 +14,19 @@ TEXTS = {
     "d3": Passage("Ropeways", "need no land."),
     "d4": "seen early and never in a list again",
 }
-PATH = [
-    PathRound(["d1", "d2", "d4"], [-1.0, 2.0, -3.0], [0.0, 1.0, 0.0], 1.0, None, [1.0, 0.0, 0.0], [9.0, 8.0, 7.0]),
-    PathRound(
-        ["d2", "d3", "d1"],
-        [2.0, 5.5, -1.0],
-        [0.3, 0.7, 0.0],
-        0.96,
-        "all rounds were run",
-        [0.9, 0.3, 0.0],
-        [9.5, 8.8, 8.7],
-    ),
+ROUNDS = [
+    PathRound(["d1", "d2", "d4"], [-1.0, 2.0, -3.0], 1.0, None, [1.0, 0.0, 0.0], [9.0, 8.0, 7.0]),
+    PathRound(["d2", "d3", "d1"], [2.0, 5.5, -1.0], 0.96, "all rounds were run", [0.9, 0.3, 0.0], [9.5, 8.8, 8.7]),
 ]
-FINAL = [FinalHit("d3", 6.0, 5.5), FinalHit("d2", 4.0, 2.0), FinalHit("d1", 1.0, -1.0)]
+FINAL = [("d3", 6.0), ("d2", 4.0), ("d1", 1.0)]
 
 
 @pytest.fixture
 def file(tmp_path):
     random = np.random.default_rng(5)
     vectors = {docid: random.normal(size=3) for docid in TEXTS}
-    events = list(as_events(PATH, TEXTS, final=FINAL, vectors=vectors))
-    page = as_page({"query": f"why {HOSTILE}", "events": events, "relevant": ["d3"], "texts": TEXTS})
-    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    path = QueryPath("q", f"why {HOSTILE}", ROUNDS, TEXTS, {"d3"}, FINAL)
+    write_path_page(tmp_path / "page.html", path, vectors=vectors)
     return tmp_path / "page.html"
 
 
