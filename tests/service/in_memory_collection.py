@@ -46,7 +46,7 @@ class InMemoryCollection:
         random = np.random.default_rng(0)
         self.texts = {f"d{i}": "x" * (i + 1) for i in range(DOCUMENTS)}
         self.reranker = GatedReranker()
-        self.request = ServeRequest(config=TourConfig(depth=5), no_mcp=True, **request)
+        self.request = ServeRequest(**{"config": TourConfig(depth=5), "no_mcp": True, "reranker_threads": 1, **request})
         self._vectors, self._queries = unit(random, DOCUMENTS, DIMENSION), unit(random, 10, DIMENSION)
 
     def encode(self, query):

@@ -1,14 +1,16 @@
-"""The application: its pages, what it says of itself, and what goes wrong inside it."""
+"""The application: its pages and routes, what it says of itself, the key, and what goes wrong inside it."""
 
+import json
 import logging
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from in_memory_collection import InMemoryCollection
+from in_memory_collection import InMemoryCollection, wait_until
 
 from tour_pyserini import TourError
 from tour_pyserini.core.method import METHODS
@@ -29,7 +31,12 @@ def test_the_requests_of_the_docs_get_answers(server, command):
     assert done.returncode == 0 and done.stdout.startswith(("{", "[", "event: settings"))
 
 
-def test_figures_and_health(server):
+def test_what_the_service_says_of_itself(server):
+    about = server.client.get("/about").json()
+    ours = [name for name, one in METHODS.items() if one.run.__module__.startswith("tour_pyserini.")]
+    assert about["method"] == "tour" and about["methods"] == ours  # plugins of other tests are not the service's
+    assert about["documents"] == 60 and len(about["examples"]) == 5  # titles
+    assert [choice["value"] for choice in about["choices"]][:2] == ["tour", "preset:mixed"]
     before = server.metric("tour_searches_total")
     server.search("a b", k=2)
     assert server.metric("tour_searches_total") == before + 1
@@ -37,13 +44,28 @@ def test_figures_and_health(server):
     assert server.client.get("/ready").json() == {"status": "ready"}
 
 
-def test_what_the_service_says_of_itself(server):
-    about = server.client.get("/about").json()
-    ours = [name for name, one in METHODS.items() if one.run.__module__.startswith("tour_pyserini.")]
-    assert about["method"] == "tour" and about["methods"] == ours  # plugins of other tests are not the service's
-    assert about["documents"] == 60 and len(about["examples"]) == 5  # titles
-    assert [choice["value"] for choice in about["choices"]][:2] == ["tour", "preset:mixed"]
-    assert all(choice["about"].endswith(".") for choice in about["choices"] if choice["name"] in ours)
+def test_the_description_of_the_routes_is_true(server):
+    api = server.client.get("/openapi.json").json()
+    methods = server.client.get("/about").json()["methods"]
+    properties = api["components"]["schemas"]["SearchBody"]["properties"]
+    assert properties["method"]["anyOf"][0]["enum"] == methods
+    assert "default" in properties["preset"]["anyOf"][0]["enum"]
+    asked = {one["name"]: one["schema"] for one in api["paths"]["/search/stream"]["get"]["parameters"]}
+    assert asked["query"]["minLength"] == 1 and asked["method"]["anyOf"][0]["enum"] == methods
+    texts = json.dumps(properties["query"])
+    assert texts.count('"minLength": 1') == 2 and texts.count('"maxLength": 2000') == 2
+    other = {"get": "post", "post": "get"}
+    for path, routes in api["paths"].items():
+        address = path.replace("{index}", "letters").replace("{docid}", "d1")
+        for name, told in routes.items():
+            refused = server.client.request(other[name], address)
+            if other[name] not in routes:
+                assert refused.status_code == 405 and name.upper() in refused.headers["Allow"], path
+                assert set(refused.json()) == {"detail"}
+            for content in (b"{", b"[]", b"\xff", b"[" * 100_000) if name == "post" else ():
+                answer = server.client.post(address, content=content, headers={"Content-Type": "application/json"})
+                assert answer.status_code == 422 and "422" in told["responses"], path
+            assert {"401", "405", "408", "413", "421", "429", "500"} <= told["responses"].keys()
 
 
 def test_no_page_needs_the_network(server):
@@ -51,11 +73,10 @@ def test_no_page_needs_the_network(server):
         page = server.client.get(path)
         assert page.headers["content-type"].startswith("text/html") and "<script" in page.text
         assert "://" not in page.text
-    assert server.client.get("/redoc").status_code == 404
 
 
-OUTSIDE = ["/../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/static/../../app.py"]
-IMPOSSIBLE = ["/%00", "/" + "a" * 300, "/" + "a" * 300 + "/b", "/x%00/y"]
+OUTSIDE = ["/../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/static/../../app.py", "/redoc"]
+IMPOSSIBLE = ["/%00", "/" + "a" * 300, "/x%00/y"]
 
 
 @pytest.mark.parametrize("path", [*OUTSIDE, *IMPOSSIBLE])
@@ -68,16 +89,15 @@ def memory():
     """A service of a collection in memory."""
     collection = InMemoryCollection()
     collection.reranker.gate.set()
-    with TestClient(new_app(collection), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+    with TestClient(new_app(collection), base_url="http://127.0.0.1") as client:
         client.collection = collection
         yield client
 
 
-def fail(*_, **__):
-    raise TourError(SECRET)
-
-
 def test_what_the_request_is_not_to_blame_for_is_told_to_the_log_only(memory, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise TourError(SECRET)
+
     monkeypatch.setattr(memory.collection, "text", fail)
     with caplog.at_level(logging.WARNING):
         answers = [
@@ -96,3 +116,34 @@ def test_what_the_request_is_not_to_blame_for_is_told_to_the_log_only(memory, mo
 def test_a_re_ranker_that_fails_is_no_reason_to_end(memory, path):
     bad, good = ({"query": query, **({"texts": ["a"]} if path == "/rerank" else {})} for query in ("bad", "a"))
     assert [memory.post(path, json=body).status_code for body in (good, bad, bad, good)] == [200, 500, 500, 200]
+
+
+def test_who_finds_no_room_is_sent_away_and_told_when_to_return():
+    collection = InMemoryCollection(at_once=1, queue=1)
+    with (
+        TestClient(new_app(collection), base_url="http://127.0.0.1") as client,
+        ThreadPoolExecutor(2) as clients,
+    ):
+        asking = [clients.submit(client.post, "/search", json={"query": "a"}) for _ in range(2)]
+        wait_until(lambda: client.get("/ready").status_code == 503)
+        refused, never = (client.post("/search", json={"query": query}) for query in ("a", ["a"] * 3))
+        assert refused.status_code == 429 and int(refused.headers["Retry-After"]) >= 1
+        assert "come again" in refused.json()["detail"]
+        assert never.status_code == 422 and "1 to 2 queries, not 3" in never.json()["detail"]
+        collection.reranker.gate.set()
+        assert [one.result().status_code for one in asking] == [200, 200]
+
+
+def test_the_key():
+    with TestClient(new_app(InMemoryCollection(), key="open sesame"), base_url="http://127.0.0.1") as client:
+        for path in ("/documents/d1", "/metrics", "/openapi.json", "/mcp", "/%00", "/" + "a" * 300):
+            assert client.get(path).status_code == 401
+        assert client.post("/search", json={"query": "a"}).status_code == client.post("/").status_code == 401
+        for path in ("/health", "/ready", "/", "/docs", "/routes.js"):
+            assert client.get(path).status_code == 200
+        for headers, status in (
+            ({"Authorization": "Bearer open sesam"}, 401),
+            ({"Authorization": "Bearer open sesame"}, 200),
+            ({"X-API-Key": "open sesame"}, 200),
+        ):
+            assert client.get("/documents/d1", headers=headers).status_code == status

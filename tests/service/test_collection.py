@@ -16,7 +16,7 @@ from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.service.collection import SEARCHERS, Collection
+from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.serving import ServeRequest
 from tour_pyserini.stores.index_folder import _Positions
 from tour_pyserini.stores.vectors import EncodedCorpus
@@ -92,17 +92,6 @@ def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
     assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
 
 
-def test_the_searchers_of_few_settings_are_kept(served):
-    first = served.searcher(CONFIGS["tour"])
-    for depth in range(1, SEARCHERS):
-        served.searcher(TourConfig("rerank", depth=depth))
-        assert served.searcher(CONFIGS["tour"]) is first  # what is used stays
-    oldest = served.searcher(TourConfig("rerank", depth=1))
-    for depth in range(SEARCHERS, 2 * SEARCHERS):
-        served.searcher(TourConfig("rerank", depth=depth))
-    assert served.searcher(TourConfig("rerank", depth=1)) is not oldest
-
-
 def test_settings_that_the_service_cannot_search_with(served, monkeypatch, caplog):
     def fail(*_, **__):
         raise TourError("cannot read /srv/secret/corpus.jsonl")
@@ -111,11 +100,6 @@ def test_settings_that_the_service_cannot_search_with(served, monkeypatch, caplo
     with caplog.at_level(logging.WARNING), pytest.raises(RequestError, match="cannot search with the method soft"):
         served.searcher(TourConfig("soft"))
     assert "/srv/secret" in caplog.text
-
-
-def test_the_cost_of_labels_and_the_time_of_a_search_are_measured_before_the_first_request(served):
-    cost = served.label_cost()
-    assert cost.measured and cost.seconds(10, 100) > 0 and served.try_search() > 0
 
 
 @pytest.mark.parametrize(

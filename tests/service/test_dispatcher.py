@@ -1,4 +1,4 @@
-"""Between requests and searches: limits of a body, deadlines in the queue, clients that go away, what is counted."""
+"""Between requests and searches: deadlines in the queue, clients that go away, what is counted, settings."""
 
 import asyncio
 import time
@@ -7,36 +7,28 @@ from types import SimpleNamespace
 import pytest
 from in_memory_collection import InMemoryCollection
 from own_loop import awaited
+from starlette.requests import ClientDisconnect
 
 from tour_pyserini import TourConfig
 from tour_pyserini.errors import RequestError
-from tour_pyserini.searchers.label_time import LabelCost
-from tour_pyserini.service.dispatcher import Dispatcher, GoneError, Metrics, chosen_config
+from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import SearchBody
-from tour_pyserini.service.search_loop import BusyError, LabelQueue, SearchLoop
-from tour_pyserini.service.serving import ServeRequest
-
-LIMITS = ServeRequest(config=TourConfig("hard", depth=5, iterations=2))
+from tour_pyserini.service.search_loop import BusyError
 
 
 @pytest.fixture
 def memory():
     """A dispatcher with one search at a time; labels wait until the gate is open."""
-    collection = InMemoryCollection()
-    labels = LabelQueue(collection.reranker, LabelCost())
-    loop = SearchLoop(collection, labels, at_once=1, queue=8)
-    metrics = Metrics(loop)
-    yield SimpleNamespace(
-        dispatcher=Dispatcher(loop, metrics), loop=loop, gate=collection.reranker.gate, metrics=metrics
-    )
+    collection = InMemoryCollection(at_once=1, queue=8, config=TourConfig("hard", depth=5, iterations=2))
+    dispatcher = Dispatcher(collection)
+    yield SimpleNamespace(dispatcher=dispatcher, loop=dispatcher.searches, gate=collection.reranker.gate)
     collection.reranker.gate.set()
-    loop.close()
-    labels.close()
+    dispatcher.searches.close()
 
 
 def counted(memory, name):
-    lines = memory.metrics.text().decode().splitlines()
+    lines = memory.dispatcher.figures().decode().splitlines()
     return {line.split('"')[1]: float(line.split()[-1]) for line in lines if line.startswith(name + "{")}
 
 
@@ -57,15 +49,13 @@ def test_who_waits_behind_a_search_that_hangs_is_told_at_the_deadline(memory):
     awaited(work())
 
 
-def test_a_deadline_that_is_shorter_than_anything_is_no_reason_to_send_away(memory):
+def test_with_a_short_deadline_there_are_lists_without_labels(memory):
     (answer,) = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001)))
     assert answer.query == "a" and answer.costs.labels == 0
-
-
-def test_of_several_queries_one_that_has_begun_is_enough(memory):
+    # Of several queries, one that has begun is enough.
     answers = awaited(memory.dispatcher.search(SearchBody(query=["a", "bb", "ccc"], deadline_ms=100)))
     assert [answer.query for answer in answers] == ["a", "bb", "ccc"]
-    assert counted(memory, "tour_searches_total") == {"the deadline came": 3}
+    assert counted(memory, "tour_searches_total") == {"the deadline came": 4}
 
 
 @pytest.mark.parametrize("how", ["the client goes", "the coroutine is cancelled"])
@@ -77,7 +67,7 @@ def test_who_goes_away_leaves_nothing_behind(memory, how):
     async def work():
         body, request = SearchBody(query=["a", "bb"]), SimpleNamespace(scope={}, receive=receive)
         if how == "the client goes":
-            with pytest.raises(GoneError):
+            with pytest.raises(ClientDisconnect):
                 await memory.dispatcher.search(body, request)
         else:
             with pytest.raises(TimeoutError):
@@ -113,9 +103,12 @@ def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
         ({"settings": {"depth": 100}}, "depth times rounds"),
     ],
 )
-def test_settings_of_a_request_stand_over_those_of_the_service(body, wanted):
+def test_settings_of_a_request_stand_over_those_of_the_service(memory, body, wanted):
+    def config():
+        return memory.dispatcher.new_job(SearchBody(query="a", **body), "a", 1, None).config
+
     if isinstance(wanted, TourConfig):
-        assert chosen_config(SearchBody(query="a", **body), LIMITS) == wanted
+        assert config() == wanted
     else:
         with pytest.raises(RequestError, match=wanted):
-            chosen_config(SearchBody(query="a", **body), LIMITS)
+            config()

@@ -1,12 +1,10 @@
-"""A running service, where labels take 50 ms a call and 8 ms each: deadlines, queue, clients that go, signals."""
+"""A running service, where labels take 50 ms a call and 8 ms each: deadlines, clients that go, signals; its key."""
 
 import asyncio
 import json
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,9 +16,9 @@ from running_server import running_server
 
 from tour_pyserini import TourError
 from tour_pyserini.core.method import StopReason
-from tour_pyserini.serve import serve, serve_parser
+from tour_pyserini.serve import main, serve
 from tour_pyserini.service import serving
-from tour_pyserini.service.serving import ServeRequest
+from tour_pyserini.service.serving import KEY_VARIABLE, ServeRequest
 
 BUDGET = 40
 PATH = "/slower/tei/rerank"
@@ -28,8 +26,8 @@ PATH = "/slower/tei/rerank"
 
 @pytest.fixture(scope="module")
 def slow(small, slow_flags):
-    """A service with room for three searches at once and two that wait; nothing is kept between searches."""
-    limits = ("--at-once", "3", "--queue", "2", "--no-cache", "--no-early-stopping", "--budget", BUDGET)
+    """A service that keeps nothing between searches."""
+    limits = ("--no-cache", "--no-early-stopping", "--budget", BUDGET)
     with running_server(*slow_flags, *limits, cache=small.cache) as server:
         yield server
 
@@ -45,37 +43,6 @@ def test_a_deadline_gives_the_best_list_that_could_be_had(small, slow):
         if not answer["costs"]["labels"]:
             assert [hit["docid"] for hit in answer["candidates"]] == [hit["docid"] for hit in dense["candidates"]]
     assert slow.search(query, k=5, deadline_ms=60_000).json()["candidates"] == whole["candidates"]
-
-
-def test_re_ranking_cut_off_by_a_deadline_keeps_the_retrievals_order_below(small, slow):
-    body = {"k": 60, "method": "rerank", "settings": {"depth": 60}, "deadline_ms": 500}  # 60 labels take 530 ms
-    dense = slow.search(small.queries["q5"], k=60, method="dense").json()
-
-    def some_are_labelled():
-        answer = slow.search(small.queries["q5"], **body).json()
-        labels = [hit["label"] for hit in answer["candidates"]]
-        labelled = sum(label is not None for label in labels)
-        assert labelled == answer["costs"]["labels"] < 60 == len(labels)
-        assert None not in labels[:labelled]
-        below = [hit["docid"] for hit in answer["candidates"][labelled:]]
-        assert below == [hit["docid"] for hit in dense["candidates"] if hit["docid"] in below]
-        return labelled > 0
-
-    wait_until(some_are_labelled)  # a busy machine may have no time for one
-
-
-def test_who_finds_no_room_is_sent_away_and_told_when_to_return(small, slow):
-    with ThreadPoolExecutor(8) as clients:
-        answers = list(clients.map(lambda query: slow.search(query, k=3), list(small.queries.values())[:8]))
-    assert {answer.status_code for answer in answers} == {200, 429}
-    assert sum(answer.status_code == 200 for answer in answers) >= 5
-    for answer in answers:
-        if answer.status_code == 429:
-            assert int(answer.headers["Retry-After"]) >= 1 and "come again" in answer.json()["detail"]
-    wait_until(lambda: slow.metric("tour_running") == slow.metric("tour_waiting") == 0)
-    never = slow.search(["a b"] * 6, k=3)  # there are three searches at once and two that wait
-    assert never.status_code == 422 and "1 to 5 queries, not 6" in never.json()["detail"]
-    assert slow.search(small.queries["q0"], k=3).status_code == 200
 
 
 def test_a_client_that_goes_away_stops_costing(small, slow, slow_reranker):
@@ -129,36 +96,6 @@ def kept(cache):
         return 0
 
 
-HANGING = """
-import asyncio
-from tour_pyserini.serve import serve
-from tour_pyserini.service import app, collection
-from tour_pyserini.service.serving import ServeRequest
-
-async def hanging(scope, receive, send):
-    assert (await receive())["type"] == "lifespan.startup"
-    await send({"type": "lifespan.startup.complete"})
-    print("started", flush=True)
-    assert (await receive())["type"] == "lifespan.shutdown"
-    print("ending", flush=True)
-    await asyncio.sleep(60)
-
-collection.Collection, app.new_app = lambda request: None, lambda collection, key: hanging
-serve(ServeRequest(port=0, no_mcp=True))
-"""
-
-
-def test_a_second_signal_ends_a_service_that_waits_for_its_end():
-    with subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            for line in ("started", "ending"):
-                assert process.stdout.readline().strip() == line
-                process.terminate()
-            assert process.wait(timeout=30) == 1
-        finally:
-            process.kill()
-
-
 def test_a_port_in_use_is_told_before_anything_is_opened():
     with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(TourError, match="choose another --port"):
         serve(ServeRequest(port=other.getsockname()[1], no_mcp=True))
@@ -182,15 +119,40 @@ def test_answers_are_sent_without_delay():
     assert awaited(nodelay())
 
 
-def test_the_flags_are_those_of_a_service():
-    flags = serve_parser().format_help(everything=True)
+def test_the_flags_are_those_of_a_service(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help-all"])
+    flags = capsys.readouterr().out
     assert "--nprobe" in flags
     assert not [name for name in ("--shard", "--ray", "--batch-size", "--output") if name in flags]
 
 
+def test_a_service_answers_to_its_own_address():
+    assert "127.0.0.2" in ServeRequest(host="127.0.0.2").names
+    assert {"127.0.0.1", "localhost", "::1"} < ServeRequest(host="127.0.0.3").names
+    assert "127.0.0.2" not in ServeRequest().names and ServeRequest(host="0.0.0.0").names is None
+
+
 @pytest.mark.parametrize(
-    ("options", "word"), [({"port": 65_536}, "--port"), ({"no_key": True, "key_file": "key"}, "contradict")]
+    ("content", "request_", "wanted"),
+    [
+        ("a long secret\nmore\n", {"host": "0.0.0.0"}, "a long secret"),
+        (None, {}, None),
+        (None, {"host": "0.0.0.0", "no_key": True}, None),
+        (None, {"host": "0.0.0.0"}, TourError("lets other machines in")),
+        (None, {"key_file": "nowhere/key"}, TourError("cannot read the key")),
+        ("short", {}, TourError("8 characters")),
+        ("\nsecond line\n", {}, TourError("8 characters")),
+        ("key file", {"no_key": True}, TourError("contradict")),
+    ],
 )
-def test_flags_that_are_refused(options, word):
-    with pytest.raises(TourError, match=word):
-        ServeRequest(**options)
+def test_where_the_key_comes_from(tmp_path, monkeypatch, content, request_, wanted):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    if content is not None:
+        (tmp_path / "key").write_text(content, encoding="utf-8")
+        request_ = {**request_, "key_file": tmp_path / "key"}
+    if isinstance(wanted, TourError):
+        with pytest.raises(TourError, match=str(wanted)):
+            ServeRequest(**request_).read_key()
+    else:
+        assert ServeRequest(**request_).read_key() == wanted

@@ -138,9 +138,8 @@ def _read_rounds(trace: _Path) -> dict[str, list[PathRound]]:
     for line in read_lines(trace):
         try:
             record: dict[str, Any] = loads(line.text)
-            values = (record[name] for name in ("docids", "labels", "cosine", "stop"))
-            one = PathRound(*values, record.get("query"), record["similarities"])
-            paths.setdefault(record["qid"], []).append(one)
+            shared = {name: record[name] for name in ("docids", "labels", "cosine", "stop", "similarities")}
+            paths.setdefault(record["qid"], []).append(PathRound(**shared, query=record.get("query")))
         except (ValueError, KeyError, TypeError, RecursionError):
             line.refuse("is not a line of a trace; make it with --trace")
     return paths

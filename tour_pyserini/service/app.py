@@ -1,7 +1,6 @@
 """The web application: all routes, what goes wrong, and what begins and ends with it."""
 
 import contextlib
-import logging
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -13,20 +12,18 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 
 import tour_pyserini
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher, GoneError, Metrics, sentence
+from tour_pyserini.service.dispatcher import Dispatcher, sentence
 from tour_pyserini.service.messages import About, Choice, Problem
 from tour_pyserini.service.middleware import Guard
 from tour_pyserini.service.routes import mcp_server, routes_of
-from tour_pyserini.service.search_loop import BusyError, FailedError, LabelQueue, SearchLoop
-from tour_pyserini.support.devices import cores
-
-log = logging.getLogger(__name__)
+from tour_pyserini.service.search_loop import BusyError
 
 ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about", "docs")
 """First parts of the paths that are counted by name."""
@@ -59,23 +56,16 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
         collection: what is served.
         key: the key that requests must have; None: everybody may ask.
     """
-    request = collection.request
-    labels = LabelQueue(collection.reranker, collection.label_cost(), least=request.reranker_threads or cores())
-    searches = SearchLoop(collection, labels, at_once=request.at_once, queue=request.queue)
-    metrics = Metrics(searches)
-    dispatcher = Dispatcher(searches, metrics)
+    request, dispatcher = collection.request, Dispatcher(collection)
     mcp = None if request.no_mcp else mcp_server(dispatcher)
     mcp_routes = mcp.streamable_http_app(streamable_http_path="/mcp", host=request.host).routes if mcp else ()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with contextlib.AsyncExitStack() as stack:
-            if mcp is not None:
-                await stack.enter_async_context(mcp.session_manager.run())
+        async with mcp.session_manager.run() if mcp else contextlib.nullcontext():
             yield
             # Requests that were accepted have their answers by now.
-            await anyio.to_thread.run_sync(searches.close)
-            await anyio.to_thread.run_sync(labels.close)
+            await anyio.to_thread.run_sync(dispatcher.searches.close)
 
     app = FastAPI(
         title="tour_pyserini",
@@ -94,7 +84,7 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     pages |= {f"/{file.name}": file for file in FILES.iterdir() if file.is_file()}
     for path, file in pages.items():
         app.add_route(path, partial(_send_file, file=file), include_in_schema=False)
-    return Guard(app, metrics, routes=ROUTES, pages=pages.keys(), key=key, names=request.names)
+    return Guard(app, dispatcher.count, routes=ROUTES, pages=pages.keys(), key=key, names=request.names)
 
 
 async def _send_file(_: Request, file: Path) -> Response:
@@ -135,7 +125,7 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get("/metrics", response_class=PlainTextResponse)
     def figures() -> Response:
         """What the service has done, for Prometheus."""
-        return Response(dispatcher.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(dispatcher.figures(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
 
@@ -155,24 +145,18 @@ def _choices() -> list[Choice]:
 def _add_handlers(app: FastAPI) -> None:
     """Let every failure be a `Problem` of one sentence: never a traceback, a path or a value of this machine."""
 
-    async def problem(_: Request, error: Exception) -> JSONResponse:
-        status, detail, headers = 500, sentence(error), {}
+    async def answer(_: Request, error: Exception) -> JSONResponse:
         match error:
-            case RequestError() | RequestValidationError():
-                status = 422
-            case BusyError():
-                status, detail, headers = 429, f"{error}; come again later.", {"Retry-After": str(error.retry_after)}
             case StarletteHTTPException():  # FastAPI's 400 is a body that is no JSON in one of many ways
                 status = 422 if error.status_code == 400 else error.status_code
-                detail, headers = str(error.detail), dict(error.headers or {})
-            case GoneError():
-                status = CLOSED
-            case TourError():
-                log.error("a request failed", exc_info=error)
-        return JSONResponse({"detail": detail}, status, headers)
+                return JSONResponse({"detail": str(error.detail)}, status, error.headers)
+            case ClientDisconnect():
+                return JSONResponse(None, CLOSED)
+            case BusyError():
+                detail, headers = f"{error}; come again later.", {"Retry-After": str(error.retry_after)}
+                return JSONResponse({"detail": detail}, 429, headers)
+        status = 422 if isinstance(error, RequestError | RequestValidationError) else 500
+        return JSONResponse({"detail": sentence(error)}, status)
 
-    for kind in (
-        *(RequestValidationError, StarletteHTTPException),
-        *(RequestError, BusyError, GoneError, TourError, FailedError, Exception),
-    ):
-        app.add_exception_handler(kind, problem)
+    for kind in (RequestValidationError, StarletteHTTPException, RequestError, BusyError, Exception):
+        app.add_exception_handler(kind, answer)

@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Set
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from tour_pyserini.core.config import TourConfig
@@ -35,6 +35,7 @@ class Collection:
         name: the name of the index.
         reranker: where labels come from, with the score cache.
         texts: docid to passage.
+        searcher: from settings to TouR with these settings, over the one index.
     """
 
     def __init__(self, request: ServeRequest) -> None:
@@ -55,7 +56,7 @@ class Collection:
             raise TourError("--corpus is missing: the service shows passages, and labels them.")
         self.request = request
         self._opener = Opener()
-        self._searchers: OrderedDict[TourConfig, TourSearcher] = OrderedDict()
+        self.searcher = lru_cache(SEARCHERS)(self._new_searcher)
         self.texts = self._opener.open(open_texts, request.corpus)
         self.reranker = self._opener.reranker(request)
         self.size = int(self.searcher(request.config).searcher.num_docs)
@@ -91,28 +92,22 @@ class Collection:
         if "signal_weight" in given and not self._with(config).has_signals:
             raise RequestError("signal_weight changes nothing here: the index is the only signal; leave it out.")
 
-    def searcher(self, config: TourConfig) -> TourSearcher:
+    def _new_searcher(self, config: TourConfig) -> TourSearcher:
         """TouR with these settings, over the one index.
 
         Raises:
             RequestError: if what is served does not fit settings that a request chose.
         """
-        if config not in self._searchers:
-            try:
-                reranker = self.reranker if config.most_labels else None
-                self._searchers[config] = self._opener.searcher(self._with(config), reranker)
-            except TourError as error:
-                if config == self.request.config:
-                    raise
-                # Such as an index without vectors; the files of the service are nobody else's business.
-                log.warning("no search with %s: %s", config, error)
-                raise RequestError(
-                    f"this service cannot search with the method {config.method} and these settings; its log says why."
-                ) from error
-            if len(self._searchers) > SEARCHERS:
-                self._searchers.popitem(last=False)
-        self._searchers.move_to_end(config)
-        return self._searchers[config]
+        try:
+            return self._opener.searcher(self._with(config), self.reranker if config.most_labels else None)
+        except TourError as error:
+            if config == self.request.config:
+                raise
+            # Such as an index without vectors; the files of the service are nobody else's business.
+            log.warning("no search with %s: %s", config, error)
+            raise RequestError(
+                f"this service cannot search with the method {config.method} and these settings; its log says why."
+            ) from error
 
     def _with(self, config: TourConfig) -> ServeRequest:
         """The request as `search` would complete it for these settings: a method may have signals of its own."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any
@@ -12,13 +13,17 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, Round, SearchBody
 from tour_pyserini.service.search_loop import BusyError, SearchLoop
 from tour_pyserini.service.serving import ServeRequest
+
+log = logging.getLogger(__name__)
 
 MOST_UPDATES = 100
 MOST_LINES = 50_000
@@ -27,80 +32,57 @@ ARRIVED = "tour_pyserini.arrived"
 """Where the scope of a request says when it came, by the clock `time.monotonic`."""
 
 
-class GoneError(Exception):
-    """The client has closed its connection."""
-
-
-class Metrics(Collector):
-    """Figures for Prometheus: requests, answers, labels, and what the searches know by themselves.
-
-    Args:
-        searches: what is counted.
-    """
+class _Metrics(Collector):
+    """Figures for Prometheus: requests, answers, labels, and what the searches know by themselves."""
 
     def __init__(self, searches: SearchLoop) -> None:
         self._searches = searches
-        registry = self._registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         registry.register(self)
         seconds = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
         labels = (0, 1, 2, 5, 10, 20, 30, 50, 100, 200)
-        self._requests = Counter("tour_requests", "answers by status", ["route", "status"], registry=registry)
-        self._stops = Counter("tour_searches", "searches that ended, by why", ["stop"], registry=registry)
-        self._deadlines = Counter("tour_deadlines", "deadlines met and missed", ["met"], registry=registry)
-        self._seconds = Histogram("tour_search_seconds", "from arrival to answer", buckets=seconds, registry=registry)
-        self._waited = Histogram("tour_waited_seconds", "from arrival to start", buckets=seconds, registry=registry)
-        self._labels = Histogram("tour_labels", "labels of a search", buckets=labels, registry=registry)
+        self.requests = Counter("tour_requests", "answers by status", ["route", "status"], registry=registry)
+        self.stops = Counter("tour_searches", "searches that ended, by why", ["stop"], registry=registry)
+        self.deadlines = Counter("tour_deadlines", "deadlines met and missed", ["met"], registry=registry)
+        self.seconds = Histogram("tour_search_seconds", "from arrival to answer", buckets=seconds, registry=registry)
+        self.waited = Histogram("tour_waited_seconds", "from arrival to start", buckets=seconds, registry=registry)
+        self.labels = Histogram("tour_labels", "labels of a search", buckets=labels, registry=registry)
 
     def collect(self) -> Iterator[Any]:
         """The figures of this moment."""
         searches, labels = self._searches, self._searches.labels
-        gauges = {
-            "running": ("searches that advance together", searches.running),
-            "waiting": ("searches that wait for their turn", searches.waiting),
-            "pairs_waiting": ("pairs that wait for a call of the re-ranker", labels.waiting),
-            "label_margin": ("factor on the forecast of a call", labels.cost.margin),
-        }
-        for name, (text, value) in gauges.items():
+        for name, text, value in (
+            ("running", "searches that advance together", searches.running),
+            ("waiting", "searches that wait for their turn", searches.waiting),
+            ("pairs_waiting", "pairs that wait for a call of the re-ranker", labels.waiting),
+            ("label_margin", "factor on the forecast of a call", labels.cost.margin),
+        ):
             yield GaugeMetricFamily(f"tour_{name}", text, value=value)
         yield CounterMetricFamily("tour_reranker_calls", "calls of the re-ranker", value=labels.calls)
         yield CounterMetricFamily("tour_reranker_pairs", "pairs in these calls", value=labels.labels)
-
-    def request(self, route: str, status: int) -> None:
-        """Count an answer of the service."""
-        self._requests.labels(route, str(status)).inc()
-
-    def answer(self, answer: Answer) -> None:
-        """Count a search that ended."""
-        self._stops.labels(answer.stop).inc()
-        self._seconds.observe(answer.costs.milliseconds / 1000)
-        self._waited.observe(answer.costs.waited_ms / 1000)
-        self._labels.observe(answer.costs.labels)
-
-    def deadline(self, *, met: bool) -> None:
-        """Count the deadline of a search whose answer has been sent."""
-        self._deadlines.labels("yes" if met else "no").inc()
-
-    def text(self) -> bytes:
-        """All figures, in Prometheus' format."""
-        return generate_latest(self._registry)
 
 
 class Dispatcher:
     """Hands requests over to the searches, and their answers back.
 
-    Args:
-        searches: what does the work.
-        metrics: what counts it.
-
     Attributes:
         collection: what is searched.
         limits: what is served, and how much a request may ask for.
+        searches: what does the work.
     """
 
-    def __init__(self, searches: SearchLoop, metrics: Metrics) -> None:
-        self.searches, self.metrics = searches, metrics
-        self.collection = searches.collection
-        self.limits = self.collection.request
+    def __init__(self, collection: Collection) -> None:
+        self.collection, self.limits = collection, collection.request
+        self.searches = SearchLoop(collection)
+        self._metrics = _Metrics(self.searches)
+
+    def count(self, route: str, status: int) -> None:
+        """Count an answer of the service."""
+        self._metrics.requests.labels(route, str(status)).inc()
+
+    def figures(self) -> bytes:
+        """What was counted, in Prometheus' format."""
+        return generate_latest(self._metrics.registry)
 
     async def search(
         self, body: SearchBody, request: Request | None = None, after: BackgroundTasks | None = None
@@ -115,8 +97,8 @@ class Dispatcher:
         Raises:
             RequestError: if the request is wrong.
             BusyError: if there is no room for it.
-            FailedError: if the service has failed.
-            GoneError: if the client goes away meanwhile.
+            ClientDisconnect: if the client goes away meanwhile.
+            Exception: if the service has failed.
         """
         queries = [body.query] if isinstance(body.query, str) else body.query
         jobs = [self.new_job(body, query, len(queries), request) for query in queries]
@@ -143,7 +125,7 @@ class Dispatcher:
         try:
             async for message in self.searches.search(job):
                 if isinstance(message, Answer):
-                    self.metrics.answer(message)
+                    self._count_search(message)
                 yield message
         except Exception as error:
             yield error
@@ -154,7 +136,7 @@ class Dispatcher:
         """Told when the answer that is made of these jobs has been sent."""
         for job in jobs:
             if job.deadline_ms is not None:
-                self.metrics.deadline(met=time.monotonic() <= job.deadline)
+                self._metrics.deadlines.labels("yes" if time.monotonic() <= job.deadline else "no").inc()
         self.searches.sent(max(jobs, key=lambda job: job.labelled))
 
     def new_job(self, body: SearchBody, query: str, queries: int, request: Request | None, **options: Any) -> SearchJob:
@@ -163,7 +145,7 @@ class Dispatcher:
         Raises:
             RequestError: if the request asks for what it may not have.
         """
-        config = chosen_config(body, self.limits)
+        config = _chosen_config(body, self.limits)
         self.collection.check_settings(body.settings.keys(), config)
         job = SearchJob(
             query=query,
@@ -201,8 +183,14 @@ class Dispatcher:
         async for _ in self.searches.search(job, patient=patient):
             pass
         assert job.answer is not None
-        self.metrics.answer(job.answer)
+        self._count_search(job.answer)
         return job.answer
+
+    def _count_search(self, answer: Answer) -> None:
+        self._metrics.stops.labels(answer.stop).inc()
+        self._metrics.seconds.observe(answer.costs.milliseconds / 1000)
+        self._metrics.waited.observe(answer.costs.waited_ms / 1000)
+        self._metrics.labels.observe(answer.costs.labels)
 
 
 def _arrival(request: Request | None) -> float:
@@ -211,7 +199,7 @@ def _arrival(request: Request | None) -> float:
     return float(request.scope.get(ARRIVED, now)) if request else now
 
 
-def chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
+def _chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
     """The settings of a request, over those of the service.
 
     Raises:
@@ -240,16 +228,18 @@ def chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:
 
 
 def sentence(error: Exception) -> str:
-    """Why there is no answer, for whoever asked; it says nothing of this machine."""
+    """Why there is no answer, for whoever asked; what a request is not to blame for is told to the log only."""
+    if isinstance(error, RequestError | BusyError):
+        return str(error)
     if isinstance(error, ValidationError | RequestValidationError):
         fault = error.errors()[0]
         parts = [str(part) for part in fault["loc"][isinstance(error, RequestValidationError) :]]  # without "body"
         where = ".".join(part for part in parts if part.isidentifier() or part.isdecimal())  # others are types' names
         if fault["type"] == "json_invalid" or (not where and fault["type"] in ("model_attributes_type", "missing")):
             return "the body is no JSON object; send one, with the header Content-Type: application/json."
-        reason = fault["msg"].removeprefix("Value error, ")[:300]  # it does not repeat the value
-        return f"{where or 'the body'}: {reason}."
-    return str(error) if isinstance(error, RequestError | BusyError) else "the service has failed; its log says why."
+        return f"{where or 'the body'}: {fault['msg'].removeprefix('Value error, ')[:300]}."  # without the value
+    log.error("a request failed", exc_info=error)
+    return "the service has failed; its log says why."
 
 
 async def _unless_gone(request: Request | None, work: Coroutine[Any, Any, Any]) -> Any:
@@ -260,7 +250,7 @@ async def _unless_gone(request: Request | None, work: Coroutine[Any, Any, Any]) 
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if not tasks[0].done():
-            raise GoneError
+            raise ClientDisconnect
         return tasks[0].result()
     finally:
         for task in tasks:

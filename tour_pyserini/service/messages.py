@@ -4,24 +4,14 @@ A stream (`GET /search/stream`) is a sequence of events: `settings` once, `round
 or `error`. The data of each is one of the models below, as JSON.
 """
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from tour_pyserini.core.config import PRESETS
 from tour_pyserini.core.method import METHODS
 
-Point = tuple[float, float]
-"""Coordinates on the map of a query."""
+_Point = tuple[float, float]
 
 
 def _not_blank(text: str) -> str:
@@ -39,6 +29,7 @@ _Queries = Annotated[
     Annotated[QueryText, Tag("text")] | Annotated[list[QueryText], Field(min_length=1, max_length=64), Tag("texts")],
     Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
 ]
+_EXAMPLE = {"query": "which railway climbs to the summit", "hits": 3}
 _MethodName = Annotated[str, Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))]
 _PresetName = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
 
@@ -58,19 +49,14 @@ class _SearchOptions(_Message):
     preset: _PresetName | None = Field(default=None, description="settings to start from, by name")
     budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
     deadline_ms: float | None = Field(
-        default=None,
-        gt=0,
-        le=600_000,
-        description="milliseconds from the arrival of the request in which the answer must be there",
+        default=None, gt=0, le=600_000, description="milliseconds from the arrival of the request to its answer"
     )
 
 
 class SearchBody(_SearchOptions):
     """What `POST /search` takes."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3, "deadline_ms": 300}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "deadline_ms": 300}]})
 
     query: _Queries = Field(description="the text of a query, or a list of them")
     hits: int = Field(
@@ -108,13 +94,9 @@ class Candidate(_Message):
     text: str | None = Field(default=None, description="title and text; in answers, not in rounds")
     label: float | None = Field(default=None, description="the re-ranker's score; null where it was not bought")
     bought: bool = Field(default=False, description="whether the label was bought in this round")
-    rank_before: int | None = Field(
-        default=None, description="its rank in the list of the round before; null where it is new"
-    )
+    rank_before: int | None = Field(default=None, description="its rank in the list before; null where it is new")
     similarity: float | None = Field(default=None, description="inner product with the query's present vector")
-    similarity_before: float | None = Field(
-        default=None, description="inner product with the vector of the round before; null in the first list"
-    )
+    similarity_before: float | None = Field(default=None, description="the same with the vector of the round before")
 
 
 class Costs(_Message):
@@ -135,8 +117,8 @@ class Map(_Message):
     candidates differ most otherwise. Distances on both axes can be compared.
     """
 
-    queries: list[Point] = Field(description="the query's vector at each t = 0, 1, ..., the present one last")
-    candidates: dict[str, Point] = Field(description="the passages of the list and all that were labelled, by docid")
+    queries: list[_Point] = Field(description="the query's vector at each t = 0, 1, ..., the present one last")
+    candidates: dict[str, _Point] = Field(description="the passages of the list and all that were labelled, by docid")
 
 
 class Round(_Message):
@@ -265,21 +247,12 @@ class RerankBody(BaseModel):
 # Pyserini's REST server
 
 
-class PyseriniQuery(BaseModel):
-    """The query where Pyserini's clients send an object."""
-
-    query_txt: QueryText
-
-
 class PyseriniSearch(BaseModel):
     """What Pyserini's clients send; what is chosen when the service is started can only be null."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"query": "which railway climbs to the summit", "hits": 3}]},
-    )
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
 
-    query: QueryText | PyseriniQuery
+    query: QueryText | dict[Literal["query_txt"], QueryText] = Field(min_length=1)
     hits: int = Field(default=10, ge=1)
     qid: str = Field(default="", max_length=200)
     ef_search: None = None

@@ -3,18 +3,16 @@
 import asyncio
 import contextlib
 import hmac
-import json
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
-from tour_pyserini.service.dispatcher import ARRIVED, Metrics
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from tour_pyserini.service.dispatcher import ARRIVED
 
 OPEN = ("/health", "/ready")
 """Paths that need no key; the files of the page need none either."""
@@ -36,7 +34,7 @@ class Guard:
 
     Args:
         app: the application.
-        metrics: where answers are counted, by route and status.
+        count: counts answers, by route and status.
         routes: first parts of paths that are counted by name; others together, so that nobody can invent names.
         pages: paths of the files of the page.
         key: the key that requests must have; None: there is none.
@@ -46,43 +44,42 @@ class Guard:
 
     def __init__(
         self,
-        app: App,
-        metrics: Metrics,
+        app: ASGIApp,
+        count: Callable[[str, int], None],
         *,
         routes: Collection[str],
         pages: Collection[str],
         key: str | None,
         names: Collection[str] | None,
     ) -> None:
-        self._app, self._metrics, self._routes, self._pages = app, metrics, routes, pages
+        self._app, self._count, self._routes, self._pages = app, count, routes, pages
         self._key, self._names = key, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return await self._app(scope, receive, send)
         scope[ARRIVED] = time.monotonic()  # before anything reads it
         first = scope["path"].split("/")[1:2]  # `OPTIONS *` has none
         route = first[0] if first and first[0] in self._routes else "other"
 
-        async def observed(message: MutableMapping[str, Any]) -> None:
+        async def observed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.request(route, message["status"])
+                self._count(route, message["status"])
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        app, headers = self._app, Headers(scope=scope)
         if self._names is not None and _host(headers) not in self._names:
-            await _refuse(observed, 421, "this service answers to the names of its own machine only.")
+            app = _refusal(421, "this service answers to the names of its own machine only.")
         elif not self._may_enter(scope, headers):
-            await _refuse(observed, 401, "the key is missing or wrong.", {"WWW-Authenticate": "Bearer"})
-        elif headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
-            await self._app(scope, receive, observed)
-        else:
-            await self._with_body(scope, headers, receive, observed)
+            app = _refusal(401, "the key is missing or wrong.", {"WWW-Authenticate": "Bearer"})
+        elif headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            app, receive = await self._read(headers, receive)
+        with contextlib.suppress(Exception):  # Starlette has answered it, and raises it again: who serves would hang up
+            await app(scope, receive, observed)
 
-    def _may_enter(self, scope: Scope, headers: dict[str, str]) -> bool:
+    def _may_enter(self, scope: Scope, headers: Headers) -> bool:
         is_page = scope["method"] in ("GET", "HEAD") and scope["path"] in self._pages
         if self._key is None or scope["path"] in OPEN or is_page:
             return True
@@ -90,44 +87,35 @@ class Guard:
         given = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
         return hmac.compare_digest(given.encode("latin-1", "replace"), self._key.encode())
 
-    async def _with_body(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send) -> None:
-        """Read the body of a request, then answer it: who sends slowly keeps nothing busy."""
-        length = headers.get("content-length", "")
-        is_large = length.isdecimal() and int(length[:20]) > MOST_BYTES
-        messages: list[MutableMapping[str, Any]] = []
+    async def _read(self, headers: Headers, receive: Receive) -> tuple[ASGIApp, Receive]:
+        """Read a body, so that who sends slowly keeps nothing busy: what answers it, and where that reads it again."""
+        size, parts = int(headers.get("content-length", "0")[:20]), list[Message]()
         # A connection that is closed before all of a body was read is reset, and the client may lose the answer.
-        left, more = DISCARDED * MOST_BYTES, not (is_large and "expect" in headers)
+        read, more = 0, not (size > MOST_BYTES and "expect" in headers)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BODY_SECONDS):
-                while more and left > 0:
+                while more and read < DISCARDED * MOST_BYTES:
                     message = await receive()
-                    more = message.get("more_body", False)
-                    left -= len(message.get("body", b""))
-                    is_large = is_large or left < (DISCARDED - 1) * MOST_BYTES
-                    messages = [] if is_large else [*messages, message]
-        if is_large:
-            await _refuse(send, 413, f"the request has more than {MOST_BYTES} bytes.", {"Connection": "close"})
-        elif more:
-            await _refuse(send, 408, "the body of the request came too slowly.", {"Connection": "close"})
-        else:
-            messages.reverse()
+                    more, read = message.get("more_body", False), read + len(message.get("body", b""))
+                    parts = [*parts, message] if max(size, read) <= MOST_BYTES else []
+        if max(size, read) > MOST_BYTES:
+            return _refusal(413, f"the request has more than {MOST_BYTES} bytes.", {"Connection": "close"}), receive
+        if more:
+            return _refusal(408, "the body of the request came too slowly.", {"Connection": "close"}), receive
+        parts.reverse()
 
-            async def replay() -> MutableMapping[str, Any]:
-                return messages.pop() if messages else await receive()
+        async def replay() -> Message:
+            return parts.pop() if parts else await receive()
 
-            await self._app(scope, replay, send)
+        return self._app, replay
 
 
-async def _refuse(send: Send, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
-    """Send an answer that says in one sentence why there is no other."""
-    body = json.dumps({"detail": detail}).encode()
-    given = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
-    encoded = [(name.lower().encode(), value.encode()) for name, value in given.items()]
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": body})
+def _refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Any:
+    """Answers that there is no other answer, and why in one sentence."""
+    return JSONResponse({"detail": detail}, status, headers)
 
 
-def _host(headers: dict[str, str]) -> str | None:
+def _host(headers: Headers) -> str | None:
     """The name in the header Host, without the port."""
     with contextlib.suppress(ValueError):
         return urlsplit("//" + headers.get("host", "")).hostname

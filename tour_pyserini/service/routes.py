@@ -4,16 +4,16 @@ Re-ranking has the dialects of text-embeddings-inference and of Cohere, Jina and
 Pyserini's own REST server has them, and tools of the Model Context Protocol.
 """
 
-import logging
+import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from scipy.special import expit
 
 from tour_pyserini.data.texts import Passage
@@ -31,10 +31,7 @@ from tour_pyserini.service.messages import (
     SearchBody,
     StreamQuery,
 )
-from tour_pyserini.service.search_loop import BusyError, FailedError
 from tour_pyserini.support.packages import import_optional
-
-log = logging.getLogger(__name__)
 
 _EVENTS = (
     "Events `settings`, `round` for each list, and `answer` or `error`; their data are the messages Settings, Round, "
@@ -143,7 +140,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
         """Search with the service's own method."""
         check(index)
-        query = params.query if isinstance(params.query, str) else params.query.query_txt
+        query = params.query if isinstance(params.query, str) else params.query["query_txt"]
         (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request, after)
         candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
         return {"query": {"qid": params.qid, "query_txt": query}, "candidates": candidates}
@@ -174,6 +171,15 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         log_level="WARNING",
     )
 
+    @contextlib.contextmanager
+    def answered() -> Iterator[None]:
+        try:
+            yield
+        except HTTPException as missing:
+            raise tool_error(missing.detail) from None
+        except Exception as error:
+            raise tool_error(sentence(error)) from None
+
     @server.tool()  # type: ignore[untyped-decorator]
     async def search(
         query: Annotated[str, Field(description="what to look for, as a question or in words")],
@@ -183,28 +189,22 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         ] = None,
     ) -> _FoundPassages:
         """Search the collection for passages that answer a query; the best come first."""
-        try:
+        with answered():
             (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
             passages = [
                 _FoundPassage(
-                    **hit.model_dump(include={"docid", "score", "title"}), text=collection.text(hit.docid).parts[1]
+                    docid=hit.docid, score=hit.score, title=hit.title, text=collection.text(hit.docid).parts[1]
                 )
                 for hit in answer.candidates
             ]
-        except Exception as error:
-            raise tool_error(_told(error)) from None
         costs = answer.costs
         return _FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
 
     @server.tool()  # type: ignore[untyped-decorator]
     async def get_document(docid: str) -> str:
         """The whole text of a passage by its docid."""
-        try:
+        with answered():
             return _passage(dispatcher, docid)
-        except HTTPException as missing:
-            raise tool_error(missing.detail) from None
-        except Exception as error:
-            raise tool_error(_told(error)) from None
 
     return server
 
@@ -267,13 +267,3 @@ def _passage(dispatcher: Dispatcher, docid: str) -> Passage:
         return dispatcher.collection.text(docid)
     except KeyError:
         raise HTTPException(404, f"there is no document {docid!r:.200} in {dispatcher.collection.name}.") from None
-
-
-def _told(error: Exception) -> str:
-    """Why a tool has no answer; the reason goes to the log where it is not for whoever asked."""
-    told = sentence(error)
-    if not isinstance(
-        error, RequestError | BusyError | FailedError | ValidationError
-    ):  # a failure is in the log already
-        log.error("a tool failed", exc_info=error)
-    return told

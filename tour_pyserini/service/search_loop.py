@@ -6,7 +6,6 @@ All that is written `async` runs in the event loop; what a thread does is one ca
 import asyncio
 import bisect
 import contextlib
-import logging
 import math
 import time
 from collections import deque
@@ -23,8 +22,7 @@ from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, 
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, Round
-
-log = logging.getLogger(__name__)
+from tour_pyserini.support.devices import cores
 
 DOWN_SECONDS = 1.0
 """A call that fails sooner is made again for each search alone; what takes longer is a service that is down."""
@@ -44,10 +42,6 @@ class BusyError(Exception):
     def __init__(self, reason: str, retry_after: float) -> None:
         super().__init__(reason)
         self.retry_after = max(1, math.ceil(retry_after))
-
-
-class FailedError(Exception):
-    """The service is to blame; the reason is in its log."""
 
 
 class LabelQueue:
@@ -144,32 +138,6 @@ class LabelQueue:
                 request.end()
 
 
-class _LatencyReserve:
-    """Seconds that searches keep free after their last label: for update, retrieval, ranking, and sending the answer.
-
-    They are what the slowest of the recent searches of its kind needed: by method and by the length of the list, in
-    steps of two. Re-ranking needs none.
-    """
-
-    def __init__(self, first: float) -> None:
-        """Begin with what stands for searches of a kind that there was none of yet."""
-        self._first = first
-        self._recent: dict[tuple[str, int], deque[float]] = {}
-
-    def seconds(self, job: Job) -> float:
-        """Seconds that are enough for nearly all searches like this one."""
-        return max(self._of_kind(job)) if isinstance(job, SearchJob) else 0.0
-
-    def learn(self, job: Job, seconds: float) -> None:
-        """Take into account what a search has needed."""
-        if isinstance(job, SearchJob):
-            self._of_kind(job).append(seconds)
-
-    def _of_kind(self, job: SearchJob) -> deque[float]:
-        kind = (job.config.method, job.hits.bit_length())
-        return self._recent.setdefault(kind, deque([self._first], maxlen=RESERVED))
-
-
 class SearchLoop:
     """Runs the searches of one collection: some at a time, the others wait in the order in which they are due.
 
@@ -177,21 +145,22 @@ class SearchLoop:
 
     Args:
         collection: what is searched.
-        labels: where labels come from.
-        at_once: searches that advance together.
-        queue: searches that may wait.
 
     Attributes:
-        reserve: the time that searches keep free after their last label.
+        labels: where labels come from.
     """
 
-    def __init__(self, collection: Collection, labels: LabelQueue, *, at_once: int, queue: int) -> None:
-        self.collection, self.labels = collection, labels
-        self.reserve = _LatencyReserve(collection.try_search())
-        self._at_once, self._queue = at_once, queue
+    def __init__(self, collection: Collection) -> None:
+        request = collection.request
+        least = request.reranker_threads or cores()
+        self.collection = collection
+        self.labels = LabelQueue(collection.reranker, collection.label_cost(), least=least)
+        self._at_once, self._queue = request.at_once, request.queue
         self._waiting: list[Job] = []
         self._running: set[Job] = set()
         self._seconds: deque[float] = deque(maxlen=RECENT)  # from the start of a search to its end
+        self._first_reserve = collection.try_search()
+        self._reserves: dict[tuple[str, int], deque[float]] = {}
         self._ready: list[tuple[SearchJob, asyncio.Future[None]]] = []
         self._work: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "searches")
@@ -238,26 +207,15 @@ class SearchLoop:
         self._running.difference_update(jobs)
         self._begin()
 
-    async def turn(self, job: Job, *, patient: bool = False) -> None:
-        """Wait until the turn of a job has come.
-
-        Raises:
-            BusyError: if it is too late to begin, unless the job is patient.
-        """
-        try:
-            async with asyncio.timeout(None if patient else _until(self._latest_start(job))):
-                await job.turn
-        except TimeoutError:
-            raise BusyError("the deadline has come in the queue", self._expected_wait) from None
-
     def sent(self, job: Job) -> None:
         """Told when the answer of a job is on its way: the next ones know how much time to reserve for that."""
         if job.labelled:
-            self.reserve.learn(job, time.monotonic() - job.labelled)
+            self._reserve(job).append(time.monotonic() - job.labelled)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the threads."""
         self._thread.shutdown()
+        self.labels.close()
 
     @property
     def _expected_wait(self) -> float:
@@ -270,7 +228,21 @@ class SearchLoop:
 
     def _latest_start(self, job: Job) -> float:
         """When a job must begin to be answered in time; infinity without a deadline."""
-        return job.deadline - self.reserve.seconds(job)
+        return job.deadline - max(self._reserve(job), default=0.0)
+
+    def _reserve(self, job: Job) -> deque[float]:
+        """Seconds that recent searches of its kind, by method and length, needed after their last label."""
+        if not isinstance(job, SearchJob):
+            return deque()  # re-ranking needs none
+        kind = (job.config.method, job.hits.bit_length())
+        return self._reserves.setdefault(kind, deque([self._first_reserve], maxlen=RESERVED))
+
+    async def _turn(self, job: Job, *, patient: bool = False) -> None:
+        try:
+            async with asyncio.timeout(None if patient else _until(self._latest_start(job))):
+                await job.turn
+        except TimeoutError:
+            raise BusyError("the deadline has come in the queue", self._expected_wait) from None
 
     def _begin(self) -> None:
         while self._waiting and self.running < self._at_once:
@@ -286,11 +258,10 @@ class SearchLoop:
         """The lists of a search that was submitted, if they are told, and its answer.
 
         Raises:
-            RequestError: if the request is wrong.
-            BusyError: if its turn does not come in time; see `turn`.
-            FailedError: if something else goes wrong.
+            BusyError: if its turn does not come in time, unless it is patient.
+            Exception: what its method or the re-ranker raised.
         """
-        await self.turn(job, patient=patient)
+        await self._turn(job, patient=patient)
         while True:
             await self._go_on(job)
             if job.streamed:
@@ -304,7 +275,7 @@ class SearchLoop:
 
     async def rerank(self, job: Job, pairs: Sequence[Pair]) -> list[float]:
         """The labels [m] of pairs, as a job that was submitted; raises what `search` does."""
-        await self.turn(job)
+        await self._turn(job)
         known = await asyncio.get_running_loop().run_in_executor(self._thread, self.labels.lookup, pairs)
         scores = await self._label(job, pairs, known)
         return list(scores.tolist())
@@ -314,10 +285,7 @@ class SearchLoop:
         asked, missing = time.monotonic(), np.flatnonzero(np.isnan(known))
         labels = known.copy()
         if len(missing):
-            try:
-                labels[missing] = await self.labels.ask([pairs[i] for i in missing.tolist()], self._latest_start(job))
-            except Exception as error:
-                raise _told(error) from None
+            labels[missing] = await self.labels.ask([pairs[i] for i in missing.tolist()], self._latest_start(job))
         late = int(np.isnan(labels).sum())
         job.labels += len(labels) - late
         job.scored += len(missing) - late
@@ -332,7 +300,7 @@ class SearchLoop:
         self._work = self._work or asyncio.ensure_future(self._go_on_together())
         await done
         if job.error:
-            raise _told(job.error)
+            raise job.error
 
     async def _go_on_together(self) -> None:
         try:
@@ -400,11 +368,3 @@ class SearchLoop:
 def _until(deadline: float) -> float | None:
     """Seconds until a deadline; None if there is none."""
     return None if math.isinf(deadline) else max(deadline - time.monotonic(), 0.0)
-
-
-def _told(error: Exception) -> Exception:
-    """What is told of an error to whoever asked."""
-    if isinstance(error, RequestError):
-        return error
-    log.error("a search failed", exc_info=error)
-    return FailedError("the service has failed; its log says why.")

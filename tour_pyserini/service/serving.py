@@ -98,9 +98,7 @@ class ServeRequest(SearchRequest):
                 key = Path(self.key_file).read_text(encoding="utf-8").partition("\n")[0].strip()
             except (OSError, UnicodeDecodeError) as error:
                 raise TourError(f"cannot read the key in {self.key_file}: {error}.") from error
-            if not key:
-                raise TourError(f"the first line of {self.key_file} is empty; write the key there.")
-        if key and not (len(key) >= _SHORTEST_KEY and key.isascii() and key.isprintable()):
+        if (key or self.key_file) and not (len(key) >= _SHORTEST_KEY and key.isascii() and key.isprintable()):
             raise TourError(f"the key must have {_SHORTEST_KEY} characters or more, all of them ASCII.")
         if not key and not self.is_local:
             raise TourError(

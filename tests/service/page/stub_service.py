@@ -6,8 +6,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import numpy as np
+
 from tour_pyserini.core.method import StopReason
-from tour_pyserini.evaluation.path_page import FILES
+from tour_pyserini.evaluation.path_page import FILES, PathLists
 from tour_pyserini.service.messages import About, Document, Round, Settings
 
 STOP = str(StopReason.LITTLE_CHANGE)
@@ -15,102 +17,54 @@ DONE = f"Done: {STOP}."
 HOSTILE = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script> & 'quotes'"
 TITLES = {"d1": "Rack lines", "d2": "", "d3": "Ropeways", "d4": HOSTILE, "d5": "Tolls", "a/b?": "Odd id"}
 WORDS = {docid: f"The passage {docid} says something about railways, in more than a few words." for docid in TITLES}
-PLACES = {
-    "d1": (0.1, 0.2),
-    "d2": (0.4, -0.3),
-    "d3": (0.5, 0.4),
-    "d4": (0.7, 0.1),
-    "d5": (0.9, -0.5),
-    "a/b?": (0.2, 0.6),
+VECTORS = {"d1": (9, 1, 2), "d2": (8, 4, 3), "d3": (5, 5, 4), "d4": (2, 7, 1), "d5": (1, 9, 5), "a/b?": (6, 2, 2)}
+QUERIES = [(4, 1, 1), (4, 2, 1), (4, 3, 1)]
+LABELS = {"d1": 1.0, "d2": -3.0, "d3": 4.0, "d4": 2.0, "d5": 6.5}
+# Of each method: the list of each round, and what has labels by then.
+FIRST = (["d1", "d2", "d3", "d4", "a/b?"], [])
+LISTS = {
+    "tour": [
+        FIRST,
+        (["d3", "d1", "d2", "d4", "a/b?"], ["d1", "d2", "d3"]),
+        (["d5", "d3", "d4", "d1", "d2"], [*LABELS]),
+    ],
+    "soft": [FIRST, (["d3", "d4", "d1", "d2", "a/b?"], ["d1", "d2", "d3", "d4"])],
+    "dense": [FIRST],
 }
+GROUPS = {"tour": "the default", "soft": "the paper's", "dense": "baselines", "preset:mixed": "baselines"}
 ABOUT = About(
     method="tour",
     methods=["tour", "soft", "dense"],
     choices=[
         {"value": name, "name": name.removeprefix("preset:"), "group": group, "about": "Searches."}
-        for name, group in (
-            ("tour", "the default"),
-            ("soft", "the paper's"),
-            ("dense", "baselines"),
-            ("preset:mixed", "baselines"),
-        )
+        for name, group in GROUPS.items()
     ],
     documents=1234,
     most_hits=100,
     most_labels=200,
     examples=["who owned the land"],
 )
-# Of each method: the list of each round, with labels where there are some.
-LISTS = {
-    "tour": [
-        [("d1", None), ("d2", None), ("d3", None), ("d4", None), ("a/b?", None)],
-        [("d3", 4.0), ("d1", 1.0), ("d2", -3.0), ("d4", None), ("a/b?", None)],
-        [("d5", 6.5), ("d3", 4.0), ("d4", 2.0), ("d1", 1.0), ("d2", -3.0)],
-    ],
-    "soft": [
-        [("d1", None), ("d2", None), ("d3", None), ("d4", None), ("a/b?", None)],
-        [("d3", 4.0), ("d4", 2.0), ("d1", 1.0), ("d2", -3.0), ("a/b?", None)],
-    ],
-    "dense": [[("d1", None), ("d2", None), ("d3", None), ("d4", None), ("a/b?", None)]],
-}
 
 
 def rounds_of(method):
     """The rounds of a method as messages of the service."""
-    lists, rounds, before, labelled = LISTS[method], [], {}, set()
-    for t, hits in enumerate(lists):
-        bought = {docid for docid, label in hits if label is not None} - labelled
-        labelled |= bought
-        candidates = [
-            {
-                "docid": docid,
-                "score": 10.0 - rank,
-                "rank": rank,
-                "title": TITLES[docid],
-                "words": WORDS[docid],
-                "label": label,
-                "bought": docid in bought,
-                "rank_before": before.get(docid),
-                "similarity": 0.5 + 0.01 * rank + 0.05 * t,
-                "similarity_before": 0.45 + 0.05 * t if t else None,
-            }
-            for rank, (docid, label) in enumerate(hits, start=1)
-        ]
-        found = {docid: rank for rank, (docid, _) in enumerate(hits, start=1)}
-        message = Round(
-            number=t,
-            t=t,
-            candidates=candidates,
-            new=[docid for docid in found if docid not in before],
-            gone=[docid for docid in before if docid not in found],
-            cosine=1 - 0.05 * t,
-            stop=STOP if t == len(lists) - 1 else None,
-            map={"queries": [(0.1 * i, 0.02 * i) for i in range(t + 1)], "candidates": {d: PLACES[d] for d in found}},
-            costs=costs(len(labelled), t),
-        )
-        rounds.append(message.model_dump(mode="json"))
-        before = found
+    lists, rounds = PathLists(), []
+    vectors = {docid: np.array(vector) / 50 for docid, vector in VECTORS.items()}
+    for t, (docids, labelled) in enumerate(LISTS[method]):
+        labels = {docid: LABELS[docid] for docid in labelled}
+        told = lists.add(docids, labels, t=t, query=np.array(QUERIES[t]), vectors=vectors)
+        for line in told["candidates"]:
+            line |= {"score": 10.0 - line["rank"], "title": TITLES[line["docid"]], "words": WORDS[line["docid"]]}
+        times = {"milliseconds": 40.0 + 700.0 * t, "waited_ms": 2.0, "label_ms": 600.0 * t}
+        costs = {"labels": len(labels), "scored": len(labels), "updates": t, **times}
+        stop = STOP if t == len(LISTS[method]) - 1 else None
+        rounds.append(Round(**told, cosine=1 - 0.05 * t, stop=stop, costs=costs).model_dump(mode="json"))
     return rounds
 
 
-def costs(labels, t):
-    return {
-        "labels": labels, "scored": labels, "updates": t,
-        "milliseconds": 40.0 + 700.0 * t, "waited_ms": 2.0, "label_ms": 600.0 * t,
-    }  # fmt: skip
-
-
 def settings_of(method):
-    return Settings(
-        method=method,
-        settings={},
-        most_labels=30,
-        hits=5,
-        deadline_ms=None,
-        index="stub",
-        documents=1234,
-        reranker="tiny",
-    ).model_dump(mode="json")
+    about = {"settings": {}, "most_labels": 30, "hits": 5, "deadline_ms": None, "index": "stub", "documents": 1234}
+    return Settings(method=method, reranker="tiny", **about).model_dump(mode="json")
 
 
 class StubService:

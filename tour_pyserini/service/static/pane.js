@@ -144,7 +144,7 @@ const MAP_WORDS =
 function part(name, ...children) {
   return element(
     "section",
-    { class: `part ${name.split(" ")[0].toLowerCase()}-part`, "aria-label": name },
+    { class: `part ${name.split(" ")[0].toLowerCase()}-part` },
     element("h3", {}, name),
     ...children,
   );
