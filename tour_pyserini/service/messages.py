@@ -29,7 +29,7 @@ _Queries = Annotated[
     Annotated[QueryText, Tag("text")] | Annotated[list[QueryText], Field(min_length=1, max_length=64), Tag("texts")],
     Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
 ]
-_EXAMPLE = {"query": "which railway climbs to the summit", "hits": 3}
+_EXAMPLE: dict[str, Any] = {"query": "which railway climbs to the summit", "hits": 3}
 _MethodName = Annotated[str, Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))]
 _PresetName = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
 
