@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_texts import ODD, texts
 
-from tour_pyserini.phrases.phrase_index import ENDS, STARTS, filter_rows, token_rows, word_offsets
+from tour_pyserini.phrases.phrase_encoder import filter_rows
+from tour_pyserini.phrases.phrase_index import ENDS, STARTS, token_rows, word_offsets
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ class Searched:
         return Hits(ids, np.take_along_axis(similarities, ids, axis=1))
 
 
-@pytest.mark.parametrize(("of_queries", "of_passages"), [(0.1, 3), (10, 0.01), (1000, 10)])
+@pytest.mark.parametrize(("of_queries", "of_passages"), [(0.1, 3), (1000, 10)])
 def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
     hidden, noise = np.random.default_rng(10).normal(size=(5, 5)), np.random.default_rng(11)
     data = labelled(12, queries=60, score=lambda q, p: 3 * p @ (q + hidden @ q) + noise.normal())
@@ -127,13 +127,6 @@ def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
     for matrix, other in zip(*(each.fit(targets, [1e-2, 1e-4]) for each in (data, longer)), strict=True):
         directions = corrected(data.queries, *low_rank(matrix, 3))
         assert corrected(longer.queries, *low_rank(other, 3)) / of_queries == pytest.approx(directions, abs=1e-4)
-
-
-def test_low_rank_is_the_best_of_its_rank():
-    matrix = np.random.default_rng(1).normal(size=(6, 6))
-    left, right = low_rank(matrix, 4)
-    left_out = np.linalg.svd(matrix, compute_uv=False)[4:]
-    assert np.linalg.norm(matrix - left @ right.T) == pytest.approx(np.linalg.norm(left_out), abs=1e-9)
 
 
 def test_order_and_reciprocal_ranks_by_hand():

@@ -17,7 +17,6 @@ from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training import examples as examples_module
-from tour_pyserini.training import reranker_tasks
 from tour_pyserini.training.reranker_tasks import RerankerTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -60,15 +59,7 @@ def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, tmp_pa
                     assert (normalise(text[begin:end]) in map(normalise, answers[one.question])) is wanted
 
 
-def test_saved_candidates_are_not_searched_again(folder, searcher, tmp_path, monkeypatch):
-    monkeypatch.setattr(reranker_tasks, "AT_ONCE", 3)
-    whole = make_task(folder, tmp_path).candidates
-    kept = (tmp_path / "candidates.jsonl").read_bytes()
-    (tmp_path / "candidates.jsonl").write_bytes(kept[: len(kept) // 2])  # in the middle of a line
-    asked, search = [], PhraseSearcher.batch_search
-    monkeypatch.setattr(PhraseSearcher, "batch_search", lambda s, q, *a, **k: asked.extend(q) or search(s, q, *a, **k))
-    assert make_task(folder, tmp_path).candidates == whole and 0 < len(asked) < len(whole)
-    assert (tmp_path / "candidates.jsonl").read_bytes() == kept
+def test_questions_that_cannot_teach_anything_are_refused(folder, searcher, tmp_path):
     (tmp_path / "none.jsonl").write_text('{"question": "nothing to be found", "answers": ["Atlantis"]}')
     with pytest.raises(TourError, match="right and wrong"):
         run(folder, tmp_path / "model", data=tmp_path / "none.jsonl")

@@ -81,7 +81,7 @@ def test_batches_without_a_loss_are_left_out_and_a_short_group_counts_as_a_full_
     assert accumulate == 1 or task.grads == pytest.approx([1 / 3, 2 / 3, 1, 1])
 
 
-@pytest.mark.parametrize("stop_at", [0, 2, 3, 4, 7, 19])
+@pytest.mark.parametrize("stop_at", [2, 3, 7])
 def test_an_interrupted_training_ends_with_the_same_result(tmp_path, stop_at):
     whole = run(tmp_path / "whole", Toy())
     with pytest.raises(KeyboardInterrupt):
@@ -129,25 +129,3 @@ def test_the_learning_rate_rises_and_falls(tmp_path, monkeypatch, warmup, rates)
     monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: seen.append(self.param_groups[0]["lr"]) or step(self))
     run(tmp_path / "model", Toy(), warmup=warmup, max_steps=len(rates), learning_rate=1.0)
     assert seen == pytest.approx(rates)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("epochs", 0), ("seed", -1), ("warmup", 1.0)],
-)
-def test_settings_out_of_range_are_refused(name, value):
-    with pytest.raises(TourError, match=f"--{name.replace('_', '-')}"):
-        request(**{name: value})
-
-
-def test_batches_of_similar_lengths_have_every_item_once():
-    lengths, task = [(number * 37) % 101 for number in range(50)], Toy()
-    task.request = request(batch_size=8)
-    batches = task.shuffled(range(50), 1, lengths=lengths)
-    assert sorted(number for batch in batches for number in batch) == list(range(50))
-    padded, at_random = (
-        sum(max(lengths[number] for number in batch) * len(batch) for batch in each)
-        for each in (batches, task.shuffled(range(50), 1))
-    )
-    assert padded < 0.8 * at_random
-    assert batches == task.shuffled(range(50), 1, lengths=lengths) != task.shuffled(range(50), 2, lengths=lengths)

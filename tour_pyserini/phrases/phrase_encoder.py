@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tour_pyserini.core.arrays import Floats
@@ -22,7 +23,7 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Document
 from tour_pyserini.encoders.model_folder import encoder_folder
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.phrases.phrase_index import Rows, filter_rows, token_rows
+from tour_pyserini.phrases.phrase_index import ENDS, STARTS, Rows, token_rows
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import (
     Row,
@@ -37,17 +38,15 @@ from tour_pyserini.support.model_files import (
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-FILE = "tour-phrase-encoder.json"
-POOLING = ("cls", "mean")
-TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
-BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
-TOKENIZER = "SpanBERT/spanbert-base-cased"
+_FILE = "tour-phrase-encoder.json"
+_TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
+_BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
+_TOKENIZER = "SpanBERT/spanbert-base-cased"
 """The tokenizer of DensePhrases, for its published folders that contain none."""
-Inputs = dict[str, Tensor]
-SAFE, OLD = "model.safetensors", "pytorch_model.bin"
-PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
+_SAFE, _OLD = "model.safetensors", "pytorch_model.bin"
+_PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
 # Names of the parts in earlier checkpoints of DensePhrases.
-RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
+_RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
 
 
 class PhraseModel(nn.Module):
@@ -76,7 +75,7 @@ class PhraseModel(nn.Module):
         config = read_config(folder)
         model = cls(config)
         base = AutoModel.from_pretrained(str(folder), config=config, weights_only=True, trust_remote_code=False)
-        for part in PARTS[:3]:
+        for part in _PARTS[:3]:
             getattr(model, part).load_state_dict(base.state_dict())
         return model.float()
 
@@ -105,13 +104,13 @@ class PhraseModel(nn.Module):
                 module.get_parameter(name).data.zero_()
         return model.eval()
 
-    def tokens(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+    def tokens(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2]; None without a filter."""
         assert self.phrase_encoder is not None
         hidden = self.phrase_encoder(**inputs).last_hidden_state
         return hidden, self.filter_linear(hidden) if self.filter_linear is not None else None
 
-    def questions(self, inputs: Inputs, pooling: str) -> tuple[Tensor, Tensor]:
+    def questions(self, inputs: dict[str, Tensor], pooling: str) -> tuple[Tensor, Tensor]:
         """The start vectors [b, d] and end vectors [b, d] of questions."""
         mask = inputs["attention_mask"].unsqueeze(-1)
         encoders = (self.query_start_encoder, self.query_end_encoder)
@@ -127,7 +126,7 @@ class PhraseModel(nn.Module):
 
         self.config.save_pretrained(folder)
         state = {name: value.detach().cpu().contiguous().clone() for name, value in self.state_dict().items()}
-        save_file(state, folder / SAFE, metadata={"format": "pt"})
+        save_file(state, folder / _SAFE, metadata={"format": "pt"})
 
 
 def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
@@ -135,8 +134,8 @@ def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
     from safetensors.torch import load_file
 
     try:
-        safe = (folder / SAFE).is_file()
-        read = load_file(folder / SAFE) if safe else torch.load(folder / OLD, map_location="cpu", weights_only=True)
+        safe = (folder / _SAFE).is_file()
+        read = load_file(folder / _SAFE) if safe else torch.load(folder / _OLD, map_location="cpu", weights_only=True)
     except Exception as error:
         raise TourError(
             f"the weights in {folder} cannot be read ({first_line(error)}); download them again."
@@ -144,8 +143,8 @@ def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
     parts: dict[str, dict[str, Any]] = {}
     for name, value in read.items():
         head, _, rest = name.removeprefix("module.").partition(".")
-        part = RENAMED.get(head, head)
-        if part in PARTS:
+        part = _RENAMED.get(head, head)
+        if part in _PARTS:
             parts.setdefault(part, {})[rest] = value
     if "query_start_encoder" not in parts or "query_end_encoder" not in parts:
         raise TourError(
@@ -178,10 +177,10 @@ class EncoderSettings:
     filter_threshold: float = -2.0
 
     def __post_init__(self) -> None:
-        if self.pooling not in POOLING:
-            raise TourError(f"a phrase encoder's pooling is {' or '.join(POOLING)}, not {self.pooling!r}.")
-        if self.max_length < 16 or self.max_query_length < 4:
-            raise TourError("a phrase encoder's max_length must be at least 16, and its max_query_length at least 4.")
+        if self.pooling not in ("cls", "mean"):
+            raise TourError(f"a phrase encoder's pooling is cls or mean, not {self.pooling!r}.")
+        if self.max_length < 16:
+            raise TourError("a phrase encoder's max_length must be at least 16.")
 
     def question(self, text: str) -> str:
         """Prepare the text of a question for the query encoders.
@@ -200,12 +199,12 @@ class EncoderSettings:
         values = dataclasses.asdict(self)
         if math.isinf(self.filter_threshold):
             values["filter_threshold"] = None  # JSON has no infinity
-        (folder / FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        (folder / _FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read the settings in a model folder; without a settings file, the defaults of DensePhrases."""
-        path = folder / FILE
+        path = folder / _FILE
         if not path.is_file():
             return cls()
         try:
@@ -315,7 +314,7 @@ class PhraseEncoder:
         Of the tokens that two neighbouring windows share, each window gives the half that is nearer to its middle.
         """
         tokenizer, settings = self.tokenizer, self.settings
-        titles = [_truncated(title, tokenizer, settings.max_length // TITLE_SHARE) for title, _ in passages]
+        titles = [_truncated(title, tokenizer, settings.max_length // _TITLE_SHARE) for title, _ in passages]
         coded = tokenizer(
             titles,
             [text for _, text in passages],
@@ -343,7 +342,7 @@ class PhraseEncoder:
         outputs: list[Any] = [None] * len(windows)
         lengths = [len(window.inputs["input_ids"]) for window in windows]
         with torch.inference_mode():
-            for batch in length_sorted_batches(lengths, budget=BATCH_TOKENS):
+            for batch in length_sorted_batches(lengths, budget=_BATCH_TOKENS):
                 hidden, logits = self.model.tokens(self.tensors([windows[i].inputs for i in batch]))
                 logits = torch.zeros(*hidden.shape[:2], 2) if logits is None else logits
                 for i, vectors, filter_ in zip(batch, hidden.float().cpu(), logits.float().cpu(), strict=True):
@@ -407,6 +406,31 @@ def load_phrase_encoder(
     if not is_checkpoint(folder):
         raise TourError(f"{folder} is not a phrase encoder: config.json or the weights are missing.")
     own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
-    tokens = read_tokenizer(encoder_folder(tokenizer or (folder if own else TOKENIZER)))
+    tokens = read_tokenizer(encoder_folder(tokenizer or (folder if own else _TOKENIZER)))
     settings = dataclasses.replace(EncoderSettings.read(folder), **changes)
     return PhraseEncoder(PhraseModel.read(folder), tokens, settings, device=device)
+
+
+def filter_rows(rows: Rows, logits: NDArray[np.floating], threshold: float) -> tuple[Rows, NDArray[np.int64]]:
+    """Remove the roles of a passage's rows that the filter rejects, and the rows that have no role left.
+
+    A token keeps a role if its logit for that role is above the threshold. The best start and the best end are always
+    kept, so that a passage still has a phrase if its best end is not before its best start.
+
+    Args:
+        rows: [r] rows of one passage.
+        logits: [r, 2] how likely an answer begins (column 0) and ends (column 1) with each row's token.
+        threshold: lower limit of the logits; minus infinity keeps everything.
+
+    Returns:
+        the remaining rows [k] and their positions [k] in the given rows.
+    """
+    rows = rows.copy()
+    for column, role in enumerate((STARTS, ENDS)):
+        with_role = np.flatnonzero(rows["roles"] & role)
+        if len(with_role):
+            rejected = with_role[~(logits[with_role, column] > threshold)]
+            best = with_role[logits[with_role, column].argmax()]
+            rows["roles"][np.setdiff1d(rejected, best)] &= ~np.uint8(role)
+    kept = np.flatnonzero(rows["roles"])
+    return rows[kept], kept

@@ -17,7 +17,6 @@ from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import Docids, check_checksums, read_faiss
 from tour_pyserini.support.files import content_hash
 
-_NEEDED = ("rows", "largest_norm", "dimension", "documents", "dtype", "corpus_sha256", "encoder", "encoder_fingerprint")
 # A run of letters and digits with their combining marks; otherwise one character as a reader sees it (a flag or a
 # family emoji consists of several code points).
 _WORD = r"(?:[\p{L}\p{N}][\p{M}\p{Cf}]*)+|(?![\s\x1c-\x1f])\X"
@@ -96,10 +95,9 @@ class PhraseIndex(NamedTuple):
     def span(self, id_: int) -> PhraseSpan:
         """The docid and offsets of a phrase."""
         start, end = self.start_and_end(np.int64(id_))  # type: ignore[arg-type]
-        first, last = self.rows[start], self.rows[end]
-        if first["passage"] >= len(self.docids):
-            raise TourError(f"the phrase index is damaged: its row {int(start)} is in no passage; build it again.")
-        return PhraseSpan(self.docids[int(first["passage"])], int(first["begin"]), int(last["end"]))
+        return PhraseSpan(
+            self.docids[int(self.rows[start]["passage"])], int(self.rows[start]["begin"]), int(self.rows[end]["end"])
+        )
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -112,8 +110,6 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         record = read_json_object(path)
         settings = {**record["settings"], "index": record["index"], **record["built"]}
-        if missing := [name for name in _NEEDED if name not in settings]:
-            raise ValueError(f"it has no {missing[0]}")
         return {**settings, "itemsize": np.dtype(settings["dtype"]).itemsize}
     except FileNotFoundError:
         raise TourError(
@@ -150,9 +146,6 @@ def open_phrase_index(
     count, dimension = settings["rows"], settings["dimension"]
     check_checksums(folder, PHRASE_INDEX, ("index", "docid", "rows", "vectors"))
     try:
-        for name, size in (("rows", ROW.itemsize), ("vectors", dimension * settings["itemsize"])):
-            if (found := (folder / name).stat().st_size) != count * size:
-                raise ValueError(f"{name} has {found} bytes instead of {count * size}")
         rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
         vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
         docids, index = Docids.read(folder / "docid"), read_faiss(folder / "index", mapped=True)
@@ -210,28 +203,3 @@ def token_rows(text: str, offsets: Any, *, passage: int = 0) -> tuple[Rows, NDAr
     rows["first"], rows["last"], rows["roles"] = first[has_role], last[has_role], roles[has_role]
     rows["begin"], rows["end"] = words[first[has_role], 0], words[last[has_role], 1]
     return rows, tokens[has_role]
-
-
-def filter_rows(rows: Rows, logits: NDArray[np.floating], threshold: float) -> tuple[Rows, NDArray[np.int64]]:
-    """Remove the roles of a passage's rows that the filter rejects, and the rows that have no role left.
-
-    A token keeps a role if its logit for that role is above the threshold. The best start and the best end are always
-    kept, so that a passage still has a phrase if its best end is not before its best start.
-
-    Args:
-        rows: [r] rows of one passage.
-        logits: [r, 2] how likely an answer begins (column 0) and ends (column 1) with each row's token.
-        threshold: lower limit of the logits; minus infinity keeps everything.
-
-    Returns:
-        the remaining rows [k] and their positions [k] in the given rows.
-    """
-    rows = rows.copy()
-    for column, role in enumerate((STARTS, ENDS)):
-        with_role = np.flatnonzero(rows["roles"] & role)
-        if len(with_role):
-            rejected = with_role[~(logits[with_role, column] > threshold)]
-            best = with_role[logits[with_role, column].argmax()]
-            rows["roles"][np.setdiff1d(rejected, best)] &= ~np.uint8(role)
-    kept = np.flatnonzero(rows["roles"])
-    return rows[kept], kept

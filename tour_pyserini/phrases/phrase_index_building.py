@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from tour_pyserini.index import IndexRequest
 
 CHUNK = 64  # passages that are encoded and saved together
-ROWS_PER_ADD = 65_536  # vectors read from the memory-mapped file at a time
-TRAINING_SHARE = 64  # training vectors per centroid, at most; the k-means of FAISS warns below 39
-SEED = 7
-LIBRARIES = ("faiss-cpu", "torch", "transformers", "numpy")
+_ROWS_PER_ADD = 65_536  # vectors read from the memory-mapped file at a time
+_TRAINING_SHARE = 64  # training vectors per centroid, at most; the k-means of FAISS warns below 39
+_SEED = 7
+_LIBRARIES = ("faiss-cpu", "torch", "transformers", "numpy")
 
 
 def build_phrase_index(request: "IndexRequest", corpus: BeirTexts, *, progress: bool = False) -> tuple[int, int]:
@@ -190,14 +190,14 @@ def _write(
             os.link(partial.folder / name, folder / name)  # needs no time and no space
         except OSError:  # a file system without hard links
             shutil.copyfile(partial.folder / name, folder / name)
-    starts = range(0, len(vectors), ROWS_PER_ADD)
-    blocks = (vectors[start : start + ROWS_PER_ADD].astype(np.float32) for start in starts)
+    starts = range(0, len(vectors), _ROWS_PER_ADD)
+    blocks = (vectors[start : start + _ROWS_PER_ADD].astype(np.float32) for start in starts)
     largest_norm = max(float(np.linalg.norm(block, axis=1).max()) for block in blocks)
     record = {
         "settings": settings,
         "index": kind,
         "built": {"rows": partial.count, "largest_norm": largest_norm},
-        "versions": {name: version_of(name) for name in LIBRARIES},
+        "versions": {name: version_of(name) for name in _LIBRARIES},
         "sha256": {name: sha256(folder / name) for name in ("index", "vectors", "rows", "docid")},
     }
     (folder / PHRASE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -218,9 +218,9 @@ def build_token_index(vectors: Floats, *, nlist: int = 256, pq_nbits: int = 8, *
     """
     index = _empty_index(vectors.shape[1], vectors.dtype, nlist=nlist, pq_nbits=pq_nbits, **kind)
     if not index.is_trained:
-        size, sample = TRAINING_SHARE * max(nlist, 2**pq_nbits), vectors
+        size, sample = _TRAINING_SHARE * max(nlist, 2**pq_nbits), vectors
         if len(vectors) > size:
-            sample = vectors[np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))]
+            sample = vectors[np.sort(np.random.default_rng(_SEED).choice(len(vectors), size, replace=False))]
         try:
             index.train(np.ascontiguousarray(sample, dtype=np.float32))
         except RuntimeError as error:
@@ -228,8 +228,8 @@ def build_token_index(vectors: Floats, *, nlist: int = 256, pq_nbits: int = 8, *
                 f"{len(vectors)} token vectors are too few ({first_line(error):.200}); "
                 "lower --nlist or --pq-nbits, or build a flat index."
             ) from error
-    for start in range(0, len(vectors), ROWS_PER_ADD):
-        index.add(np.ascontiguousarray(vectors[start : start + ROWS_PER_ADD], dtype=np.float32))
+    for start in range(0, len(vectors), _ROWS_PER_ADD):
+        index.add(np.ascontiguousarray(vectors[start : start + _ROWS_PER_ADD], dtype=np.float32))
     return index
 
 

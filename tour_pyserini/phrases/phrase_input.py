@@ -17,7 +17,7 @@ from tour_pyserini.errors import TourError, first_line
 
 BEGIN, END = "[S]", "[E]"
 CONTEXTS = ("1", "3", "paragraph", "passage")
-FILE_NAME = "tour-phrase-input.json"
+_FILE_NAME = "tour-phrase-input.json"
 # Full stops or similar, closing quotes or brackets, then white space that is not followed by a small letter.
 _SENTENCE_END = re.compile(r"""[.!?…。！？]+["'”’»)\]]*(?:\s++(?![a-z])|$)|[。！？]["'”’»)\]]*""")
 # Full stops that do not end a sentence: initials, and abbreviations before a name or a number.
@@ -69,7 +69,7 @@ class PhraseInput:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write these settings to the folder of a re-ranker that was trained on such inputs."""
-        (Path(folder) / FILE_NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        (Path(folder) / _FILE_NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
 def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
@@ -80,7 +80,7 @@ def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
         changes: fields to replace; None leaves a field unchanged.
     """
     settings: Mapping[str, Any] = {}
-    path = Path(folder) / FILE_NAME if isinstance(folder, str | os.PathLike) else None
+    path = Path(folder) / _FILE_NAME if isinstance(folder, str | os.PathLike) else None
     if path is not None and path.is_file():
         try:
             settings = read_json_object(path)

@@ -30,14 +30,12 @@ from tour_pyserini.searchers.hits import HitList
 from tour_pyserini.searchers.searcher import Observer, TourSearcher
 from tour_pyserini.stores.faiss_index import FaissIndex
 
-FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
-COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
-GROWTH = 8  # factor of the number of tokens when more must be fetched
-UNITS = ("phrase", "passage")
-"""What is searched: phrases, or passages by their best phrases."""
+_FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
+_COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
+_GROWTH = 8  # factor of the number of tokens when more must be fetched
 # Largest difference between an inner product of FAISS and one of NumPy, relative to the norms of the vectors.
 _ROUNDING = 1e-5
-Predict = Callable[[str, Sequence["PhraseHit"]], None]
+_Predict = Callable[[str, Sequence["PhraseHit"]], None]
 
 
 @dataclass
@@ -160,7 +158,7 @@ class PhraseSearcher:
         texts: Mapping[str, str],
         *,
         max_words: int = 10,
-        fetch: int = FETCHED,
+        fetch: int = _FETCHED,
     ) -> None:
         """Search an index.
 
@@ -202,7 +200,6 @@ class PhraseSearcher:
         unit: str = "phrase",
     ) -> dict[str, list[PhraseHit]]:
         """The hits of many queries, given as texts or as vectors [n, 2 d], by query id."""
-        _check_unit(unit)
         vectors = encode_queries(self.query_encoder, queries, q_ids, self.dimension)
         found = self.find(vectors, threads=threads, **{f"{unit}s": k})
         return {
@@ -231,7 +228,7 @@ class PhraseSearcher:
                 no_more = fetch >= len(self.tokens.rows) or max(starts.ids[-1], ends.ids[-1]) < 0
                 finished.append(final or no_more)
             unfinished = unfinished[~np.array(finished, dtype=bool)]
-            fetch = min(fetch * GROWTH, len(self.tokens.rows))
+            fetch = min(fetch * _GROWTH, len(self.tokens.rows))
         ids = np.full((len(queries), phrases + passages), -1, dtype=np.int64)
         similarities = np.full(ids.shape, -np.inf, dtype=np.float32)
         for row, found in enumerate(results):
@@ -248,7 +245,7 @@ class PhraseSearcher:
     def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[_Phrases, bool]:
         """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
         fetched = len(starts.ids)
-        count = min(COMPLETED, fetched)
+        count = min(_COMPLETED, fetched)
         # An upper bound of the rounding error of a phrase's score.
         rounding = _ROUNDING * self.tokens.largest_norm * float(np.linalg.norm(query.reshape(2, -1), axis=1).sum())
         while True:
@@ -316,7 +313,7 @@ class TourPhraseSearcher(TourSearcher):
         unit: str = "phrase",
         phrase_input: PhraseInput | None = None,
         observe: Observer | None = None,
-        predict: Predict | None = None,
+        predict: _Predict | None = None,
     ) -> None:
         """Wrap a searcher.
 
@@ -329,7 +326,8 @@ class TourPhraseSearcher(TourSearcher):
             observe: called with each query that has ended.
             predict: called with each query's id and its phrases, best first.
         """
-        _check_unit(unit)
+        if unit not in ("phrase", "passage"):
+            raise TourError(f"there is no unit {unit!r}; choose phrase or passage.")
         self._unit, self._predict = unit, predict
         self._phrase_input = phrase_input or read_phrase_input(reranker)
         super().__init__(searcher, reranker, searcher.texts, config, observe=observe)
@@ -392,8 +390,3 @@ class TourPhraseSearcher(TourSearcher):
         span = PhraseSpan.parse(docid)
         title, text = self.searcher.passage(span)
         return self._phrase_input(title, text, span.begin, span.end)
-
-
-def _check_unit(unit: str) -> None:
-    if unit not in UNITS:
-        raise TourError(f"there is no unit {unit!r}; choose one of {', '.join(UNITS)}.")

@@ -22,17 +22,17 @@ from tour_pyserini.evaluation.paired_tests import t_p
 from tour_pyserini.stores.store import Store
 
 FOLDS = 5
-RIDGES = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
+_RIDGES = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 """From strong to weak."""
-RANKS = (16, 64, 256)
+_RANKS = (16, 64, 256)
 SHARPNESS = 2.0
 """Of the targets that labels stand for, per standard deviation of the labels of a query."""
-DEPTH = 100
+_DEPTH = 100
 """Hits among which a passage is looked for; one that is not there has the reciprocal rank 0."""
-START = 10.0
+_START = 10.0
 """The scale of similarities, of vectors of length 1, at which the search for the minimum begins."""
-MOST_STEPS = 100
-LEAST_STEP = 1e-6
+_MOST_STEPS = 100
+_LEAST_STEP = 1e-6
 """The search for the minimum ends when a step lowers the loss by a smaller share; rankings do not change after that."""
 BLOCK = 512
 """Queries whose candidate vectors are in memory at a time."""
@@ -158,21 +158,21 @@ class LabelledQueries:
         unit = _mean_length(self.queries) * _mean_length(self.passages, self.background_vectors)
         data = replace(self, queries=self.queries / unit)
         dimension = data.queries.shape[1]
-        # t is searched in units of START, so that one step of the search suits t as well as W.
+        # t is searched in units of _START, so that one step of the search suits t as well as W.
         values = np.concatenate([[1.0], np.zeros(dimension * dimension)])
         matrices = []
         for ridge in ridges:
 
             def objective(values: Floats, ridge: float = ridge) -> tuple[float, Floats]:
                 matrix = values[1:].reshape(dimension, dimension)
-                loss, by_scale, by_matrix = data.cross_entropy(targets, START * values[0], matrix)
-                gradient = np.concatenate([[START * by_scale], (by_matrix + ridge * matrix).ravel()])
+                loss, by_scale, by_matrix = data.cross_entropy(targets, _START * values[0], matrix)
+                gradient = np.concatenate([[_START * by_scale], (by_matrix + ridge * matrix).ravel()])
                 return loss + ridge / 2 * float((matrix**2).sum()), gradient
 
             bounds = [(_LEAST_SCALE, None)] + [(None, None)] * (dimension * dimension)
-            options = {"maxiter": MOST_STEPS, "ftol": LEAST_STEP}
+            options = {"maxiter": _MOST_STEPS, "ftol": _LEAST_STEP}
             values = minimize(objective, values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-            matrices.append(values[1:].reshape(dimension, dimension) / (START * values[0]))
+            matrices.append(values[1:].reshape(dimension, dimension) / (_START * values[0]))
         return matrices
 
     def choose(self, folds: Ids, store: Store) -> Choice:
@@ -187,13 +187,13 @@ class LabelledQueries:
             store: the index.
         """
         targets = self.targets()
-        ranks = sorted({min(rank, self.queries.shape[1]) for rank in RANKS})
+        ranks = sorted({min(rank, self.queries.shape[1]) for rank in _RANKS})
         moved: dict[tuple[float, int], Floats] = {
-            (ridge, rank): np.empty_like(self.queries) for ridge in RIDGES for rank in ranks
+            (ridge, rank): np.empty_like(self.queries) for ridge in _RIDGES for rank in ranks
         }
         for fold in np.unique(folds):
             fitted, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            for ridge, matrix in zip(RIDGES, self.only(fitted).fit(targets[fitted], RIDGES), strict=True):
+            for ridge, matrix in zip(_RIDGES, self.only(fitted).fit(targets[fitted], _RIDGES), strict=True):
                 for rank in ranks:
                     moved[ridge, rank][held_out] = corrected(self.queries[held_out], *low_rank(matrix, rank))
         # Equal means: the stronger ridge and the lower rank, which come first.
@@ -221,7 +221,7 @@ class LabelledQueries:
         """1 / rank [n] of the passage with each query's best label, when the index is searched with vectors [n, d]."""
         best = np.nanargmax(self.labels, axis=1)[:, None]
         wanted = self.positions[np.take_along_axis(self.candidates, best, axis=1)]  # [n, 1]
-        hits = np.concatenate([store.search(queries[i : i + 64], DEPTH).ids for i in range(0, len(queries), 64)])
+        hits = np.concatenate([store.search(queries[i : i + 64], _DEPTH).ids for i in range(0, len(queries), 64)])
         is_wanted = hits == wanted
         return np.where(is_wanted.any(axis=1), 1 / (1.0 + is_wanted.argmax(axis=1)), 0.0)
 

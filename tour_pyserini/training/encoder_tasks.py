@@ -273,11 +273,11 @@ def filter_loss(logits: Tensor, gold: Tensor, able: Tensor) -> Tensor:
     return ((losses * able).sum(1) / able.sum(1).clamp(min=1)).mean()
 
 
-QuestionAndAnswers = tuple[str, Sequence[str]]
+_QuestionAndAnswers = tuple[str, Sequence[str]]
 """A question and its answers."""
 
 
-def _measure_first_phrases(searcher: PhraseSearcher, questions: Sequence[QuestionAndAnswers]) -> dict[str, float]:
+def _measure_first_phrases(searcher: PhraseSearcher, questions: Sequence[_QuestionAndAnswers]) -> dict[str, float]:
     """Exact match and F1 of the first phrase for each question."""
     ids = [str(number) for number in range(len(questions))]
     hits = searcher.batch_search([question for question, _ in questions], ids, k=1)
@@ -304,11 +304,11 @@ class QueryTask(Task):
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name.startswith("query_") and "word_embeddings" not in name)
 
-    def batches(self, epoch: int) -> Sequence[Sequence[QuestionAndAnswers]]:
+    def batches(self, epoch: int) -> Sequence[Sequence[_QuestionAndAnswers]]:
         """Questions in random order."""
         return self.shuffled(self._questions, epoch)
 
-    def loss(self, batch: Sequence[QuestionAndAnswers]) -> Any:
+    def loss(self, batch: Sequence[_QuestionAndAnswers]) -> Any:
         """Eq. 3 as a mean over the questions with an answer among their phrases; None if there is no such question."""
         with self.computing():
             sides = self.encoder.question_sides([question for question, _ in batch])

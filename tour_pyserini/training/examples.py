@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONTEXT_FIELDS = ("context", "passage")
+_CONTEXT_FIELDS = ("context", "passage")
 
 
 class Example(NamedTuple):
@@ -81,7 +81,7 @@ def _passages(
     line: Location, record: dict[str, Any], texts: BeirTexts | None, relevant: dict[str, list[str]]
 ) -> Iterator[tuple[str, str, str]]:
     """The passages of a question: docid, title, text."""
-    context = first_field(record, CONTEXT_FIELDS)
+    context = first_field(record, _CONTEXT_FIELDS)
     if isinstance(context, str):
         yield f"{Path(line.path).name}:{context}", str(record.get("title") or ""), context
         return

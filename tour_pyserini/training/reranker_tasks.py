@@ -23,20 +23,20 @@ from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers.local_reranker import pair_tokens
 from tour_pyserini.support.devices import on_device
+from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
-from tour_pyserini.support.resumable import whole_lines, write_through
 from tour_pyserini.training.examples import training_questions
 from tour_pyserini.training.trainer import Task
 
 if TYPE_CHECKING:
     from tour_pyserini.train import PhraseRerankerRequest
 
-LOGITS = {"pairwise": 1, "pointwise": 2}
+_LOGITS = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""
-AT_ONCE = 16  # questions that are searched and saved together
-VALIDATED_AT_ONCE = 32  # questions
+_AT_ONCE = 16  # questions that are searched and saved together
+_VALIDATED_AT_ONCE = 32  # questions
 
-Pair = tuple[str, PhraseSpan, PhraseSpan]
+_Pair = tuple[str, PhraseSpan, PhraseSpan]
 """A question, a right and a wrong phrase."""
 
 
@@ -104,10 +104,10 @@ class RerankerTask(Task):
         encoder = request.encoder or read_settings(request.index)["encoder"]
         self._searcher = PhraseSearcher.open(request.index, request.corpus, encoder, device=request.device)
         self.request, self._pairwise = request, request.loss == "pairwise"
-        self.candidates = self._find(parts[0], folder / "candidates.jsonl")
-        self._validation = _draw_pairs(self._find(parts[1], folder / "validation.jsonl"), [request.seed])
+        self.candidates = self._find(parts[0], folder / "candidates.json")
+        self._validation = _draw_pairs(self._find(parts[1], folder / "validation.json"), [request.seed])
         torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
-        model, tokenizer = _marked_classifier(base, logits=LOGITS[request.loss])
+        model, tokenizer = _marked_classifier(base, logits=_LOGITS[request.loss])
         self.model, self._tokenizer = on_device(model, request.device), tokenizer
         self._max_length = usable_length(base, model.config, tokenizer, request.max_length)
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
@@ -117,32 +117,28 @@ class RerankerTask(Task):
     def _find(self, questions: Sequence[Question], file: Path) -> list[_Candidates]:
         """Retrieve phrases for each question, and separate the right ones from the wrong ones.
 
-        Questions that do not have both are left out. The phrases are saved in the file as they are found; questions
-        that it already has are not searched again.
+        Questions that do not have both are left out. The phrases are kept in the file: a training that goes on does not
+        search them again.
         """
         from tqdm import tqdm
 
-        with open(file, "a+b") as saved:
-            lines = whole_lines(saved)
-            saved.truncate(sum(map(len, lines)))
-            bar = tqdm(total=len(questions), initial=len(lines), unit="question", desc="retrieving", disable=None)
-            for start in range(len(lines), len(questions), AT_ONCE):
-                some = questions[start : start + AT_ONCE]
+        if not file.exists():
+            found: list[Any] = []
+            for start in tqdm(range(0, len(questions), _AT_ONCE), desc="retrieving", disable=None):
+                some = questions[start : start + _AT_ONCE]
                 hits = self._searcher.batch_search([q.text for q in some], [q.qid for q in some], self.request.depth)
                 for question in some:
                     spans = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in hits[question.qid]]
-                    judged = [[*span, self._holds_answer(span, question.answers)] for span in spans]
-                    lines.append(f"{json.dumps(judged, ensure_ascii=False)}\n".encode())
-                write_through(saved, b"".join(lines[start:]))
-                bar.update(len(some))
-            bar.close()
+                    found.append([[*span, self._holds_answer(span, question.answers)] for span in spans])
+            with atomic_write(file) as kept:
+                json.dump(found, kept)
         useful = []
-        for question, line in zip(questions, lines, strict=True):
-            found: tuple[list[PhraseSpan], list[PhraseSpan]] = ([], [])
-            for *span, right in json.loads(line):
-                found[not right].append(PhraseSpan(*span))
-            if all(found):
-                useful.append(_Candidates(question.text, *found))
+        for question, phrases in zip(questions, json.loads(file.read_text(encoding="utf-8")), strict=True):
+            right, wrong = (
+                [PhraseSpan(*span) for *span, is_right in phrases if is_right is side] for side in (True, False)
+            )
+            if right and wrong:
+                useful.append(_Candidates(question.text, right, wrong))
         if not useful:
             raise TourError(
                 "no question has both right and wrong phrases among its candidates; check index and answers."
@@ -157,11 +153,11 @@ class RerankerTask(Task):
         first, last = self.phrase_input.context_span(text, span.begin, span.end)
         return bool(matcher_for([answers]).matches(text[first:last]))
 
-    def batches(self, epoch: int) -> Sequence[Sequence[Pair]]:
+    def batches(self, epoch: int) -> Sequence[Sequence[_Pair]]:
         """Pairs that are drawn for this epoch."""
         return self.shuffled(_draw_pairs(self.candidates, [self.request.seed, epoch, 1]), epoch, 0)
 
-    def loss(self, batch: Sequence[Pair]) -> Any:
+    def loss(self, batch: Sequence[_Pair]) -> Any:
         """The mean loss of pairs."""
         return self._judge(batch)[0]
 
@@ -169,8 +165,8 @@ class RerankerTask(Task):
         """Share of pairs whose right phrase scores higher (pointwise: of right classes), and mean log-likelihood."""
         right, losses = [], []
         with torch.inference_mode():
-            for start in range(0, len(self._validation), VALIDATED_AT_ONCE):
-                batch = self._validation[start : start + VALIDATED_AT_ONCE]
+            for start in range(0, len(self._validation), _VALIDATED_AT_ONCE):
+                batch = self._validation[start : start + _VALIDATED_AT_ONCE]
                 loss, is_right = self._judge(batch)
                 right.append(is_right)
                 losses.append(float(loss) * len(batch))
@@ -184,7 +180,7 @@ class RerankerTask(Task):
         self._tokenizer.save_pretrained(folder)
         self.phrase_input.save(folder)
 
-    def _judge(self, batch: Sequence[Pair]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _judge(self, batch: Sequence[_Pair]) -> tuple[torch.Tensor, torch.Tensor]:
         """The mean loss of pairs, and which pairs (pointwise: which phrases, first the right ones) are right."""
         pairs = [(question, self._passage(right)) for question, right, _ in batch]
         pairs += [(question, self._passage(wrong)) for question, _, wrong in batch]
@@ -203,7 +199,7 @@ class RerankerTask(Task):
         return self.phrase_input(title, text, span.begin, span.end)
 
 
-def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[Pair]:
+def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[_Pair]:
     """Draw one right and one wrong phrase for each question."""
     random = np.random.default_rng(list(seed))
 
