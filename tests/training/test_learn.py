@@ -4,12 +4,14 @@ import json
 
 import pytest
 from learnable import HiddenReranker, buy_labels, learnable_fields, write_learnable
+from tiny_phrases import save_reranker
 from toy_collection import HashReranker
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
-from tour_pyserini.learn import LearnRequest, NoGain, learn
+from tour_pyserini.learn import LearnRequest, NoGain, learn, main
+from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 
@@ -69,3 +71,13 @@ def test_too_few_labels_and_labels_of_noise_are_refused(place, tmp_path):
     with pytest.raises(NoGain, match="2000 labels of 200 queries") as refused:
         learn(request)
     assert refused.value.labels == 2000 and output.read_text() == "earlier"
+
+
+def test_the_command_says_what_it_learnt(place, tmp_path, capsys):
+    save_reranker(place / "reranker")
+    named = load_reranker(str(place / "reranker"), backend="torch").fingerprint
+    buy_labels(place, HiddenReranker(place / "encoder", fingerprint=named), tmp_path / "labelled.trec")
+    words = f"--topics {place}/train.tsv --index {place}/index --corpus {place}/corpus.jsonl --backend torch"
+    main([*words.split(), "--reranker", str(place / "reranker"), "--output", str(tmp_path / "a.adapter")])
+    assert "2000 labels of 200 queries" in capsys.readouterr().err
+    assert QueryAdapter.read(tmp_path / "a.adapter").about["reranker"] == named
