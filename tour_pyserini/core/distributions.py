@@ -11,40 +11,31 @@ FARTHEST = 6.0
 """Beyond this many standard deviations a value stands out as far as it can."""
 
 
-def _log_softmax(logits: Floats) -> Floats:
-    """Logarithm of the softmax over the last axis; minus infinity stays minus infinity.
-
-    Args:
-        logits: [..., k]; a row that is minus infinity everywhere stays so.
-    """
-    largest = logits.max(axis=-1, keepdims=True, initial=-np.inf)
-    shifted = logits - np.where(np.isfinite(largest), largest, 0)
-    total = np.exp(shifted).sum(axis=-1, keepdims=True)
-    return shifted - np.log(np.where(total > 0, total, 1))
-
-
 def softmax(logits: Floats) -> Floats:
-    """Softmax over the last axis: P_k(c|q) of similarities, P(c=c*|q, phi) of scores over tau."""
-    return np.exp(_log_softmax(logits))
+    """[k] softmax: P_k(c|q) of similarities, P(c=c*|q, phi) of scores over tau; 0 where a logit is minus infinity."""
+    largest = logits.max(initial=-np.inf)
+    if not np.isfinite(largest):
+        return np.zeros_like(logits)
+    shifted = logits - largest
+    return np.exp(shifted - np.log(np.exp(shifted).sum()))
 
 
 def nucleus(scores: Floats, *, tau: float, p: float) -> Flags:
     """The pseudo-positives C_hard (Eq. 7): the fewest candidates whose softmax(s / tau) adds up to p or more.
 
     Args:
-        scores: [..., k] re-ranker logits, minus infinity where there is no candidate. Equal scores keep their order.
+        scores: [k] re-ranker logits, minus infinity where there is no candidate. Equal scores keep their order.
         tau: temperature of the probabilities.
         p: the mass to reach.
 
     Returns:
-        [..., k] true for the members.
+        [k] true for the members.
     """
     probabilities = softmax(scores.astype(np.float64) / tau)
-    order = np.argsort(-probabilities, axis=-1, kind="stable")
-    ranked = np.take_along_axis(probabilities, order, axis=-1)
-    mass_before = np.cumsum(ranked, axis=-1) - ranked
-    members = np.zeros(scores.shape, dtype=bool)
-    np.put_along_axis(members, order, mass_before < p, axis=-1)
+    order = np.argsort(-probabilities, kind="stable")
+    ranked = probabilities[order]
+    members = np.zeros(len(scores), dtype=bool)
+    members[order[np.cumsum(ranked) - ranked < p]] = True
     return members & np.isfinite(scores)
 
 
@@ -63,7 +54,10 @@ def standardise(values: Floats) -> Floats:
         >>> standardise(np.array([1.0, 3.0, 5.0, 3.0])).round(3)
         array([-1.414,  0.   ,  1.414,  0.   ])
     """
-    deviation = values.std() if len(values) else 0.0
-    if not deviation > 1e-9 * np.abs(values).max(initial=0):  # what is left is rounding
+    if not len(values):
+        return values
+    centred = values - values.mean()
+    deviation = np.sqrt((centred * centred).mean())
+    if not deviation > 1e-9 * np.abs(values).max():  # what is left is rounding
         return np.zeros(len(values))
-    return np.clip((values - values.mean()) / deviation, -FARTHEST, FARTHEST)
+    return np.clip(centred / deviation, -FARTHEST, FARTHEST)

@@ -93,9 +93,9 @@ class Task:
         elif isinstance(request, Label):
             last, in_time = self.rounds[-1], ~np.isnan(answer)
             ids, labels = request.ids[in_time], answer[in_time]
-            self.rounds[-1] = last._replace(
-                ids=np.concatenate([last.ids, ids]), labels=np.concatenate([last.labels, labels])
-            )
+            if len(last.ids):
+                ids, labels = np.concatenate([last.ids, ids]), np.concatenate([last.labels, labels])
+            self.rounds[-1] = Round(last.vector, last.hits, ids, labels)
         self._answers.append(answer)
         self._continue(answer)
 

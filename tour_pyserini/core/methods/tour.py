@@ -76,7 +76,7 @@ def tour(query: Query, settings: TourSettings) -> Run:
 def _step(start: Floats, weights: Floats, vectors: Floats, step: float) -> Floats:
     """q_0 + eta u sum_i (w_i - 1 / m) c_i, [d]; u makes the step mean the same for vectors of any length."""
     vectors = vectors.astype(np.float64)
-    length = np.sqrt((vectors**2).sum(axis=1).mean())
+    length = np.sqrt((vectors * vectors).sum(axis=1).mean())
     unit = np.linalg.norm(start.astype(np.float64)) / length if length > 0 else 0.0
     return (start + step * unit * ((weights - 1 / len(weights)) @ vectors)).astype(start.dtype)
 
