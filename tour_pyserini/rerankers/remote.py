@@ -1,6 +1,5 @@
 """A re-ranker that runs elsewhere and is asked over HTTP: its address, how it speaks, its model, and its scores."""
 
-import asyncio
 import logging
 import os
 import time
@@ -8,23 +7,21 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
-from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker
-from tour_pyserini.support.http_client import JsonService, RefusedError, from_background
+from tour_pyserini.support.http_client import JsonService, RefusedError, for_each, from_background
 from tour_pyserini.support.model_files import encodable, fingerprint
 
 log = logging.getLogger(__name__)
 
 KEY_VARIABLE = "TOUR_PYSERINI_RERANKER_KEY"
 ENDPOINTS = ("/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score")
-LONGEST_DEADLINE, MOST_RETRIES = 3600.0, 20
 REQUESTS, BATCH_SIZE = 8, 32
 FIRST_RETRIES = 2
 """Most retries when a service is asked for the first time: a wrong address should be reported soon."""
@@ -39,7 +36,8 @@ LARGEST = 3e38
 TOO_LARGE = 413
 
 # Options of re-rankers that run on this machine. Device, dtype and trust are those of a search's encoder, too.
-_LOCAL_OPTIONS = ("backend", "precision", "prompt")
+_LOCAL_OPTIONS = ("max_length", "backend", "precision", "prompt")
+_NUMBERS: Mapping[str, tuple[type, float, float]] = {"deadline": (float, 0.001, 3600), "retries": (int, 0, 20)}
 
 # A relevant and an irrelevant passage: raw scores of the two are not both between -1 and 1, as a rule.
 _PROBE = ("who wrote hamlet", ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven."))
@@ -78,57 +76,60 @@ def is_service_address(spec: object) -> bool:
     return isinstance(spec, str) and "://" in spec
 
 
-def parse_address(text: str) -> _ServiceAddress:
-    """Read an address such as `http://host:8080/rerank?model=NAME`.
+def split_address(text: str, words: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, Any]]:
+    """The address of a service, and the options in its query part, which are for this package and are not sent.
 
-    Options in the query part are for this package and are not sent: `dialect`, `model`, `revision`, `scores` (`raw` or
-    `probability`), `deadline` (seconds for a try) and `retries`. No message repeats a password or the value of an
-    unknown option.
+    Args:
+        text: such as `http://host:8080/rerank?deadline=30`.
+        words: the names of options, each with the words that it takes, or none if it takes any. `deadline` (seconds
+            for a try) and `retries` are numbers.
 
     Raises:
-        TourError: if it is not an address of a service, holds a password, or has an unknown or wrong option.
+        TourError: if it is no address, holds a password, or has an unknown or wrong option. No message repeats a
+            password or the value of an unknown option.
     """
     try:
         parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port  # a wrong port is found when it is read
-    except ValueError:
-        parts, host = SplitResult("", "", "", "", ""), None
+        usable = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:  # a wrong port, found when it is read
+        parts, usable = urlsplit(""), False
     if "@" in parts.netloc:
         raise TourError(
             f"the address of the re-ranker at {parts.netloc.rpartition('@')[2]} holds a user name or a password, which "
             "would be written to records; leave it out and set a key in the environment (see docs/models.md)."
         )
-    shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
-    if not host or parts.scheme not in ("http", "https"):
-        raise TourError(f"{shown!r} is not the address of a re-ranking service; give http://HOST:PORT/rerank.")
+    base = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+    if not usable:
+        raise TourError(f"{base!r} is not the address of a re-ranking service; give http://HOST:PORT/rerank.")
     given = parse_qsl(parts.query, keep_blank_values=True)
     options: dict[str, Any] = dict(given)
-    known = list(_ServiceAddress.__dataclass_fields__)[2:]
-    for name in options:
-        if name not in known:
-            raise TourError(f"{shown} has no option {name!r}; the options are {', '.join(known)}.")
     if parts.fragment or len(options) < len(given) or not all(value.strip() for value in options.values()):
-        raise TourError(f"{shown} has an option twice or without a value, or a part after #; give ?OPTION=VALUE&...")
-    for name, words in (("dialect", tuple(DIALECTS)), ("scores", ("raw", "probability"))):
-        if options.get(name, words[0]) not in words:
-            raise TourError(f"the option {name} of {shown} is one of {', '.join(words)}, not {options[name]!r}.")
-    for name, kind, least, most in (("deadline", float, 0.001, LONGEST_DEADLINE), ("retries", int, 0, MOST_RETRIES)):
-        if name in options:
-            value = None
+        raise TourError(f"{base} has an option twice or without a value, or a part after #; give ?OPTION=VALUE&...")
+    for name, value in options.items():
+        if name not in words:
+            raise TourError(f"{base} has no option {name!r}; the options are {', '.join(words)}.")
+        if words[name] and value not in words[name]:
+            raise TourError(f"the option {name} of {base} is one of {', '.join(words[name])}, not {value!r}.")
+        if name in _NUMBERS:
+            kind, least, most = _NUMBERS[name]
             with suppress(ValueError):
-                value = kind(options[name])
-            if value is None or not least <= value <= most:
-                raise TourError(f"the option {name} of {shown} is a number from {least} to {most:g}.")
-            options[name] = value
-    base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+                options[name] = kind(value)
+            if isinstance(options[name], str) or not least <= options[name] <= most:
+                raise TourError(f"the option {name} of {base} is a number from {least} to {most}.")
+    return base, options
+
+
+def parse_address(text: str) -> _ServiceAddress:
+    """Read an address such as `http://host:8080/rerank?model=NAME`."""
+    words: dict[str, Sequence[str]] = {"dialect": list(DIALECTS), "model": (), "revision": ()}
+    base, options = split_address(text, words | {"scores": ("raw", "probability"), "deadline": (), "retries": ()})
     endpoint = next((endpoint for endpoint in ENDPOINTS if base.endswith(endpoint)), None)
     if endpoint and endpoint.endswith("/score"):
         options.setdefault("dialect", "vllm")
     return _ServiceAddress(base.removesuffix(endpoint or ""), endpoint, **options)
 
 
-@dataclass(frozen=True)
-class _ServedModel:
+class _ServedModel(NamedTuple):
     """What a service says about the model that it runs; None where it does not say it.
 
     Attributes:
@@ -145,12 +146,8 @@ class _ServedModel:
     max_length: int | None = None
     largest_batch: int | None = None
 
-    def __str__(self) -> str:
-        return " ".join(value for value in (self.model, self.revision, self.dtype) if value)
 
-
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """How one kind of service speaks. Answers hold a list of items with `index` and `score` or `relevance_score`.
 
     Attributes:
@@ -173,31 +170,27 @@ class Dialect:
 
 
 def _tei_model(info: Mapping[str, Any], address: _ServiceAddress) -> _ServedModel | None:
-    model, kind = _text(info.get("model_id")), info.get("model_type")
-    if model is None or "model_type" not in info:
+    if "model_id" not in info or "model_type" not in info:
         return None
-    if not isinstance(kind, dict) or "reranker" not in kind:
-        kinds = ", ".join(map(str, kind)) if isinstance(kind, dict) else str(kind)
-        raise TourError(f"the service {address.base} runs {model}, which is no re-ranker ({kinds}); choose another.")
-    limits = _positive(info.get("max_input_length")), _positive(info.get("max_client_batch_size"))
-    return _ServedModel(model, _text(info.get("model_sha")), _text(info.get("model_dtype")), *limits)
+    if "reranker" not in info["model_type"]:
+        kind = ", ".join(info["model_type"])
+        raise TourError(f"{address.base} runs {info['model_id']}, which is no re-ranker ({kind}); choose another.")
+    names = ("model_sha", "model_dtype", "max_input_length", "max_client_batch_size")
+    return _ServedModel(info["model_id"], *(info.get(name) for name in names))
 
 
 def _vllm_model(info: Mapping[str, Any], address: _ServiceAddress) -> _ServedModel | None:
-    listed = info.get("data")
-    cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
-    models = {card["id"]: card for card in cards if _text(card.get("id"))}
-    if not any(card.get("owned_by") == "vllm" for card in cards) and address.dialect != "vllm":
+    models = {card["id"]: card for card in info.get("data") or ()}
+    if address.dialect != "vllm" and not any(card.get("owned_by") == "vllm" for card in models.values()):
         return None
-    if not models:
-        raise TourError(f"the service {address.base} does not tell at /v1/models which model it runs; check it.")
+    if not models or address.model not in (None, *models):
+        served = ", ".join(models) or "nothing that it tells at /v1/models"
+        raise TourError(f"the service {address.base} does not serve {address.model or 'a model'}; it serves {served}.")
     model = address.model or next(iter(models))
-    if model not in models:
-        raise TourError(f"the service {address.base} does not serve {model}; it serves {', '.join(models)}.")
     # An adapter's parent is the model that it changes.
-    sources = [_text(models[model].get(name)) for name in ("root", "parent")]
+    sources = [models[model].get(name) for name in ("root", "parent")]
     revision = " ".join(source for source in sources if source and source != model)
-    return _ServedModel(model, revision or None, max_length=_positive(models[model].get("max_model_len")))
+    return _ServedModel(model, revision or None, max_length=models[model].get("max_model_len"))
 
 
 def _vllm_request(query: str, passages: Sequence[str], endpoint: str, model: str, raw: bool) -> dict[str, Any]:
@@ -228,23 +221,16 @@ def _cohere_request(query: str, passages: Sequence[str], endpoint: str, model: s
     return {**body, "raw_scores": True} if raw else body
 
 
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {
-        "tei": Dialect(
-            "text-embeddings-inference",
-            "/rerank",
-            "/info",
-            _tei_model,
-            lambda query, passages, endpoint, model, raw: {
-                "query": query, "texts": list(passages), "raw_scores": raw, "truncate": True,
-            },
-            # It writes single-precision numbers in as few digits as identify them.
-            scores_dtype=np.float32,
-        ),
-        "vllm": Dialect("vLLM", "/score", "/v1/models", _vllm_model, _vllm_request),
-        "cohere": Dialect("Cohere or Jina", "/v2/rerank", None, _cohere_model, _cohere_request, has_raw_scores=False),
-    }
-)  # fmt: skip
+def _tei_request(query: str, passages: Sequence[str], endpoint: str, model: str, raw: bool) -> dict[str, Any]:
+    return {"query": query, "texts": list(passages), "raw_scores": raw, "truncate": True}
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    # It writes single-precision numbers in as few digits as identify them.
+    "tei": Dialect("text-embeddings-inference", "/rerank", "/info", _tei_model, _tei_request, scores_dtype=np.float32),
+    "vllm": Dialect("vLLM", "/score", "/v1/models", _vllm_model, _vllm_request),
+    "cohere": Dialect("Cohere or Jina", "/v2/rerank", None, _cohere_model, _cohere_request, has_raw_scores=False),
+}
 """Tried in this order: text-embeddings-inference (`/info`, `/rerank`), vLLM (`/v1/models`, `/score`, `/rerank`), and
 Cohere or Jina (`/v1/rerank`, `/v2/rerank`), whom many others imitate and whose address names the model."""
 
@@ -273,8 +259,8 @@ class RemoteReranker(PartsReranker):
     A score depends on its pair alone, if it does so in the service: batches and their order do not matter.
 
     Args:
-        spec: the address of the service, with the options that `parse_address` describes; the service is asked which
-            model it runs, and what its scores are.
+        spec: the address of the service with its options (`_ServiceAddress`); the service is asked which model it runs,
+            and what its scores are.
         options: `batch_size` is the most passages of a request, `threads` the number of requests at a time.
 
     Attributes:
@@ -287,29 +273,16 @@ class RemoteReranker(PartsReranker):
     """
 
     def __init__(self, spec: str, options: Options) -> None:
-        address = parse_address(spec)
-        if given := [name for name in _LOCAL_OPTIONS if getattr(options, name) != getattr(Options, name)]:
-            raise TourError(f"the service {address} decides itself about {' and '.join(given)}; leave it out.")
-        self.name = str(address)
-        self._address, self._requests = address, options.threads or REQUESTS
-        self._service = JsonService(
-            address.base,
-            key=_read_key(address),
-            key_variable=KEY_VARIABLE,
-            deadline=address.deadline,
-            retries=address.retries,
-            connections=self._requests,
-        )
-        for _ in from_background(self._find):
-            pass
-        self._check_served(options)
-        for raw in from_background(self._gives_raw_scores):
+        self._address = address = parse_address(spec)
+        refuse_options(options, _LOCAL_OPTIONS, str(address))
+        self.name, self._requests = str(address), options.threads or REQUESTS
+        self._service = open_service(address.base, KEY_VARIABLE, address.deadline, address.retries, self._requests)
+        for raw in from_background(self._find):
             self._raw = raw
         if not self._raw:
             limits = "labels are their logits, from -16.1 to 16.1, with fewer digits"
             log.warning("%s gives probabilities, not raw scores: %s", address, limits)
-        served = self._served
-        size = options.batch_size or BATCH_SIZE
+        served, size = self._served, options.batch_size or BATCH_SIZE
         self._batch_size = min(size, served.largest_batch or size)
         self.identity = {
             "dialect": self._dialect,
@@ -332,7 +305,6 @@ class RemoteReranker(PartsReranker):
         return from_background(partial(self._score_all, pairs))
 
     async def _score_all(self, pairs: Sequence[Pair], hand_over: Callable[[Part], None]) -> None:
-        batches = _make_batches(pairs, self._batch_size)
         arrived: list[Part] = []
         confirmed_at = time.monotonic()
 
@@ -340,33 +312,29 @@ class RemoteReranker(PartsReranker):
             nonlocal arrived, confirmed_at
             confirmed_at = time.monotonic()
             parts, arrived = arrived, []  # those that arrive from now on are confirmed the next time
-            served = await self._ask_model(self._dialect, retries=retries)
-            if served != self._served:
-                now = "does not tell its model any more" if served is None else f"runs {served} now"
+            if parts and (served := await self._ask_model(self._dialect, retries=retries)) != self._served:
+                words = [" ".join(filter(None, model[:3])) if model else "no model" for model in (served, self._served)]
                 raise TourError(
-                    f"the service {self._address.base} {now}, and ran {self._served} when the command began; "
+                    f"the service {self._address.base} runs {words[0]} now, and ran {words[1]} when the command began; "
                     "run it again."
                 )
             for part in parts:
                 hand_over(part)
 
-        async def work() -> None:
-            for query, positions in batches:  # shared: each worker takes the next batch
-                scores = await self._score(query, [encodable(pairs[position][1]) for position in positions])
-                arrived.append((np.array(positions), scores if self._raw else self._logits(scores)))
-                if time.monotonic() - confirmed_at >= CONFIRM_EVERY:
-                    await confirm(self._address.retries)
+        async def work(batch: tuple[str, Sequence[int]]) -> None:
+            query, positions = batch
+            scores = await self._score(query, [encodable(pairs[position][1]) for position in positions])
+            arrived.append((np.array(positions), scores if self._raw else self._logits(scores)))
+            if time.monotonic() - confirmed_at >= CONFIRM_EVERY:
+                await confirm(self._address.retries)
 
         try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(self._requests):
-                    workers.create_task(work())
-        except ExceptionGroup as failures:
+            await for_each(_make_batches(pairs, self._batch_size), work, at_once=self._requests)
+        except TourError:
             with suppress(TourError):
                 await confirm(retries=0)  # what arrived before the failure is not lost
-            raise failures.exceptions[0] from None
-        if arrived:
-            await confirm(self._address.retries)
+            raise
+        await confirm(self._address.retries)
 
     async def _score(self, query: str, passages: Sequence[str], *, raw: bool | None = None) -> np.ndarray:
         """The scores that the service gives to passages; raw ones if it can and `raw`, by default what it can, is set.
@@ -411,28 +379,24 @@ class RemoteReranker(PartsReranker):
                 # A missing key and an address that has moved are reported: another page would not help.
                 if error.status == 401 or error.status < 400:
                     raise
-        return DIALECTS[dialect].served(info if isinstance(info, dict) else {}, self._address)
+        try:
+            return DIALECTS[dialect].served(info, self._address)
+        except (AttributeError, KeyError, TypeError):  # another page, of another shape
+            return None
 
-    async def _find(self, _: Callable[[None], None]) -> None:
-        """Find out the dialect of the service by its address or by asking it, and the model that it runs."""
+    async def _find(self, hand_over: Callable[[bool], None]) -> None:
+        """Find out the dialect of the service, the model that it runs, and whether it gives raw logits."""
         address = self._address
-        for name, dialect in DIALECTS.items():
-            if address.dialect in (None, name):
-                served = await self._ask_model(name, retries=min(FIRST_RETRIES, address.retries))
-                if served is not None:
-                    self._dialect, self._path, self._served = name, address.endpoint or dialect.endpoint, served
-                    return
-        if address.dialect:
+        for name in (address.dialect,) if address.dialect else DIALECTS:
+            if served := await self._ask_model(name, retries=min(FIRST_RETRIES, address.retries)):
+                break
+        else:
+            spoken = DIALECTS[address.dialect].title if address.dialect else "the language of TEI nor of vLLM"
             raise TourError(
-                f"the service {address} does not speak {DIALECTS[address.dialect].title}; check the address."
+                f"the service {address} does not speak {spoken}; check the address; for one that speaks as Cohere or "
+                f'Jina, give the whole address and the model: "{address.base}/v1/rerank?model=NAME".'
             )
-        raise TourError(
-            f"{address} is neither text-embeddings-inference nor vLLM; for a service that speaks as Cohere or Jina, "
-            f'give the whole address and the model: "{address}/v1/rerank?model=NAME".'
-        )
-
-    def _check_served(self, options: Options) -> None:
-        address, served = self._address, self._served
+        self._dialect, self._path, self._served = name, address.endpoint or DIALECTS[name].endpoint, served
         if address.model not in (None, served.model):
             raise TourError(f"the service {address} runs {served.model}, not {address.model}; correct the address.")
         if served.model.startswith(("/", ".", "~")) and not (served.revision or address.revision):
@@ -440,35 +404,42 @@ class RemoteReranker(PartsReranker):
                 f"the service {address} tells only a folder of its own, {served.model}, as its model; add the option "
                 "revision=WORD to its address, with a word that identifies the model, so that its labels can be cached."
             )
-        if options.max_length not in (Options.max_length, served.max_length):
-            cut = f"at {served.max_length} tokens" if served.max_length else "where it likes"
-            raise TourError(f"the service {address} cuts long pairs itself, {cut}; leave the maximum length out.")
+        hand_over(await self._gives_raw_scores())
 
-    async def _gives_raw_scores(self, hand_over: Callable[[bool], None]) -> None:
+    async def _gives_raw_scores(self) -> bool:
         """Whether scores are raw logits. Where requests have a switch for it, two of them show whether it works.
 
         Scores that the switch does not change and that are small can be probabilities, or cosines of an encoder (vLLM).
         """
         said = self._address.scores
         if said is not None or not DIALECTS[self._dialect].has_raw_scores:
-            return hand_over(said == "raw")
+            return said == "raw"
         raw, other = [await self._score(*_PROBE, raw=wanted) for wanted in (True, False)]
         if np.array_equal(raw, other) and (np.abs(raw) <= 1).all():
             raise TourError(
                 f"the service {self._address} gives the scores {raw[0]} and {raw[1]} whether raw ones are asked for or "
                 "not; say what they are by the option scores=raw or scores=probability in its address."
             )
-        return hand_over(True)
+        return True
 
 
-def _read_key(address: _ServiceAddress) -> str | None:
-    key = os.environ.get(KEY_VARIABLE, "").strip()
+def refuse_options(options: Options, names: Sequence[str], service: str) -> None:
+    """Refuse options that a service decides about itself."""
+    if given := [name for name in names if getattr(options, name) != getattr(Options, name)]:
+        raise TourError(f"the service {service} decides itself about {' and '.join(given)}; leave it out.")
+
+
+def open_service(base: str, key_variable: str, deadline: float, retries: int, requests: int) -> JsonService:
+    """The service at an address, asked with the key in an environment variable, if there is one."""
+    key = os.environ.get(key_variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise TourError(f"the key in {KEY_VARIABLE} has characters that cannot be sent; set it again.")
-    parts = urlsplit(address.base)
+        raise TourError(f"the key in {key_variable} has characters that cannot be sent; set it again.")
+    parts = urlsplit(base)
     if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        log.warning("the key in %s is sent to %s without encryption", KEY_VARIABLE, parts.netloc)
-    return key or None
+        log.warning("the key in %s is sent to %s without encryption", key_variable, parts.netloc)
+    return JsonService(
+        base, key=key or None, key_variable=key_variable, deadline=deadline, retries=retries, connections=requests
+    )
 
 
 def _make_batches(pairs: Sequence[Pair], size: int) -> Iterator[tuple[str, Sequence[int]]]:
@@ -479,13 +450,3 @@ def _make_batches(pairs: Sequence[Pair], size: int) -> Iterator[tuple[str, Seque
     for query, positions in by_query.items():
         for start in range(0, len(positions), size):
             yield query, positions[start : start + size]
-
-
-def _positive(value: Any) -> int | None:
-    """A whole number above 0 that a service says about itself, or None."""
-    return value if type(value) is int and value > 0 else None
-
-
-def _text(value: Any) -> str | None:
-    """A text that a service says about itself, or None."""
-    return value if isinstance(value, str) and value else None

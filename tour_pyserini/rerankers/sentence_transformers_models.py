@@ -34,7 +34,6 @@ from tour_pyserini.rerankers.local_reranker import (
     Kind,
     LocalReranker,
     Options,
-    output_count_error,
     relevance_logits,
 )
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
@@ -61,7 +60,7 @@ log = logging.getLogger(__name__)
 TOLERANCE = 1e-4
 """Allowed difference of logits: rounding errors in single precision are far smaller."""
 
-_COMPLETE = "complete weights"
+_COMPLETE, _SETTINGS = "complete weights", "config_sentence_transformers.json"
 _AUTO_CLASSES = {
     "sequence-classification": "AutoModelForSequenceClassification",
     "text-generation": "AutoModelForCausalLM",
@@ -91,45 +90,37 @@ def wrap_cross_encoder(model: Any, options: Options) -> Reranker:
     """
     identity = _fingerprint(model)
     name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
-    reason = _why_library(model, identity, options)
-    if reason is None and identity is not None:
+    reason = "it is no classifier of pairs of texts in float32 on a cpu"
+    if identity is not None and _is_plain_classifier(model):
         try:
-            return _run_on_onnx(model, identity, options, name=name)
+            if choose_backend(options) == "onnx":
+                return _run_on_onnx(model, identity, options, name=name)
+            reason = "ONNX Runtime is not installed, or torch is faster on this processor"
         except GraphError as error:
             reason = str(error)
     log.info("the re-ranker %s is run by sentence-transformers: %s", name, reason)
     return _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
 
 
-def _why_library(model: Any, identity: str | None, options: Options) -> str | None:
-    """What keeps a CrossEncoder from being run as a graph; None if nothing does."""
-    if len(model) != 1 or not type(model[0]).__module__.startswith("sentence_transformers."):
-        return "it has modules of its own"
+def _is_plain_classifier(model: Any) -> bool:
+    """Whether a CrossEncoder needs nothing of the library but its tokens."""
     network = getattr(model[0], "auto_model", None)
-    head = type(network).__name__
-    if not head.endswith("ForSequenceClassification") or getattr(model.tokenizer, "chat_template", None):
-        return f"{head} is not a classifier of pairs of texts"
-    if str(model.device) != "cpu" or str(getattr(network, "dtype", "")) != "torch.float32" or identity is None:
-        return "its weights are not in float32 on a cpu"
-    if choose_backend(options) != "onnx":
-        return "ONNX Runtime is not installed, or torch is faster on this processor"
-    return None
+    return (
+        len(model) == 1
+        and type(model[0]).__module__.startswith("sentence_transformers.")
+        and type(network).__name__.endswith("ForSequenceClassification")
+        and not getattr(model.tokenizer, "chat_template", None)
+        and (str(model.device), str(getattr(network, "dtype", ""))) == ("cpu", "torch.float32")
+    )
 
 
 def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> LocalReranker:
-    if model.num_labels not in (1, 2):
-        raise output_count_error(name, model.num_labels)
-    tokens = _Tokens(model)
-    fill = {"input_ids": model.tokenizer.pad_token_id or 0}
-    key = fingerprint("graph", [], graph=GRAPH, model=identity)
+    tokens, fill = _Tokens(model), {"input_ids": model.tokenizer.pad_token_id or 0}
+    key = fingerprint("graph", [], graph=GRAPH, model=identity).removeprefix("graph:")
     export = partial(export_checked, lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill)
-    runner = OnnxRunner(cached_graph(key.removeprefix("graph:"), export), options, fill)
+    runner = OnnxRunner(cached_graph(key, export), options)
     return LocalReranker(
-        name,
-        fingerprint("cross-encoder", [], model=identity, backend="onnx"),
-        tokens,
-        runner,
-        options,
+        name, fingerprint("cross-encoder", [], model=identity, backend="onnx"), tokens, runner, options
     )
 
 
@@ -166,12 +157,8 @@ class _LibraryCrossEncoder(PartsReranker):
     engine = "sentence-transformers"
 
     def __init__(self, model: Any, *, name: str, fingerprint: str | None, options: Options) -> None:
-        self.name = name
-        self.fingerprint = fingerprint
-        if model.num_labels not in (1, 2):
-            raise output_count_error(name, model.num_labels)
-        self._model = model
-        self._threads = options.threads
+        self.name, self.fingerprint = name, fingerprint
+        self._model, self._threads = model, options.threads
         self._batch_size = 2
         self._batch_size = (options.batch_size or 32) if self._batches_rightly() else 1
 
@@ -209,19 +196,15 @@ class _LibraryCrossEncoder(PartsReranker):
 
 def _needs_library(folder: Path) -> bool:
     """Whether `modules.json` says more than "a classifier of pairs of texts", which needs no library."""
-    modules = read_modules(folder)
-    if not modules:
-        return False
-    settings = read_json(folder / "sentence_bert_config.json")
+    modules, settings = read_modules(folder), read_json(folder / "sentence_bert_config.json")
     plain = (
-        len(modules) == 1
+        [module["path"] for module in modules] == [""]
         and modules[0]["type"].endswith(".Transformer")
-        and modules[0]["path"] == ""
         and settings.keys() <= {*_TEXT_CLASSIFIER, "max_seq_length"}
         and all(settings.get(name, value) == value for name, value in _TEXT_CLASSIFIER.items())
-        and not _model_settings(folder).get("keep_in_fp32_modules")
+        and not read_json(folder / _SETTINGS).get("keep_in_fp32_modules")
     )
-    return not plain
+    return bool(modules) and not plain
 
 
 def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCrossEncoder:
@@ -229,7 +212,7 @@ def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCr
     import torch
     from sentence_transformers import CrossEncoder
 
-    options.check_backends(("torch",), name)
+    options.check_backend(("torch",), name)
     trusted = options.trust_remote_code
     check_code(folder, trusted=trusted)
     modules = read_modules(folder)
@@ -281,17 +264,12 @@ def _check_weights(checkpoint: Checkpoint, identity: str) -> None:
 def _refuse_bi_encoder(folder: Path, modules: Sequence[dict[str, str]], name: str) -> None:
     scores = [read_json(folder / module["path"] / "config.json").get("module_output_name") for module in modules]
     pools = any(module["type"].endswith(".Pooling") for module in modules)
-    declared = _model_settings(folder).get("model_type", "CrossEncoder")
+    declared = read_json(folder / _SETTINGS).get("model_type", "CrossEncoder")
     if declared != "CrossEncoder" or (pools and "scores" not in scores):
         raise TourError(
             f"{name} is not a re-ranker: its modules.json describes a bi-encoder, which gives vectors and no scores; "
             "choose a cross-encoder."
         )
-
-
-def _model_settings(folder: Path) -> dict[str, Any]:
-    settings: dict[str, Any] = read_json(folder / "config_sentence_transformers.json")
-    return settings
 
 
 def _default_prompt(model: Any) -> str | None:

@@ -10,7 +10,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -187,6 +187,22 @@ def _retry_after(header: str) -> float:
         with suppress(ValueError, OverflowError):
             return max(0.0, float(read(header)))
     return 0.0
+
+
+async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], *, at_once: int) -> None:
+    """Await `work(item)` for each item, so many at a time; the first error ends the others."""
+    waiting = iter(items)  # shared: each worker takes the next item
+
+    async def worker() -> None:
+        for item in waiting:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(at_once):
+                workers.create_task(worker())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 def from_background(work: Callable[[Callable[[Item], None]], Coroutine[Any, Any, None]]) -> Generator[Item, None, None]:

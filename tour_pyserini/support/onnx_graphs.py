@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxruntime")
 
-_GPU_PROVIDER = "CUDAExecutionProvider"
-
 WITHOUT_OVERFLOW = {"avx512_vnni", "avx_vnni", "amx_int8"}
 """Instruction sets that add products of 8-bit numbers without overflow; without them, weights have 7 bits."""
 
@@ -109,24 +107,14 @@ def write_graph(module: Any, inputs: Mapping[str, np.ndarray], path: Path, *, ou
         )
 
 
-def has_gpu_support() -> bool:
-    """Whether the installed ONNX Runtime can use a GPU (the package onnxruntime-gpu)."""
-    return _GPU_PROVIDER in import_optional("onnxruntime").get_available_providers()
-
-
-def open_graph(graph: Path, *, device: str = "cpu") -> Any:
-    """An ONNX Runtime session with one thread."""
+def open_graph(graph: Path) -> Any:
+    """An ONNX Runtime session with one thread, on the CPU."""
     ort = import_optional("onnxruntime")
-    provider = "CPUExecutionProvider" if device == "cpu" else _GPU_PROVIDER
-    if (device != "cpu" and not device.startswith("cuda")) or provider not in ort.get_available_providers():
-        raise TourError(f"ONNX Runtime cannot run on the device {device!r} here; use cpu.")
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = 1
     settings.log_severity_level = 3
     try:
-        number = device.partition(":")[2] or "0"
-        chosen = provider if device == "cpu" else (provider, {"device_id": number})
-        return ort.InferenceSession(str(graph), sess_options=settings, providers=[chosen])
+        return ort.InferenceSession(str(graph), sess_options=settings, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
 

@@ -21,7 +21,7 @@ from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.phrases.phrase_index import PhraseSpan, read_settings
 from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.rerankers.local_reranker import pair_tokens
+from tour_pyserini.rerankers.local_reranker import PairTokens
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
@@ -111,7 +111,7 @@ class RerankerTask(Task):
         self.model, self._tokenizer = on_device(model, request.device), tokenizer
         self._max_length = usable_length(base, model.config, tokenizer, request.max_length)
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
-        self._pairs = pair_tokens(copy.deepcopy(tokenizer), max_length=self._max_length)
+        self._pairs = PairTokens(copy.deepcopy(tokenizer), max_length=self._max_length)
         self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
 
     def _find(self, questions: Sequence[Question], file: Path) -> list[_Candidates]:
