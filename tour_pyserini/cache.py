@@ -103,11 +103,15 @@ def _prune(args: argparse.Namespace) -> None:
 
 
 def _merge(args: argparse.Namespace) -> None:
+    """Add the scores of some caches to another one, one cache after the other; doing it again changes nothing."""
     target = args.cache or str(score_cache())
-    merged = _merge_scores(args.sources, target)
-    rounding = f" (they differ by {merged.difference:.2g} at most)" if merged.difference else ""
-    added = f"{merged.added:,} scores added, {merged.present:,} were there{rounding}"
-    sys.stdout.write(f"{without_password(target)}: {added}\n")
+    for location in (*args.sources, target):
+        if _holds_vectors(location):
+            raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
+    added, present, differences = zip(*(_merge_one(source, target) for source in args.sources), strict=True)
+    rounding = f" (they differ by {max(differences):.2g} at most)" if any(differences) else ""
+    said = f"{sum(added):,} scores added, {sum(present):,} were there{rounding}"
+    sys.stdout.write(f"{without_password(target)}: {said}\n")
 
 
 def _caches(location: str | None) -> list[SqliteCache | PostgresScores]:
@@ -148,37 +152,18 @@ class _Score(NamedTuple):
     logit: float
 
 
-class _Merged(NamedTuple):
-    """What a merge did: scores that were added, scores that were there, and the largest difference among those."""
+def _merge_one(source: str, target: str) -> tuple[int, int, float]:
+    """Add the scores of one cache: how many were added, how many were there, and the largest difference among those.
 
-    added: int
-    present: int
-    difference: float
-
-
-def _merge_scores(sources: Sequence[str], target: str) -> _Merged:
-    """Add the scores of some caches to another one, one cache after the other; doing it again changes nothing.
-
-    A cache is compared with the target first. A score that is there already stays; one that differs by more than
-    rounding means that two models have the same fingerprint, and nothing of that cache is merged then.
-
-    Args:
-        sources: files, or `postgresql://...`.
-        target: a file, which may be new, or `postgresql://...`.
+    They are compared with the target first. A score that is there already stays; one that differs by more than rounding
+    means that two models have the same fingerprint, and nothing is merged then.
     """
-    for location in (*sources, target):
-        if _holds_vectors(location):
-            raise TourError(f"{location} holds query vectors, not scores; give a score cache.")
-    added, present, differences = zip(*(_merge_one(source, target) for source in sources), strict=True)
-    return _Merged(sum(added), sum(present), max(differences))
-
-
-def _merge_one(source: str, target: str) -> _Merged:
-    total, difference = 0, 0.0
+    total, present, difference = 0, 0, 0.0
     with contextlib.closing(open_scores(target)) as store:
         before = store.count()
         for part in _parts(source):
             stored = store.get([score.key for score in part])
+            total, present = total + len(part), present + len(stored)
             for score in part:
                 apart = abs(stored.get(score.key, score.logit) - score.logit)
                 difference = max(difference, apart)
@@ -189,16 +174,14 @@ def _merge_one(source: str, target: str) -> _Merged:
                         f"{stored[score.key]:.6g}), so one of them is wrong; nothing of the first was merged."
                     )
     for part in _parts(source):
-        total += len(part)
         for model, scores in itertools.groupby(sorted(part), key=lambda score: score.model):
             with contextlib.closing(open_scores(target, model if model.fingerprint else None)) as store:
                 store.put({score.key: score.logit for score in scores})
     with contextlib.closing(open_scores(target)) as store:
-        for part in _parts(source):
-            if len(store.get([score.key for score in part])) < len(part):
-                raise TourError(f"not all scores could be written to {without_password(target)}; see the warning.")
         added = store.count() - before
-    return _Merged(added, total - added, difference)
+    if added + present < total:
+        raise TourError(f"not all scores could be written to {without_password(target)}; see the warning.")
+    return added, present, difference
 
 
 def _parts(location: str) -> Iterator[list[_Score]]:

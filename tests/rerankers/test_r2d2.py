@@ -12,7 +12,7 @@ from tiny_r2d2 import IDS, TinyR2D2  # noqa: E402
 
 from tour_pyserini.data.texts import Passage  # noqa: E402
 from tour_pyserini.errors import TourError  # noqa: E402
-from tour_pyserini.rerankers import load_reranker, r2d2  # noqa: E402
+from tour_pyserini.rerankers import load_reranker  # noqa: E402
 
 TRIPLES = [
     ("who wrote hamlet", "Hamlet", "Hamlet is a tragedy by William Shakespeare."),
@@ -48,26 +48,21 @@ def test_scores_equal_those_computed_by_hand_with_the_plain_modules(tiny, size):
     np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
-def test_a_published_checkpoint_gives_the_same_scores(tiny):
-    save_as_published(tiny, tiny.folder / "reranker_roberta-base.ckpt")
-    reranker = load_reranker(tiny.folder)
-    np.testing.assert_allclose(reranker.predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
-    first = reranker.fingerprint
-    tiny.head.weight.data *= 2
-    save_as_published(tiny, tiny.folder / "reranker_roberta-base.ckpt")
-    assert load_reranker(tiny.folder).fingerprint != first
-
-
-def test_code_in_a_pickled_checkpoint_is_not_run(tiny, tmp_path):
+def test_a_published_checkpoint_gives_the_same_scores_and_its_code_is_not_run(tiny, tmp_path):
     witness = tmp_path / "ran"
 
     class Evil:
         def __reduce__(self):
             return (open, (str(witness), "w"))
 
-    save_as_published(tiny, tiny.folder / "a.ckpt", evil=Evil())
-    np.testing.assert_allclose(load_reranker(tiny.folder).predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
+    save_as_published(tiny, tiny.folder / "reranker_roberta-base.ckpt", evil=Evil())
+    reranker = load_reranker(tiny.folder)
+    np.testing.assert_allclose(reranker.predict(pairs(TRIPLES)), tiny.scores(TRIPLES), atol=1e-5)
     assert not witness.exists()
+    first = reranker.fingerprint
+    tiny.head.weight.data *= 2
+    save_as_published(tiny, tiny.folder / "reranker_roberta-base.ckpt")
+    assert load_reranker(tiny.folder).fingerprint != first
 
 
 def test_a_passage_without_a_known_title_has_an_empty_one(tiny):
@@ -92,15 +87,6 @@ def test_a_long_question_is_cut_to_half_of_the_room(tiny):
     np.testing.assert_allclose(score, [expected], atol=1e-5)
 
 
-def test_the_fingerprint_depends_on_weights_length_and_template(tiny, tmp_path, monkeypatch):
-    first = load_reranker(tiny.save()).fingerprint
-    assert load_reranker(tiny.folder, max_length=512).fingerprint == first
-    assert load_reranker(tiny.folder, max_length=100).fingerprint != first
-    assert load_reranker(TinyR2D2(tmp_path / "other", seed=1).save()).fingerprint != first
-    monkeypatch.setattr(r2d2, "TEMPLATE", "another")
-    assert load_reranker(tiny.folder).fingerprint != first
-
-
 def test_a_cross_encoder_with_a_ckpt_file_is_not_read_as_r2d2(bert_folder):
     folder = bert_folder()
     plain = load_reranker(folder)
@@ -109,20 +95,15 @@ def test_a_cross_encoder_with_a_ckpt_file_is_not_read_as_r2d2(bert_folder):
     assert load_reranker(folder).fingerprint == plain.fingerprint
 
 
-def change_layers(tiny, layers):
-    tiny.save()
-    config = json.loads((tiny.folder / "config.json").read_text())
-    (tiny.folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": layers}))
-
-
 def widen_head(tiny):
     tiny.head = torch.nn.Linear(16, 2, bias=False)
     tiny.save()
 
 
-def replace_config(tiny):
+def drop_layer(tiny):
     tiny.save()
-    transformers.ElectraConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(tiny.folder)
+    config = json.loads((tiny.folder / "config.json").read_text())
+    (tiny.folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
 
 
 def drop_marks(tiny):
@@ -134,15 +115,12 @@ def drop_marks(tiny):
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        (lambda tiny: change_layers(tiny, 1), "layer"),
-        (lambda tiny: change_layers(tiny, 3), "layer"),
-        (widen_head, r"vt\.weight has the shape"),
-        (replace_config, "do not fit"),
+        (drop_layer, "do not fit .*layer"),
+        (widen_head, "do not fit"),
         (drop_marks, "madeupword0001"),
-        (lambda tiny: (tiny.folder / "a.ckpt").write_bytes(b"garbage"), "cannot be read"),
+        (lambda tiny: (tiny.folder / "a.ckpt").write_bytes(b"garbage"), "one file"),
         (lambda tiny: torch.save({"model": {"weight": torch.ones(1)}}, tiny.folder / "a.ckpt"), r"lacks vt\.weight"),
-        (lambda tiny: torch.save([1], tiny.folder / "a.ckpt"), "cannot be read"),
-        (lambda tiny: [(tiny.folder / name).write_bytes(b"x") for name in ("a.ckpt", "b.ckpt")], "2 files"),
+        (lambda tiny: [(tiny.folder / name).write_bytes(b"x") for name in ("a.ckpt", "b.ckpt")], "one file"),
     ],
 )
 def test_what_is_no_r2d2_is_refused(tiny, damage, word):

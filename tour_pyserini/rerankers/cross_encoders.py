@@ -137,11 +137,8 @@ def load_classifier(folder: Path, options: Options, *, name: str, load_by_librar
         if _shows_pairs(tokenizer):
             return load_by_library(folder, options, name=name)
         if prompt is None:
-            raise TourError(
-                f"{name} is a classifier of chats, whose chat template has no place for a query and a passage; say "
-                f"what it reads with --reranker-prompt (in Python: prompt): {PAIR} for the two texts alone, "
-                f"{', '.join(FAMILIES)}, or a file."
-            )
+            said = f"{PAIR} for the two texts alone, {', '.join(FAMILIES)}, or a file"
+            raise TourError(f"the chat template of {name} shows no query and passage; give --reranker-prompt: {said}.")
 
     def make_tokens(max_length: int) -> PromptTokens | PairTokens:
         if prompt is not None:
@@ -176,12 +173,9 @@ def _shows_pairs(tokenizer: Any) -> bool:
 
 def _default_prefix(folder: Path) -> str:
     """The text before each query that files of sentence-transformers name; empty if they name none."""
-    path = folder / "config_sentence_transformers.json"
-    settings = read_json(path)
-    prompts, name = settings.get("prompts") or {}, settings.get("default_prompt_name")
-    if name is not None and name not in prompts:
-        raise TourError(f"{path} has no prompt named {name!r}, its default prompt; correct it.")
-    return prompts[name] if name is not None else ""
+    settings = read_json(folder / "config_sentence_transformers.json")
+    name = settings.get("default_prompt_name")
+    return "" if name is None else settings["prompts"][name]
 
 
 def declared_length(folder: Path) -> int:
@@ -210,8 +204,7 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Any, di
             return OnnxRunner(graph, options), settings
         except GraphError as error:
             if options.backend == "onnx" or options.precision == "int8":
-                reason = f"{checkpoint.folder}: {error}"
-                raise TourError(f"{reason}; use the back end torch and the precision fp32.") from error
+                raise TourError(f"{checkpoint.folder}: {error}; use the back end torch and fp32.") from error
             log.warning("%s: %s; using torch instead", checkpoint.folder, error)
 
     from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer

@@ -2,12 +2,12 @@
 
 Causal models such as Qwen3-Reranker or mxbai-rerank-v2 answer after a prompt; sequence-to-sequence models such as
 monoT5 (Nogueira et al., 2020) answer "true" or "false". Most causal models are published without their prompt: it
-stands in the authors' documentation or code only. The prompts of such families are kept here, word for word, each with
-its source, because a model that reads another prompt gives other scores.
+stands in the authors' documentation or code only. The prompts of such families are in `prompts.toml`, word for word.
 """
 
 import inspect
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from tour_pyserini.rerankers.local_reranker import (
 )
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.support.model_files import CARD, Row, is_checkpoint, read_json
+from tour_pyserini.support.packages import import_optional
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 """What monoT5 reads."""
@@ -56,58 +57,15 @@ class Prompt(NamedTuple):
     no: str | None
 
 
-FAMILIES: Mapping[str, Prompt] = {
-    # From the model card of Qwen/Qwen3-Reranker-0.6B.
-    "qwen3-reranker": Prompt(
-        before=(
-            "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
-            'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n',
-        ),
-        body=(
-            "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
-            f"<Query>: {QUERY}\n<Document>: {PASSAGE}",
-        ),
-        after=("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",),
-        yes="yes",
-        no="no",
-    ),
-    # From mxbai_rerank_v2.py in the Python package mxbai-rerank.
-    "mxbai-rerank-v2": Prompt(
-        before=(
-            "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
-            "<|im_start|>user\n",
-        ),
-        body=(f"query: {QUERY}", "\n", f"document: {PASSAGE}"),
-        after=(
-            "\n",
-            "You are a search relevance expert who evaluates how well documents match search queries. For each "
-            "query-document pair, carefully analyze the semantic relationship between them, then provide your binary "
-            "relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:",
-            "<|im_end|>\n<|im_start|>assistant\n",
-        ),
-        yes="1",
-        no="0",
-    ),
-    # From FlagLLMReranker in the Python package FlagEmbedding.
-    "bge-reranker-v2-gemma": Prompt(
-        before=(BOS,),
-        body=(f"A: {QUERY}", "\n", f"B: {PASSAGE}"),
-        after=(
-            "\n",
-            "Given a query A and a passage B, determine whether the passage contains an answer to the query by "
-            "providing a prediction of either 'Yes' or 'No'.",
-        ),
-        yes="Yes",
-        no=None,
-    ),
+FAMILIES: Mapping[str, tuple[Prompt, str, str]] = {
+    name: (
+        Prompt(tuple(of["before"]), tuple(of["body"]), tuple(of["after"]), of["yes"], of.get("no")),
+        of["model_type"],
+        of["names"],
+    )
+    for name, of in tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8")).items()
 }
-"""The prompts of families of models, by the names that the option `prompt` takes."""
-_NAMES = {
-    "qwen3-reranker": ("qwen3", r"qwen3-reranker-\d"),
-    "mxbai-rerank-v2": ("qwen2", r"mxbai-rerank-(base|large)-v2"),
-    "bge-reranker-v2-gemma": ("gemma", r"bge-reranker-v2-gemma"),
-}
-"""Their architecture, as `config.json` calls it, and what matches their published names."""
+"""By the name that the option `prompt` takes: the prompt, and the architecture and the names of its models."""
 
 
 def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | None:
@@ -119,12 +77,12 @@ def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | No
         name: what the user called the model: the published name says which family it is.
     """
     if wanted is not None:
-        return FAMILIES.get(wanted) or _read_prompt(Path(wanted))
+        return FAMILIES[wanted][0] if wanted in FAMILIES else _read_prompt(Path(wanted))
     # The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
     found, names = read_json(folder / "config.json").get("model_type"), [Path(name).name, *_base_models(folder)]
-    for family, (model_type, pattern) in _NAMES.items():
+    for prompt, model_type, pattern in FAMILIES.values():
         if model_type == found and any(re.search(pattern, known, re.IGNORECASE) for known in names):
-            return FAMILIES[family]
+            return prompt
     return None
 
 
@@ -136,10 +94,11 @@ def _read_prompt(path: Path) -> Prompt:
     content = read_json(path)
     text, yes, no = (content.get(field) for field in FIELDS)
     if not set(content) <= set(FIELDS) or not isinstance(text, str) or not isinstance(yes, str):
-        raise TourError(
-            f"{path} is neither one of the prompts {', '.join([PAIR, *FAMILIES])} nor a JSON file with prompt, yes and "
-            'no, if there is one, such as {"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}.'
+        known, example = (
+            ", ".join([PAIR, *FAMILIES]),
+            '{"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}',
         )
+        raise TourError(f"{path} is neither one of the prompts {known} nor a JSON file such as {example}.")
     query, _, rest = text.partition(QUERY)
     body, found, after = rest.partition(PASSAGE)
     if not found or QUERY in rest or PASSAGE in query + after:
@@ -148,30 +107,21 @@ def _read_prompt(path: Path) -> Prompt:
 
 
 def _base_models(folder: Path) -> list[str]:
-    """The models that this one was made from, as the head of its README says (the model card of the hub)."""
-    try:
-        text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    """The models that this one was made from, as the head of its model card says."""
+    if not (folder / CARD).is_file():
         return []
-    head = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
-    found = re.search(r"^base_model:((?:[^\n]|\n *- )*)", head[1], re.MULTILINE) if head else None
-    return re.findall(r"[^\s'\"\[\],-][^\s'\"\[\],]*", found[1]) if found else []
+    card = import_optional("huggingface_hub").ModelCard.load(folder / CARD, ignore_metadata_errors=True)
+    models = card.data.base_model or []
+    return [models] if isinstance(models, str) else models
 
 
 def _answer_tokens(prompt: Prompt, tokenizer: Any, *, name: str) -> list[int]:
     """The token ids of the answers, `yes` first; each must be a single token."""
-    ids = []
-    for answer in (prompt.yes, prompt.no):
-        if answer is None:
-            continue
-        tokens = tokenizer(answer, add_special_tokens=False)["input_ids"]
-        if len(tokens) != 1:
-            raise TourError(
-                f"the tokenizer of {name} splits the answer {answer!r} into {len(tokens)} tokens, but the score of a "
-                "pair is read from one token; give the model's own prompt with --reranker-prompt."
-            )
-        ids.append(tokens[0])
-    return ids
+    answers = [prompt.yes, *([prompt.no] if prompt.no is not None else [])]
+    tokens = [tokenizer(answer, add_special_tokens=False)["input_ids"] for answer in answers]
+    if not all(len(ids) == 1 for ids in tokens):
+        raise TourError(f"not each answer {answers} is one token of {name}; give its own prompt (--reranker-prompt).")
+    return [ids[0] for ids in tokens]
 
 
 class PromptTokens:
@@ -195,10 +145,7 @@ class PromptTokens:
         self._room = max_length - len(self._before) - len(self._after)
         fixed = len(self._ids(_fill(self._body, ("", ""))))
         if self._room < fixed + SHORTEST_INPUT:
-            raise TourError(
-                f"the prompt of {name} takes {max_length - self._room + fixed} tokens, which leaves no room for a pair "
-                f"in {max_length}; give a greater maximum length (--reranker-max-length)."
-            )
+            raise prompt_too_long(name, max_length - self._room + fixed, max_length)
 
     def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
         """Tokenise pairs, each cut to the maximum length."""
@@ -219,6 +166,12 @@ class PromptTokens:
         """The token ids of all parts, one after the other."""
         ids = self._tokenizer(list(parts), add_special_tokens=False, verbose=False)["input_ids"] if parts else []
         return [token for part in ids for token in part]
+
+
+def prompt_too_long(name: str, tokens: int, max_length: int) -> TourError:
+    """The error for a prompt that leaves no room for a pair."""
+    room = f"takes {tokens} tokens, which leaves no room for a pair in {max_length}"
+    return TourError(f"the prompt of {name} {room}; give a greater maximum length (--reranker-max-length).")
 
 
 def _fill(parts: Sequence[str], pair: Pair) -> list[str]:
@@ -242,9 +195,8 @@ def _load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
     prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
     if prompt is None:
         raise TourError(
-            f"{name} is a language model, and neither its files nor its name say what it reads and answers as a "
-            f"re-ranker; say it with --reranker-prompt (in Python: prompt): {', '.join(FAMILIES)}, or a file; "
-            "or save the model with sentence-transformers (CrossEncoder with LogitScore)."
+            f"neither the files nor the name of the language model {name} say what it reads as a re-ranker; "
+            f"say it with --reranker-prompt (in Python: prompt): {', '.join(FAMILIES)}, or a file."
         )
     checkpoint = Checkpoint(folder, options)
     tokenizer = checkpoint.tokenizer

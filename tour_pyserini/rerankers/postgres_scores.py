@@ -11,6 +11,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -112,10 +113,7 @@ class PostgresScores:
         try:
             self._connection = self._connect()
         except (self._psycopg.Error, UnicodeError) as error:
-            raise TourError(
-                f"the score cache {self.name} cannot be opened ({first_line(error)}); check the address, and that the "
-                "server runs."
-            ) from error
+            raise TourError(f"the score cache {self.name} cannot be opened ({first_line(error)}).") from error
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
         """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
@@ -224,15 +222,15 @@ class PostgresScores:
         while page := self._fetch(query, after):  # pages by key: a lost connection does not start again from the first
             for fingerprint, name, key, *row in page:
                 if not is_intact(bytes(key), *row):
-                    raise TourError(
-                        f"the score cache {self.name} is damaged (the score {bytes(key).hex()} has a wrong checksum); "
-                        "search again, or delete that score."
-                    )
+                    wrong = f"the score {bytes(key).hex()} has a wrong checksum"
+                    raise TourError(f"the score cache {self.name} is damaged ({wrong}); delete that score.")
                 yield Model(fingerprint, name), bytes(key), row[0]
             after = page[-1][2]
 
     def close(self) -> None:
         """Give up all claims and close the connection."""
+        with self._lock, suppress(self._psycopg.Error):  # a server that is away has forgotten them
+            self._connection.execute("DELETE FROM tour_claims WHERE client = %s", (self._client,))
         with self._lock:
             self._connection.close()
 
@@ -262,10 +260,8 @@ class PostgresScores:
                         return work(cursor)
                 except self._psycopg.Error as error:
                     if not isinstance(error, lost) or time.monotonic() > deadline:
-                        raise TourError(
-                            f"the score cache {self.name} cannot be used ({first_line(error)}); run the command again "
-                            "when its server works."
-                        ) from error
+                        reason = f"{first_line(error)}); run the command again when its server works."
+                        raise TourError(f"the score cache {self.name} cannot be used ({reason}") from error
                     log.info("the score cache %s is tried again (%s)", self.name, first_line(error))
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -291,10 +287,8 @@ class PostgresScores:
             cursor.execute(_TABLES)
         version = cursor.execute("SELECT version FROM tour_layout").fetchone()
         if version != (LAYOUT_VERSION,):
-            raise TourError(
-                f"the score cache {self.name} has layout {version and version[0]}, but this version reads layout "
-                f"{LAYOUT_VERSION}; give another database."
-            )
+            found = f"has layout {version and version[0]}, but this version reads layout {LAYOUT_VERSION}"
+            raise TourError(f"the score cache {self.name} {found}; give another database.")
         number = _use_model(cursor, self._model)
         cursor.execute("UPDATE tour_models SET last_used = %s WHERE id = %s", (int(time.time()), number))
         cursor.execute(f"DELETE FROM tour_clients WHERE id NOT IN ({_CONNECTED})")

@@ -42,9 +42,7 @@ def _load_r2d2(folder: Path, options: Options, *, name: str) -> "_R2D2Reranker":
         head = head.reshape(checkpoint.config.hidden_size)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:200]
-        raise TourError(
-            f"the weights in {folder} do not fit its config.json ({reason}); use the config.json of roberta-base."
-        ) from error
+        raise TourError(f"the weights in {folder} do not fit its config.json ({reason}).") from error
     encoder.to(options.device)
     tokenizer, files = checkpoint.tokenizer, [*checkpoint.files, *_published_files(folder)]
     fill = {"input_ids": tokenizer.pad_token_id or 0}

@@ -391,7 +391,7 @@ class RemoteReranker(PartsReranker):
             if served := await self._ask_model(name, retries=min(FIRST_RETRIES, address.retries)):
                 break
         else:
-            spoken = DIALECTS[address.dialect].title if address.dialect else "the language of TEI nor of vLLM"
+            spoken = DIALECTS[address.dialect].title if address.dialect else "TEI or vLLM"
             raise TourError(
                 f"the service {address} does not speak {spoken}; check the address; for one that speaks as Cohere or "
                 f'Jina, give the whole address and the model: "{address.base}/v1/rerank?model=NAME".'

@@ -103,33 +103,18 @@ def score_parts(reranker: Reranker, pairs: Sequence[Pair]) -> Generator[Part, No
             missing[positions] = False
             yield positions, _check_scores(reranker, [pairs[position] for position in positions], logits)
     if missing.any():
-        raise TourError(
-            f"the re-ranker {display_name(reranker)} gave no score to {missing.sum()} of {len(pairs)} pairs; "
-            "its predict_parts must yield every position once."
-        )
+        name, count = display_name(reranker), missing.sum()
+        raise TourError(f"predict_parts of the re-ranker {name} gave no score to {count} of {len(pairs)} pairs.")
 
 
 def _check_scores(reranker: Reranker, pairs: Sequence[Pair], predicted: Any) -> np.ndarray:
     """The one place where scores of any object, ours or foreign, become float64 [len(pairs)] that code trusts."""
-    try:
-        scores = np.asarray(predicted, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TourError(
-            f"the re-ranker {display_name(reranker)} must return one number per pair, not "
-            f"{type(predicted).__name__} ({error})."
-        ) from error
+    name, scores = display_name(reranker), np.asarray(predicted, dtype=np.float64)
     if scores.shape != (len(pairs),):
-        raise TourError(
-            f"the re-ranker {display_name(reranker)} returned scores of shape {list(scores.shape)} for {len(pairs)} "
-            "pairs; its predict must return one number per pair."
-        )
-    if not np.isfinite(scores).all():
-        first = int(np.flatnonzero(~np.isfinite(scores))[0])
-        query, passage = pairs[first]
-        raise TourError(
-            f"the re-ranker {display_name(reranker)} gave the score {scores[first]} to the query {query[:80]!r} "
-            f"and the passage that starts with {passage[:80]!r}; check its weights."
-        )
+        raise TourError(f"the re-ranker {name} must give one number per pair, not {scores.shape} for {len(pairs)}.")
+    for position in np.flatnonzero(~np.isfinite(scores)):
+        query, passage = (text[:80] for text in pairs[position])
+        raise TourError(f"the re-ranker {name} gave the score {scores[position]} to {query!r} and {passage!r}.")
     return scores
 
 

@@ -111,10 +111,8 @@ def is_server(location: str | os.PathLike[str]) -> bool:
     """
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", str(location))
     if scheme and scheme[1] not in ("postgresql", "postgres"):
-        raise TourError(
-            f"the score cache {without_password(str(location))} is of an unknown kind; "
-            "give a file or postgresql://HOST/DATABASE."
-        )
+        shown = without_password(str(location))
+        raise TourError(f"the score cache {shown} is of an unknown kind; give a file or postgresql://HOST/DATABASE.")
     return bool(scheme)
 
 
@@ -139,9 +137,7 @@ class CachedReranker:
                 f"scores of the re-ranker {display_name(reranker)} cannot be cached, because it has no fingerprint "
                 "that identifies it; give it an attribute `fingerprint` (str) or turn the cache off."
             )
-        self.reranker = reranker
-        self.fingerprint = fingerprint
-        self.name = display_name(reranker)
+        self.reranker, self.fingerprint, self.name = reranker, fingerprint, display_name(reranker)
         self.on_progress: Callable[[int], None] | None = None
         model = Model(fingerprint, self.name)
         self._store = open_scores(scores, model) if isinstance(scores, str | os.PathLike) else scores
@@ -153,9 +149,7 @@ class CachedReranker:
     def predict_counted(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, int]:
         """Return the same logits, and the number of pairs that were scored rather than looked up."""
         keys = self._keys(pairs)
-        distinct: dict[bytes, Pair] = {}
-        for key, pair in zip(keys, pairs, strict=True):
-            distinct.setdefault(key, pair)
+        distinct = dict(zip(keys, pairs, strict=True))
         scores = self._store.get(distinct)
         missing = {key: pair for key, pair in distinct.items() if key not in scores}
         self._report(len(keys) - len(missing))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.cross_encoders import (
     GRAPH,
     OnnxRunner,
@@ -26,6 +26,7 @@ from tour_pyserini.rerankers.cross_encoders import (
     export_checked,
     load_classifier,
 )
+from tour_pyserini.rerankers.language_models import prompt_too_long
 from tour_pyserini.rerankers.local_reranker import (
     INPUTS,
     PROBES,
@@ -170,18 +171,14 @@ class _LibraryCrossEncoder(PartsReranker):
         for start in range(0, len(order), self._batch_size):
             positions = order[start : start + self._batch_size]
             batch = [[encodable(text) for text in pairs[position]] for position in positions]
-            try:
-                with torch_threads(self._threads):
-                    logits = self._model.predict(
-                        batch,
-                        batch_size=self._batch_size,
-                        activation_fn=torch.nn.Identity(),
-                        show_progress_bar=False,
-                        convert_to_numpy=True,
-                    )
-            except Exception as error:  # for example because a chat template has no place for a query
-                reason = first_line(error)
-                raise TourError(f"sentence-transformers cannot score pairs with {self.name} ({reason}).") from error
+            with torch_threads(self._threads):
+                logits = self._model.predict(
+                    batch,
+                    batch_size=self._batch_size,
+                    activation_fn=torch.nn.Identity(),
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                )
             yield positions, relevance_logits(logits, self.name)
 
     def _batches_rightly(self) -> bool:
@@ -189,7 +186,7 @@ class _LibraryCrossEncoder(PartsReranker):
         alone = [self.predict([pair])[0] for pair in PROBES[:2]]
         try:
             together = self.predict(PROBES[:2])
-        except TourError:
+        except Exception:
             return False
         return np.allclose(together, alone, rtol=TOLERANCE, atol=TOLERANCE)
 
@@ -239,10 +236,7 @@ def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCr
     empty = model.preprocess([["", ""]], prompt=_default_prompt(model))
     fixed = int(empty["input_ids"].shape[1])  # prompt, template and special tokens
     if fixed + SHORTEST_INPUT > checkpoint.length:
-        raise TourError(
-            f"the prompt of {name} takes {fixed} tokens, which leaves no room for a pair in {checkpoint.length}; "
-            "give a greater maximum length (--reranker-max-length)."
-        )
+        raise prompt_too_long(name, fixed, checkpoint.length)
     return reranker
 
 
@@ -266,10 +260,7 @@ def _refuse_bi_encoder(folder: Path, modules: Sequence[dict[str, str]], name: st
     pools = any(module["type"].endswith(".Pooling") for module in modules)
     declared = read_json(folder / _SETTINGS).get("model_type", "CrossEncoder")
     if declared != "CrossEncoder" or (pools and "scores" not in scores):
-        raise TourError(
-            f"{name} is not a re-ranker: its modules.json describes a bi-encoder, which gives vectors and no scores; "
-            "choose a cross-encoder."
-        )
+        raise TourError(f"{name} is not a re-ranker: its modules.json describes a bi-encoder; choose a cross-encoder.")
 
 
 def _default_prompt(model: Any) -> str | None:

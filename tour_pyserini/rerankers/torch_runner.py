@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import first_line
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.model_files import Row, padded
@@ -80,7 +80,7 @@ class TorchRunner:
         self.one_pair_per_call |= "input_ids" not in self._fill  # without a padding token, there are no batches
         if self.one_pair_per_call:
             return
-        alone = np.concatenate([self._alone(row) for row in rows])
+        alone = np.concatenate([self([row]) for row in rows])
         tolerance = TOLERANCE if self.model.dtype == torch.float32 else HALF_TOLERANCE
         configured = getattr(self.model.config, "pad_token_id", None)
         if configured is None:
@@ -92,15 +92,6 @@ class TorchRunner:
         if not same:
             self.model.config.pad_token_id = configured
             self.one_pair_per_call = True
-
-    def _alone(self, row: Row) -> np.ndarray:
-        try:
-            return self([row])
-        except TourError:
-            raise
-        except Exception as error:
-            name = self.model.config.name_or_path or type(self.model).__name__
-            raise TourError(f"{name} cannot score a pair ({first_line(error)}); choose another model.") from error
 
 
 def export_graph(model: Any, rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> list[np.ndarray]:
