@@ -112,7 +112,7 @@ def _check_scores(reranker: Reranker, pairs: Sequence[Pair], predicted: Any) -> 
     name, scores = display_name(reranker), np.asarray(predicted, dtype=np.float64)
     if scores.shape != (len(pairs),):
         raise TourError(f"the re-ranker {name} must give one number per pair, not {scores.shape} for {len(pairs)}.")
-    for position in np.flatnonzero(~np.isfinite(scores)):
+    for position in map(int, np.flatnonzero(~np.isfinite(scores))):
         query, passage = (text[:80] for text in pairs[position])
         raise TourError(f"the re-ranker {name} gave the score {scores[position]} to {query!r} and {passage!r}.")
     return scores
