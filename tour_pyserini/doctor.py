@@ -256,6 +256,7 @@ class ModelRequest(Request):
     pooling: str | None = _same("pooling", help="pooling of an encoder")
     l2_norm: bool | None = _same("l2_norm", help="whether an encoder's vectors get unit length")
     reranker_prompt: str | None = _same("reranker_prompt")
+    instruction: str | None = _same("instruction")
 
 
 class _Use(NamedTuple):
@@ -337,7 +338,7 @@ def _tried(role: str, check: Callable[[ModelRequest], _Use], request: ModelReque
 
 
 def _check_reranker(request: ModelRequest) -> _Use:
-    names = ("device", "backend", "precision", "dtype", "trust_remote_code")
+    names = ("device", "backend", "precision", "dtype", "trust_remote_code", "instruction")
     options: dict[str, Any] = {name: getattr(request, name) for name in names}
     reranker: Any = load_reranker(request.model, prompt=request.reranker_prompt, **options)
     scores = score_pairs(reranker, [(QUERY, passage) for passage in PASSAGES])

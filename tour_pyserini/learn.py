@@ -94,6 +94,7 @@ class LearnRequest(Request):
     )
     reranker_max_length: int = _same("reranker_max_length")
     reranker_prompt: str | None = _same("reranker_prompt")
+    instruction: str | None = _same("instruction")
     backend: str = _same("backend")
     precision: str | None = _same("precision")
     cache: str | None = _same("cache", help="the score cache (default: scores.sqlite in the cache folder)")

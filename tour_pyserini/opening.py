@@ -25,7 +25,6 @@ from tour_pyserini.support.files import query_cache, score_cache
 
 if TYPE_CHECKING:
     from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-    from tour_pyserini.rerankers.score_cache import ScoreStore
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Opener:
             self._opened[key] = (make(*args, **options), (*args, *options.values()))
         return self._opened[key][0]
 
-    def reranker(self, request: SearchRequest, scores: "ScoreStore | None" = None) -> Any:
+    def reranker(self, request: SearchRequest, scores: Any = None) -> Any:
         """The re-ranker of a request, with the score cache unless `no_cache` is set.
 
         With the score cache, its model is loaded when a label is missing there. The cache is the request's, or
@@ -69,6 +68,7 @@ class Opener:
             "precision": request.precision,
             "dtype": request.dtype,
             "prompt": request.reranker_prompt,
+            "instruction": request.instruction,
             "trust_remote_code": request.trust_remote_code,
         }
         if request.no_cache and not request.ray:

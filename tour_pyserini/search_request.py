@@ -186,7 +186,8 @@ class SearchRequest(Request):
 
     reranker: Any = _labels(  # noqa: RUF009 (a dataclass field; Any hides it)
         "default",
-        "a cross-encoder's name or folder, http://HOST/rerank, or `default` (ms-marco-MiniLM-L-12-v2)",
+        "a cross-encoder's name or folder, http://HOST/rerank, chat:http://HOST/v1#MODEL, or `default` "
+        "(ms-marco-MiniLM-L-12-v2)",
         common=True,
     )
     reranker_threads: int | None = _labels(
@@ -195,8 +196,12 @@ class SearchRequest(Request):
     reranker_max_length: int = _labels(512, "tokens of a query and a passage together", count=True)
     reranker_prompt: str | None = _labels(
         None,
-        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file",
+        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file; for a "
+        "chat model, a TOML file",
         metavar="PROMPT",
+    )
+    instruction: str | None = _labels(
+        None, "what a chat model is to find, instead of the instruction in its prompt", metavar="TEXT"
     )
     backend: str = _labels("auto", "what runs a cross-encoder's checkpoint", choices=BACKENDS)
     precision: str | None = _labels(

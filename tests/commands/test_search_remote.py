@@ -112,6 +112,23 @@ def test_a_search_that_is_killed_continues_from_the_cache(case, uninterrupted):
         assert 0 < service.counts()["/tei/rerank"] < total - 4
 
 
+def test_a_chat_model_is_not_paid_twice_and_the_record_says_what_it_took(case, tmp_path, capsys):
+    prompt = tmp_path / "prompt.toml"
+    prompt.write_text('[price]\ncurrency = "USD"\nprompt = 1000000\nanswer = 2000000\n')
+    flags = {**SETTINGS, "reranker_prompt": prompt, "instruction": "find", "reranker_threads": 1}
+    with running_service() as service:
+        with pytest.raises(TourError, match="out of memory"):
+            case.run(reranker=f"chat:{service.url('ending/chat/v1')}?answer=yes_no&retries=0#tiny", **flags)
+        assert not case.output.exists()
+        case.run(reranker=f"chat:{service.url('chat/v1')}?answer=yes_no#tiny", **flags)
+        counts = service.counts()
+    costs = json.loads(case.output.with_name("a.trec.json").read_text())["costs"]
+    spent = costs["spent"]
+    assert counts["/chat/v1/chat/completions"] == spent["requests"] == costs["scored"] == costs["pairs"] - 3
+    assert spent["USD"] == spent["prompt tokens"] + 2 * spent["answer tokens"] > 0
+    assert f"{spent['requests']} requests" in capsys.readouterr().err
+
+
 def test_a_password_is_refused_before_anything_is_written(case):
     with pytest.raises(TourError, match="holds a user name or a password") as raised:
         case.run(reranker="http://me:s3cret@127.0.0.1:1/rerank", backend=None)

@@ -1,7 +1,6 @@
 """Re-rankers: cross-encoders that score (query, passage) pairs, and the score cache that can wrap any of them."""
 
 from tour_pyserini.rerankers.loading import (
-    RerankerKind,
     load_reranker,
     load_reranker_later,
     register_reranker_kind,
@@ -13,7 +12,6 @@ from tour_pyserini.rerankers.score_cache import CachedReranker, SqliteScores
 __all__ = [
     "CachedReranker",
     "Reranker",
-    "RerankerKind",
     "SqliteScores",
     "load_reranker",
     "load_reranker_later",

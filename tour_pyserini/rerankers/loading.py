@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.chat import ChatReranker, is_chat_address
@@ -40,27 +40,6 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "sen
 _STATE_VERSION = 2  # change it when fingerprints are computed in another way
 
 
-class RerankerKind(Protocol):
-    """An object or module that recognises one kind of model folder and loads it.
-
-    Three attributes are optional:
-
-    - `BACKENDS: tuple[str, ...]`, the back ends ("onnx", "torch") that can run this kind; empty if it needs none.
-      `load_reranker` then refuses any other; without it, `load` has to check `options.backend` and `options.precision`.
-    - `DTYPES: tuple[str, ...]`, the dtypes that it can be run in; `load_reranker` warns that another one does not
-      apply. Without it, `load` has to check `options.dtype`.
-    - `TAKES_PROMPT: bool`, whether `load` uses `options.prompt`; without it, `load_reranker` refuses a prompt.
-    """
-
-    def accepts(self, folder: Path) -> bool:
-        """Whether the folder looks like this kind."""
-        ...
-
-    def load(self, folder: Path, options: Options, *, name: str) -> Reranker:
-        """Load the re-ranker in the folder; `name` is what the user called it, for messages."""
-        ...
-
-
 BUILT_IN_KINDS: Mapping[str, Kind] = {
     "seq2seq": SEQ2SEQ,
     "r2d2": R2D2,
@@ -72,7 +51,7 @@ BUILT_IN_KINDS: Mapping[str, Kind] = {
 """Tried in this order. To add a kind, write a `Kind` of two functions, one that recognises a folder and one that loads
 it, and add a line here."""
 
-_registered_kinds: dict[str, RerankerKind] = {}
+_registered_kinds: dict[str, Any] = {}
 
 
 def load_reranker(
@@ -149,8 +128,7 @@ def load_reranker(
     if is_service_address(spec):
         return RemoteReranker(str(spec), options)
     folder, name = _find_folder(spec, code=trust_remote_code), os.fspath(spec)
-    kinds: list[RerankerKind | Kind] = [*_registered_kinds.values(), *BUILT_IN_KINDS.values()]
-    for kind in kinds:
+    for kind in (*_registered_kinds.values(), *BUILT_IN_KINDS.values()):
         if kind.accepts(folder):
             _check_options(kind, options, name)
             return kind.load(folder, options, name=name)
@@ -191,7 +169,7 @@ def load_reranker_later(spec: Any, **options: Any) -> Reranker:
     return LazyReranker(os.fspath(spec), known, load) if known else load()
 
 
-def register_reranker_kind(name: str, kind: RerankerKind) -> None:
+def register_reranker_kind(name: str, kind: Any) -> None:
     """Add a kind of re-ranker folder that `load_reranker` can load.
 
     Registered kinds are tried before the built-in ones, in the order of registration, so that a kind can handle
@@ -199,7 +177,11 @@ def register_reranker_kind(name: str, kind: RerankerKind) -> None:
 
     Args:
         name: a name that no other kind has.
-        kind: an object or a module with the functions `accepts` and `load` of `RerankerKind`.
+        kind: an object or a module with two functions: `accepts(folder)` says whether a folder (Path) looks like this
+            kind, `load(folder, options, *, name)` gives its re-ranker; `options` has the arguments of `load_reranker`,
+            `name` is what the user called it, for messages. Three attributes are optional: `BACKENDS`, those ("onnx",
+            "torch") that can run the kind, any other is refused then; `DTYPES`, those that it can be run in, a warning
+            names any other; `TAKES_PROMPT`, without which a prompt is refused.
 
     Raises:
         TourError: when the name is already used.
@@ -307,7 +289,7 @@ def _wrap_object(spec: Any, options: Options) -> Reranker:
     raise TourError(f"a re-ranker is a name, a folder, a function or an object with predict, not {spec!r:.80}.")
 
 
-def _check_options(kind: RerankerKind | Kind, options: Options, name: str) -> None:
+def _check_options(kind: Any, options: Options, name: str) -> None:
     """Refuse options that a kind does not take."""
     if (backends := getattr(kind, "BACKENDS", None)) is not None:
         options.check_backend(backends, name)

@@ -100,7 +100,7 @@ class Options:
 
 
 class Kind(NamedTuple):
-    """A built-in kind of model folder; `RerankerKind` describes what stands here."""
+    """A built-in kind of model folder; `register_reranker_kind` describes what stands here."""
 
     accepts: Callable[[Path], object]
     load: Callable[..., Reranker]

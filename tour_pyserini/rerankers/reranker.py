@@ -4,7 +4,7 @@ What a re-ranker returns is checked here, once, when it leaves the re-ranker; th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Protocol, runtime_checkable
 
@@ -26,13 +26,14 @@ PART = 32
 class Reranker(Protocol):
     """Any object that scores (query, passage) pairs.
 
-    Four attributes are optional:
+    Five attributes are optional:
 
     - `fingerprint: str` identifies everything a score depends on besides the pair (weights, tokenizer, maximum length,
       input template). Without it, scores cannot be cached.
     - `on_progress: Callable[[int], None] | None` is called by `predict` with the number of pairs that were just scored.
     - `reads: Callable[[str], str]` returns the text that the model reads of a passage, for the key of the score cache.
       It is needed only if two passages with equal characters can get different scores (because of their titles).
+    - `spent() -> Mapping[str, float]` says what was paid since the last call of it: requests, tokens, money.
     - `predict_parts(pairs) -> Iterator[Part]` yields scores of distinct pairs as soon as they are computed, in any
       order, so that the score cache stores them before the call has ended: each part has positions in `pairs` and their
       logits, and each position comes once. A re-ranker that waits for a server yields each answer when it arrives. It
@@ -116,6 +117,12 @@ def _check_scores(reranker: Reranker, pairs: Sequence[Pair], predicted: Any) -> 
         query, passage = (text[:80] for text in pairs[position])
         raise TourError(f"the re-ranker {name} gave the score {scores[position]} to {query!r} and {passage!r}.")
     return scores
+
+
+def spent_by(reranker: Any) -> Mapping[str, float]:
+    """What a re-ranker, or the one inside a score cache, spent since the last call of this; nothing if it is free."""
+    inner = getattr(reranker, "reranker", reranker)
+    return inner.spent() if hasattr(inner, "spent") else {}
 
 
 def display_name(reranker: Any) -> str:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,28 +24,6 @@ UNWRITTEN_SECONDS = 1.0
 was being scored."""
 WAIT_SECONDS = 0.2
 """Time between two looks for scores that another process computes."""
-
-
-class ScoreStore(Protocol):
-    """Scores by key; several threads and processes may use them at the same time."""
-
-    def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
-        """The scores of those keys that are stored."""
-
-    def put(self, scores: Mapping[bytes, float]) -> None:
-        """Store all of the scores or none; a key that is already stored keeps its score."""
-
-    def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
-        """Those of the keys that the caller is to score now; the others are stored, or somebody else scores them."""
-
-    def release(self, keys: Sequence[bytes]) -> None:
-        """Give up keys that were claimed and will not be scored; `put` gives up those that it stores."""
-
-    def count(self) -> int:
-        """The number of scores."""
-
-    def close(self) -> None:
-        """Close the file or the connection."""
 
 
 class SqliteScores(SqliteCache):
@@ -83,7 +61,7 @@ class SqliteScores(SqliteCache):
         self.write_rows(lambda model: ((k, v, model, score_checksum(k, v, model)) for k, v in scores.items()))
 
     def claim(self, keys: Sequence[bytes]) -> Set[bytes]:
-        """The keys that this process is to score: all of them, because processes that share a file do not wait."""
+        """Those of the keys that the caller is to score now: all, because processes that share a file do not wait."""
         return set(keys)
 
     def release(self, keys: Sequence[bytes]) -> None:
@@ -129,8 +107,8 @@ class CachedReranker:
         >>> reranker = CachedReranker(load_reranker("default"), "scores.sqlite")  # doctest: +SKIP
     """
 
-    def __init__(self, reranker: Reranker, scores: str | os.PathLike[str] | ScoreStore) -> None:
-        """Wrap a re-ranker; `scores` is a file, `postgresql://...`, or an object that stores scores."""
+    def __init__(self, reranker: Reranker, scores: Any) -> None:
+        """Wrap a re-ranker; `scores` is a file, `postgresql://...`, or an object with methods as `SqliteScores`."""
         fingerprint = getattr(reranker, "fingerprint", None)
         if not isinstance(fingerprint, str) or not fingerprint:
             raise TourError(

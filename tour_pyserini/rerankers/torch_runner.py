@@ -2,26 +2,19 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tour_pyserini.errors import first_line
 from tour_pyserini.rerankers.local_reranker import Options
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.model_files import Row, padded
-from tour_pyserini.support.onnx_graphs import GraphError, write_graph
-from tour_pyserini.support.packages import import_optional
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 0.1
 """Allowed difference of logits: rounding errors are far smaller, effects of a wrong formula far larger. In half
 precision, rounding errors are large."""
-MAX_BYTES = 1_900_000_000
-"""Largest size of the weights: a file with an ONNX graph cannot exceed 2 GB."""
-
 Logits = Callable[[dict[str, Tensor]], Tensor]
 
 
@@ -94,41 +87,7 @@ class TorchRunner:
             self.one_pair_per_call = True
 
 
-def export_graph(model: Any, rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> list[np.ndarray]:
-    """Write a sequence classifier as an ONNX graph to `path`.
-
-    The graph takes one pair at a time, so it needs no padding and no attention mask.
-
-    Args:
-        model: in single precision on the CPU; it is changed and should not be used afterwards.
-        rows: tokenised pairs of different lengths; the last and longest one is traced, because models with a sliding
-            window of attention leave the window out of the graph of a shorter pair.
-        fill: the value that each input is padded with.
-        path: the file to write.
-
-    Returns:
-        The model's own logits [1, labels] of each row, for the test of the graph.
-
-    Raises:
-        GraphError: when the model cannot be exported.
-    """
-    import_optional("onnx", extra="onnx")
-    if sum(weight.nbytes for weight in model.parameters()) > MAX_BYTES:
-        raise GraphError("the model is too large for one ONNX file")
-    runner = TorchRunner(model, Options(), fill=fill)
-    try:
-        expected = [runner([row]) for row in rows]
-        shorten_last_layer(model, runner.tensors(rows[:2]))
-        model.set_attn_implementation("eager")  # its graph is about 3 % faster in ONNX Runtime than that of "sdpa"
-        inputs = {name: tensor.numpy() for name, tensor in runner.tensors(rows[-1:]).items()}
-        inputs.pop("attention_mask", None)
-        write_graph(_PositionalModel(model, list(inputs)), inputs, path, output="logits")
-    except Exception as error:
-        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
-    return expected
-
-
-class _PositionalModel(nn.Module):
+class PositionalModel(nn.Module):
     """A model whose inputs are positional arguments and whose output is the logits, as the exporter needs it."""
 
     def __init__(self, model: Any, names: Sequence[str]) -> None:
@@ -137,6 +96,7 @@ class _PositionalModel(nn.Module):
         self.names = names
 
     def forward(self, *inputs: Tensor) -> Tensor:
+        """Compute logits [n, labels]."""
         return self.model(**dict(zip(self.names, inputs, strict=True))).logits
 
 

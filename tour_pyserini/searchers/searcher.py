@@ -457,7 +457,7 @@ class TourSearcher:
 
         As much time as the first retrieval took is left for the last one.
         """
-        from tour_pyserini.rerankers.reranker import score_pairs_counted
+        from tour_pyserini.rerankers.reranker import score_pairs_counted, spent_by
 
         start, until = time.monotonic(), math.inf
         if deadline is not None:
@@ -481,6 +481,7 @@ class TourSearcher:
                 else:
                     scores, computed = score_until(self._reranker, pairs, until, cost)
             self.costs.add(scored=computed)
+            self.costs.spend(spent_by(self._reranker))
             return np.split(scores, np.cumsum([len(task.wanted_labels) for task in tasks])[:-1])
 
         return label

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -21,6 +21,7 @@ class Costs:
         scored: pairs that the re-ranker scored; the other `pairs - scored` came from the score cache.
         seconds: wall-clock time by stage; the time of a stage inside another is not counted for the outer one. Threads
             that work at the same time each count their own time.
+        spent: what a re-ranker that is paid for took: requests, tokens, an amount of a currency.
     """
 
     queries: int = 0
@@ -28,6 +29,7 @@ class Costs:
     pairs: int = 0
     scored: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,12 +41,18 @@ class Costs:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
 
+    def spend(self, amounts: Mapping[str, float]) -> None:
+        """Add to what was spent."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self.spent[name] = self.spent.get(name, 0) + amount
+
     def taken(self) -> Self:
         """What was added up so far; it begins again at zero."""
         with self._lock:
-            taken = type(self)(self.queries, self.updates, self.pairs, self.scored, self.seconds)
+            taken = type(self)(self.queries, self.updates, self.pairs, self.scored, self.seconds, self.spent)
             self.queries = self.updates = self.pairs = self.scored = 0
-            self.seconds = {}
+            self.seconds, self.spent = {}, {}
         return taken
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,8 +68,8 @@ class Costs:
         names = {item.name for item in dataclasses.fields(cls)}
         if not isinstance(values, dict) or not values.keys() <= names:
             raise ValueError("its costs are not counts and seconds")
-        counts = {**values, **values.get("seconds", {})}
-        for name in counts.keys() - {"seconds"}:
+        counts = {**values, **values.get("seconds", {}), **values.get("spent", {})}
+        for name in counts.keys() - {"seconds", "spent"}:
             if not isinstance(counts[name], int | float) or not 0 <= counts[name] < math.inf:
                 raise ValueError(f"its costs have {name} that cannot be counted")
         return cls(**values)
@@ -74,6 +82,7 @@ class Costs:
             counts = dataclasses.asdict(part)
             for name, seconds in counts.pop("seconds").items():
                 total.seconds[name] = total.seconds.get(name, 0.0) + seconds
+            total.spend(counts.pop("spent"))
             total.add(**counts)
         return total
 
@@ -92,9 +101,10 @@ class Costs:
 
     def __str__(self) -> str:
         by_stage = ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items())
+        spent = "".join(f"; {amount:.15g} {name}" for name, amount in self.spent.items())
         queries = max(self.queries, 1)
         return (
             f"{self.queries} queries, {self.updates / queries:.2f} updates and {self.pairs / queries:.1f} labels each; "
             f"{self.pairs} pairs labelled: {self.scored} scored, {self.pairs - self.scored} from the cache; "
-            f"{sum(self.seconds.values()):.1f} s ({by_stage})"
+            f"{sum(self.seconds.values()):.1f} s ({by_stage}){spent}"
         )
