@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tour_pyserini.phrases.phrase_index import open_phrase_index
     from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
     from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
+    from tour_pyserini.searchers.list_reranker import TourReranker
     from tour_pyserini.searchers.pyserini_interfaces import FaissSearcher, TourPrf, TourQueryEncoder
     from tour_pyserini.searchers.search_path import SearchPath, search_path
     from tour_pyserini.searchers.searched_index import open_index
@@ -45,6 +46,7 @@ _MODULES = {
     "TourPhraseSearcher": "phrases.phrase_searcher",
     "TourPrf": "searchers.pyserini_interfaces",
     "TourQueryEncoder": "searchers.pyserini_interfaces",
+    "TourReranker": "searchers.list_reranker",
     "TourSearcher": "searchers.searcher",
     "load_document_encoder": "encoders.loading",
     "load_phrase_encoder": "phrases.phrase_encoder",
@@ -76,6 +78,7 @@ __all__ = [
     "TourPhraseSearcher",
     "TourPrf",
     "TourQueryEncoder",
+    "TourReranker",
     "TourSearcher",
     "load_document_encoder",
     "load_phrase_encoder",

@@ -30,7 +30,7 @@ OUTPUTS = ("output", "output_queries", "trace", "predictions")
 # Flags that may differ between shards: where things are, which the record identifies by their content, and how many
 # processes work.
 _PLACES = {
-    *("topics", "qrels", "index", "corpus", "adapter", "sparse", "index2", "reranker", "cache", "shard"),
+    *("topics", "qrels", "index", "corpus", "adapter", "sparse", "index2", "run", "reranker", "cache", "shard"),
     *("threads", "reranker-threads", "ray", "ray-workers", *(name.replace("_", "-") for name in OUTPUTS)),
 }
 

@@ -16,10 +16,11 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
-from tour_pyserini.searchers.searched_index import DenseSignal, open_index
+from tour_pyserini.searchers.searched_index import DenseSignal, NoVectors, SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
-from tour_pyserini.stores.signals import open_signal
+from tour_pyserini.stores.signals import RunSignal, open_signal
+from tour_pyserini.stores.store import UnsearchedDocuments, as_store
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import query_cache, score_cache
 
@@ -93,14 +94,14 @@ class Opener:
             return self._tour_phrase_searcher(request, reranker, trace, predictions)
         # What is quick to open comes first: a mistake is reported before models are loaded.
         texts = self.open(open_texts, request.corpus) if request.corpus else None
-        inner = self._searched_index(request)
+        inner = self._searched_index(request) if request.index else self._listed_documents(request)
         texts = texts if texts is not None else getattr(inner.index, "texts", None)
         return TourSearcher(
             inner,
             reranker,
             texts,
             request.config,
-            vectors=self._vectors(request, inner, texts),
+            vectors=self._vectors(request, inner, texts) if request.index else None,
             order=request.order,
             signals=self._signals(request),
             remove_query=request.remove_query,
@@ -174,6 +175,16 @@ class Opener:
         inner = self.open(open_index, str(request.index), **effort)
         return replace(inner, query_encoder=self._query_encoder(request, flag=flag))
 
+    def _listed_documents(self, request: SearchRequest) -> SearchedIndex:
+        """The documents of the request's runs, or those with vectors; nothing but the runs finds any."""
+        if request.vectors:
+            inner = self._searched_index(replace(request, index=request.vectors, vectors=None))
+            store = as_store(inner.index)
+            return replace(inner, index=UnsearchedDocuments(store.size, store.fetch, dimension=store.dimension))
+        runs = [self.open(RunSignal, path) for path in request.run]
+        docids = list(dict.fromkeys(docid for run in runs for docid in run.documents))
+        return SearchedIndex(UnsearchedDocuments(len(docids)), docids, NoVectors())
+
     def _encoded_queries(self, request: SearchRequest) -> Any:
         from tour_pyserini.encoders.query_vectors import load_encoded_queries
 
@@ -201,6 +212,7 @@ class Opener:
     def _signals(self, request: SearchRequest) -> list[Any]:
         """What finds candidates beside the index."""
         signals = [self.open(open_signal, spec) for spec in request.sparse]
+        signals += [self.open(RunSignal, path) for path in request.run]
         for index, encoder in itertools.zip_longest(request.index2, request.encoder2):
             # Options of the first encoder say nothing of the second: its index tells how its passages were encoded.
             shared = ("topics", "encoder_backend", "device", "dtype", "trust_remote_code", "no_cache")

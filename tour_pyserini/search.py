@@ -215,9 +215,10 @@ def _recorded_flags(request: SearchRequest) -> dict[str, Any]:
 
 
 def _signal_files(request: SearchRequest) -> dict[str, str | None]:
-    """The files of further signals by role: `sparse`, `sparse 2`, ..., `index2`, ..."""
+    """The files of further signals by role: `sparse`, `sparse 2`, ..., `index2`, ..., `run`, ..."""
     files = {f"sparse {number}": signal_files(spec) for number, spec in enumerate(request.sparse, 1)}
     files |= {f"index2 {number}": index for number, index in enumerate(request.index2, 1)}
+    files |= {f"run {number}": path for number, path in enumerate(request.run, 1)}
     return {role.removesuffix(" 1"): path for role, path in files.items()}
 
 
@@ -229,7 +230,7 @@ def _check_outputs(request: SearchRequest) -> None:
     for number, path in enumerate(outputs):
         if path in outputs[:number]:
             raise TourError(f"the run, the trace and the predictions cannot share {path.name}; give each a name.")
-        check_output(path, [request.topics, request.corpus, request.qrels, request.adapter])
+        check_output(path, [request.topics, request.corpus, request.qrels, request.adapter, *request.run])
 
 
 @contextlib.contextmanager

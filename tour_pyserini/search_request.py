@@ -42,7 +42,18 @@ CONTEXTS = ("1", "3", "paragraph", "passage")
 
 # Flags that only passage indexes have, and flags that only phrase indexes have.
 _PASSAGES_ONLY = (
-    *("vectors", "order", "sparse", "index2", "encoder2", "ef_search", "remove_query", "encoder_class", "pooling"),
+    *(
+        "vectors",
+        "order",
+        "sparse",
+        "index2",
+        "encoder2",
+        "run",
+        "ef_search",
+        "remove_query",
+        "encoder_class",
+        "pooling",
+    ),
     *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend", "adapter"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "context", "title", "separator")
@@ -64,6 +75,7 @@ class SearchRequest(Request):
             `(queries, k) -> docids, scores`; one or several.
         index2: further FAISS indexes of the same documents; one or several.
         encoder2: their query encoders, one for each.
+        run: first-stage runs, one or several; without an index, what they hold is re-ranked.
         reranker: a cross-encoder's name, folder or object, the address of a service, or `default`.
         config: the method and its settings.
     """
@@ -111,6 +123,13 @@ class SearchRequest(Request):
     )
     encoder2: tuple[str, ...] = _input(
         (), "query encoder of each --index2; if not given, the encoder that built it", metavar="NAME"
+    )
+    run: tuple[str, ...] = _input(
+        (),
+        "re-rank what is in a TREC run, which is one more signal; with several, their lists together; without --index, "
+        "nothing else is found, and the query moves where --vectors names an index folder with the vectors",
+        metavar="RUN",
+        common=True,
     )
     ef_search: int | None = _input(None, "efSearch of an HNSW index", count=True)
     nprobe: int | None = _input(
@@ -236,10 +255,10 @@ class SearchRequest(Request):
     config: TourConfig = field(default_factory=TourConfig)
 
     def __post_init__(self) -> None:
-        for name in ("sparse", "index2", "encoder2", "plugin"):
+        for name in ("sparse", "index2", "encoder2", "run", "plugin"):
             object.__setattr__(self, name, _listed(getattr(self, name)))
         super().__post_init__()
-        for name in ("index2", "encoder2"):
+        for name in ("index2", "encoder2", "run"):
             if unfit := [spec for spec in getattr(self, name) if not isinstance(spec, str)]:
                 raise TourError(f"{flag_name(name)} must be text, not {unfit[0]!r}.")
         if not isinstance(self.config, TourConfig):
@@ -289,7 +308,7 @@ class SearchRequest(Request):
     @property
     def has_signals(self) -> bool:
         """Whether something finds candidates beside the index."""
-        return bool(self.sparse or self.index2)
+        return bool(self.sparse or self.index2 or self.run)
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Self:
@@ -320,16 +339,16 @@ class SearchRequest(Request):
 
                 index = str(demo_index())
             request = replace(self, topics=str(demo_collection.QUERIES), corpus=corpus, index=index)
-        if not request.index:
-            raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index.")
+        if not (request.index or request.run):
+            raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index, or --run.")
         phrases = is_phrase_index(request.index)
         request._check_index_kind(phrases=phrases)
-        if request.config.most_labels and not request.corpus and not store_address(request.index):
+        if request.config.most_labels and not request.corpus and not store_address(request.index or ""):
             raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
         if not phrases:
             request = request.with_signals()
             if "signal_weight" in request.config.changed() and not request.has_signals:
-                raise TourError("--signal-weight changes nothing without --sparse or --index2; leave it out.")
+                raise TourError("--signal-weight changes nothing without --sparse, --index2 or --run; leave it out.")
         request._check_inputs(phrases=phrases)
         output = request.output or f"runs/{name}.{method}.trec"
         predictions = request.predictions or (
@@ -346,7 +365,7 @@ class SearchRequest(Request):
         index, sparse = str(self.index), self.sparse
         if sparse == (NO_SIGNAL,):
             return replace(self, sparse=())
-        if sparse or self.index2:
+        if self.has_signals:
             return replace(self, sparse=tuple(index if spec == OWN_BM25 else spec for spec in sparse))
         own = self.config.method == DEFAULT_METHOD and has_bm25(Path(index))
         return replace(self, sparse=(index,) if own else ())
@@ -358,19 +377,27 @@ class SearchRequest(Request):
         return read_phrase_input(self.reranker, context=self.context, title=self.title, separator=self.separator)
 
     def _check_index_kind(self, *, phrases: bool) -> None:
-        """Refuse flags that this kind of index would ignore."""
+        """Refuse flags that this kind of index would ignore, or that need an index."""
+        if not self.index and (self.sparse or self.index2 or self.order):
+            raise TourError(
+                "--sparse, --index2 and --order need an --index; without one, --run names all that is ranked."
+            )
         defaults = {item.name: item.default for item in dataclasses.fields(self)}
         for name in _PASSAGES_ONLY if phrases else _PHRASES_ONLY:
             if getattr(self, name) != defaults[name]:
                 kind = "a phrase index" if phrases else "not a phrase index"
-                raise TourError(f"{flag_name(name)} cannot be used: {self.index} is {kind}.")
+                raise TourError(f"{flag_name(name)} cannot be used: {self.index or self.run[0]} is {kind}.")
         if phrases and not self.corpus:
             raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")
 
     def _check_inputs(self, *, phrases: bool) -> None:
         """Report an input that does not exist before anything is read or loaded."""
-        for index in () if phrases else (str(self.index), *self.index2):
+        searched = self.index or self.vectors  # a run alone needs none
+        for index in () if phrases else (*([searched] if searched else []), *self.index2):
             check_index(index)
+        for run in self.run:
+            if not Path(run).is_file():
+                raise TourError(f"run not found: there is no file {run}.")
         if self.corpus:
             check_texts(self.corpus)
         for spec in self.sparse:

@@ -1,16 +1,20 @@
 """The component of Haystack: in pipelines, awaited, and over a document store."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from own_loop import awaited
 from toy_collection import HashReranker
 
-from tour_pyserini import TourError
+from tour_pyserini import TourConfig, TourError, TourReranker
 
 haystack = pytest.importorskip("haystack")
 from haystack import Document, Pipeline, component  # noqa: E402
 from haystack.document_stores.in_memory import InMemoryDocumentStore  # noqa: E402
 
-from tour_pyserini.integrations.haystack_component import TourRetriever  # noqa: E402
+from tour_pyserini.encoders.query_vectors import write_encoded_queries  # noqa: E402
+from tour_pyserini.integrations.haystack_component import TourRanker, TourRetriever  # noqa: E402
 
 
 @component
@@ -76,3 +80,42 @@ def test_what_it_cannot_use_is_named():
 def test_filters_are_refused(searcher):
     with pytest.raises(TourError, match="cannot filter"):
         TourRetriever(searcher).run("query 1", filters={"field": "meta.tenant", "operator": "==", "value": "a"})
+
+
+def test_a_ranker_ranks_what_another_retriever_found(toy):
+    documents = [Document(id=docid, content=text, score=60.0 - i) for i, (docid, text) in enumerate(toy.texts.items())]
+    reranker = TourReranker(HashReranker(), TourConfig(budget=20))
+    found = TourRanker(HashReranker(), config="budget=20", top_k=6).run("query 1", documents)["documents"]
+    ranked = reranker.rank("query 1", [*toy.texts.values()], scores=range(60, 0, -1))[:6]
+    assert [(one.content, one.score) for one in found] == [(one.document, one.score) for one in ranked]
+    assert [one.meta["tour"]["rank_before"] for one in found] == [one.position + 1 for one in ranked]
+    vector = toy.encoder.table["query 1"]
+    embedded = [replace(one, embedding=row.tolist()) for one, row in zip(documents, toy.vectors, strict=True)]
+    moved = TourRanker(HashReranker()).run("query 1", embedded, query_embedding=vector.tolist())["documents"]
+    expected = TourReranker(HashReranker()).rank(
+        "query 1", [*toy.texts.values()], toy.vectors, range(60, 0, -1), query_vector=vector
+    )
+    assert [one.content for one in moved] == [one.document for one in expected[:10]]
+
+
+def test_a_pipeline_is_saved_and_loaded(toy, tmp_path):
+    (tmp_path / "topics.tsv").write_text("q1\tquery 1\n")
+    vectors = [toy.encoder.table[query] for query in toy.queries]
+    write_encoded_queries(tmp_path / "queries", toy.q_ids, toy.queries, np.stack(vectors))
+    fields = {"index": str(toy.folder), "encoded_queries": str(tmp_path / "queries"), "method": "dense"}
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", TourRetriever(fields, top_k=4))
+    pipeline.add_component("ranker", TourRanker("no/such/folder", config="method=dense", top_k=2))
+    pipeline.connect("retriever.documents", "ranker.documents")
+    loaded = Pipeline.loads(pipeline.dumps(), allowed_modules=[TourRanker.__module__])
+    asked = {"retriever": {"query": "query 1"}, "ranker": {"query": "query 1"}}
+    assert loaded.run(asked) == pipeline.run(asked)
+    assert len(loaded.run(asked)["ranker"]["documents"]) == 2 and loaded.dumps() == pipeline.dumps()
+
+
+@pytest.mark.parametrize("make", [lambda searcher: TourRetriever(searcher), lambda _: TourRanker(HashReranker())])
+def test_what_is_in_memory_cannot_be_saved(searcher, make):
+    pipeline = Pipeline()
+    pipeline.add_component("one", make(searcher))
+    with pytest.raises(TourError, match="in memory cannot be saved"):
+        pipeline.dumps()

@@ -1,20 +1,24 @@
 """The retriever of LangChain: invoked, awaited, in a chain, and over a vector store."""
 
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from own_loop import awaited
 from toy_collection import HashReranker
 
-from tour_pyserini import TourError
+from tour_pyserini import TourConfig, TourError, TourReranker
 
 pytest.importorskip("langchain_core")
+pytest.importorskip("langchain_tests")
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from tour_pyserini.integrations.langchain_retriever import TourRetriever
+from tour_pyserini.integrations.langchain_retriever import TourCompressor, TourRetriever
 
 
 class ToyEmbeddings(Embeddings):
@@ -80,11 +84,29 @@ def test_what_it_cannot_use_is_named(toy):
         TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len)
 
 
-def test_k_is_that_of_the_call(searcher):
-    retriever = TourRetriever(searcher=searcher, k=3)
-    (best,) = retriever.invoke("query 1", k=1)
-    assert best.id == retriever.invoke("query 1")[0].id
-    assert awaited(retriever.ainvoke("query 1", k=1)) == [best]
+@pytest.mark.asyncio
+class TestOfLangChain(RetrieversIntegrationTests):
+    """LangChain's own suite."""
+
+    retriever_constructor, retriever_query_example = TourRetriever, "query 1"
+    retriever_constructor_params: ClassVar = {}
+
+    @pytest.fixture(autouse=True)
+    def fill_in(self, searcher):
+        self.retriever_constructor_params["searcher"] = searcher
+
+
+def test_a_compressor_ranks_what_another_retriever_found(toy):
+    documents = [Document(id=docid, page_content=text, metadata={"page": 1}) for docid, text in toy.texts.items()]
+    reranker = TourReranker(HashReranker(), TourConfig(budget=20))
+    compressor = TourCompressor(reranker=reranker, top_n=5)
+    found = compressor.compress_documents(documents, "query 1")
+    ranked = reranker.rank("query 1", [*toy.texts.values()])[:5]
+    assert [(one.page_content, one.metadata["tour"]["score"]) for one in found] == [one[::2] for one in ranked]
+    assert [one.metadata["tour"]["rank_before"] for one in found] == [one.position + 1 for one in ranked]
+    assert found[0].metadata["page"] == 1 and documents[0].metadata == {"page": 1}
+    assert awaited(compressor.acompress_documents(documents, "query 1")) == found
+    assert compressor.compress_documents([], "query 1") == []
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ import pytest
 from own_loop import awaited
 from toy_collection import HashReranker
 
-from tour_pyserini import TourError
+from tour_pyserini import TourConfig, TourError, TourReranker
 
 pytest.importorskip("llama_index.core")
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.schema import MetadataMode, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from tour_pyserini.integrations.llamaindex_retriever import TourRetriever
+from tour_pyserini.integrations.llamaindex_retriever import TourPostprocessor, TourRetriever
 
 
 class ToyEmbedding(BaseEmbedding):
@@ -76,3 +76,24 @@ def test_what_it_cannot_use_is_named(index):
 def test_filters_are_refused(searcher):
     with pytest.raises(TourError, match="cannot filter"):
         TourRetriever(searcher, filters={"tenant": "a"})
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_postprocessor_ranks_what_another_retriever_found(toy, embedded):
+    """By scores; with embeddings, which move the query, too."""
+    scores = [1.0 - i / 60 for i in range(60)]
+    nodes = [
+        NodeWithScore(node=TextNode(id_=docid, text=text, embedding=vector.tolist() if embedded else None), score=score)
+        for (docid, text), vector, score in zip(toy.texts.items(), toy.vectors, scores, strict=True)
+    ]
+    vector = toy.encoder.table["query 1"]
+    bundle = QueryBundle("query 1", embedding=vector.tolist() if embedded else None)
+    reranker = TourReranker(HashReranker(), TourConfig(budget=20))
+    found = TourPostprocessor(reranker=reranker, top_n=7).postprocess_nodes(nodes, query_bundle=bundle)
+    vectors = {"vectors": toy.vectors, "query_vector": vector} if embedded else {}
+    ranked = reranker.rank("query 1", [*toy.texts.values()], scores=scores, **vectors)[:7]
+    assert [(one.text, one.score) for one in found] == [(one.document, one.score) for one in ranked]
+    assert [one.metadata["tour"]["label"] for one in found] == [one.label for one in ranked]
+    assert "tour" not in found[0].get_content(MetadataMode.LLM) and nodes[0].metadata == {}
+    with pytest.raises(TourError, match="reads the query"):
+        TourPostprocessor(reranker=reranker).postprocess_nodes(nodes)

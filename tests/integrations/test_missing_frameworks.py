@@ -15,6 +15,7 @@ from tour_pyserini import TourError
         ("langchain_retriever", "langchain_core", "langchain"),
         ("llamaindex_retriever", "llama_index.core", "llama-index"),
         ("haystack_component", "haystack", "haystack"),
+        ("mteb_model", "mteb", "mteb"),
     ],
 )
 def test_the_extra_is_named(monkeypatch, module, package, extra):

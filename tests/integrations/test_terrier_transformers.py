@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from toy_collection import HashReranker
 
-from tour_pyserini import TourConfig, TourError, TourPrf, TourSearcher
+from tour_pyserini import TourConfig, TourError, TourPrf, TourReranker, TourSearcher
 
 pt = pytest.importorskip("pyterrier")
 import pandas as pd  # noqa: E402
 from ir_measures import RR, R  # noqa: E402
+from pyterrier.testing import transformer_test_class  # noqa: E402
 
-from tour_pyserini.integrations.terrier_transformers import Tour, TourVectorPrf  # noqa: E402
+from tour_pyserini.integrations.terrier_transformers import Tour, TourRerank, TourVectorPrf  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,47 @@ def test_a_rule_by_hand_and_without_passages():
     first = TourVectorPrf(config=TourConfig("average"), k=1)(frame)["query_vec"][0]
     np.testing.assert_allclose(both, [2 / 3, 2 / 3], rtol=1e-6)  # the mean of the query and its documents
     np.testing.assert_allclose(first, [1 / 2, 1 / 2], rtol=1e-6)
+
+
+def test_results_of_any_retriever_are_ranked_anew(toy, topics, words):
+    text = pt.apply.generic(lambda frame: frame.assign(text=frame["docno"].map(toy.texts)))
+    tour = TourRerank(HashReranker().predict, TourConfig(budget=20), batch_size=2)
+    results = (words >> text >> tour)(topics)
+    before = words(topics)
+    for qid, query in zip(toy.q_ids, toy.queries, strict=True):
+        own = before[before["qid"] == qid]
+        texts = [toy.texts[docno] for docno in own["docno"]]
+        ranked = TourReranker(HashReranker(), TourConfig(budget=20)).rank(query, texts, scores=own["score"].tolist())
+        assert as_lists(results)[qid] == [(own["docno"].iloc[one.position], one.score) for one in ranked]
+    assert tour((words >> text)(topics.head(0))).empty
+    with pytest.raises(pt.validate.InputValidationError, match="text"):
+        tour(before)
+
+
+def test_with_vectors_the_query_of_results_moves(toy, topics, searcher):
+    results = Tour(searcher, num_results=60, text=True, vectors=True)(topics.head(1))
+    ranked = TourRerank(HashReranker())(results)
+    expected = TourReranker(HashReranker()).rank(
+        *("query 0", results["text"].tolist(), np.stack(results["doc_vec"]), results["score"].tolist()),
+        query_vector=results["query_vec"][0],
+    )
+    assert ranked["score"].tolist() == [one.score for one in expected]
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """The schematic of a transformer looks its documentation up."""
+    monkeypatch.setattr(pt.documentation, "url_for_class", lambda _: None)
+
+
+for _make in (
+    lambda: Tour(TourSearcher.from_vectors(np.eye(2), ["a", "b"], lambda _: [1, 0], method="dense")),
+    lambda: TourRerank(len),
+    lambda: TourVectorPrf(len),
+):
+    _case = transformer_test_class(_make)
+    globals()[f"Test{type(_make()).__name__}"] = type(f"Test{type(_make()).__name__}", (_case,), {})
+del _case
 
 
 def test_an_experiment_measures_pipelines(toy, topics, words, searcher):

@@ -84,13 +84,14 @@ class Fusion:
         self._terms: list[tuple[SignalScores, float, float]] | None = None
         self._vectors: Floats | None = None
 
-    def fuse(self, query: Floats, found: Ranking, vectors: Callable[[Ids], Floats]) -> Ranking:
-        """The best of what the index and the signals found: as many documents as the index found.
+    def fuse(self, query: Floats, found: Ranking, vectors: Callable[[Ids], Floats], hits: int) -> Ranking:
+        """The best of what the index and the signals found.
 
         Args:
-            query: [d] the vector.
+            query: [d] the vector; where d = 0, documents have no vectors, and the signals alone decide.
             found: what the index found for it, at least `POOL` documents where it has as many.
             vectors: the vectors [k, d] of documents [k].
+            hits: most documents.
         """
         if len(self.proposed) and self._vectors is None:
             self._vectors = vectors(self.proposed)
@@ -101,11 +102,11 @@ class Fusion:
             ids = np.concatenate([ids[others], self.proposed])
             similarities = np.concatenate([similarities[others], products]).astype(np.float64)
         if self._terms is None:
-            self._standardise(ids, similarities)
+            self._standardise(ids, similarities, nearest=POOL if len(query) else 0)
         if not self.signals:
             return found
         fused = similarities + self.offsets(ids)
-        best = np.argsort(-fused, kind="stable")[: len(found.ids)]
+        best = np.argsort(-fused, kind="stable")[:hits]
         return Ranking(ids[best], fused[best])
 
     def offsets(self, ids: Ids) -> Floats:
@@ -113,9 +114,9 @@ class Fusion:
         terms = (factor * (signal.of(ids) - mean) for signal, factor, mean in self._terms or ())
         return sum(terms, start=np.zeros(len(ids)))
 
-    def _standardise(self, ids: Ids, similarities: Floats) -> None:
+    def _standardise(self, ids: Ids, similarities: Floats, *, nearest: int) -> None:
         """Find the spread sd_0, and each signal's factor w sd_0 / sd_j and mean, among the first candidates."""
-        sample = np.argsort(-similarities, kind="stable")[:POOL]
+        sample = np.argsort(-similarities, kind="stable")[:nearest]
         if self.signals:
             first = np.concatenate([ids[sample], *(signal.ids[:POOL] for signal in self.signals)])
             sample = np.flatnonzero(np.isin(ids, first))

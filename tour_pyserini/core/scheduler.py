@@ -171,7 +171,7 @@ class Scheduler:
             for task, search, ids, similarities in zip(tasks, requests, *found, strict=True):
                 real = ids >= 0
                 ranking = Ranking(ids[real], similarities[real])
-                fused = task.query.fusion.fuse(search.vector, ranking, self._vectors)
+                fused = task.query.fusion.fuse(search.vector, ranking, self._vectors, wanted)
                 task.answer(fused.first(search.hits))
 
     def _answer_vectors(self, requests: Sequence[tuple[Task, Vectors]]) -> None:

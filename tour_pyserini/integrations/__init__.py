@@ -1,15 +1,17 @@
 """TouR in other frameworks: one module for each, which needs the extra of the same framework.
 
-Here: searchers over what a framework's vector store holds, and the place of results in its metadata.
+Here: searchers over what a framework's vector store holds, lists of its documents, and the place of results in its
+metadata.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.list_reranker import TourReranker
 from tour_pyserini.searchers.searcher import TourSearcher
 
 KEY = "tour"
@@ -50,6 +52,42 @@ def store_searcher(
         score,
         **settings,
     )
+
+
+def open_searcher(fields: Mapping[str, Any]) -> TourSearcher:
+    """The searcher that fields of a search request describe: `index`, `corpus`, `reranker`, `method`, `budget`, ..."""
+    from tour_pyserini.opening import Opener  # whoever has a searcher needs none of this
+    from tour_pyserini.search_request import SearchRequest
+
+    request, opener = SearchRequest.from_flags({"topics": "none", **fields}).completed(), Opener()
+    return opener.searcher(request, opener.reranker(request) if request.config.most_labels else None)
+
+
+def rank_documents(
+    reranker: TourReranker,
+    query: str,
+    texts: Sequence[str],
+    scores: Sequence[float | None] = (),
+    vectors: Sequence[Any] = (),
+    query_vector: Any = None,
+) -> Iterator[tuple[int, float, dict[str, Any]]]:
+    """The documents of a list, best first: position, score and metadata of each.
+
+    Args:
+        reranker: what ranks them.
+        query: the query's text.
+        texts: [n] their passages.
+        scores: [n] what the first stage says of them; their order counts unless each has a score.
+        vectors: [n] their vectors; the query moves if each has one and the query too.
+        query_vector: [d] the query's vector.
+    """
+    known = [*scores] if len(scores) == len(texts) and None not in scores else None
+    own = [*vectors] if len(vectors) == len(texts) and not any(vector is None for vector in vectors) else None
+    if query_vector is None or not own:
+        own = query_vector = None
+    ranked = reranker.rank(query, texts, own, known, query_vector=query_vector)  # type: ignore[arg-type]
+    for rank, (_, position, score, label) in enumerate(ranked, start=1):
+        yield position, score, {"score": score, "label": label, "rank": rank, "rank_before": position + 1}
 
 
 def refuse_unknown(names: Collection[str]) -> None:

@@ -1,17 +1,20 @@
-"""TouR as a component of Haystack; needs the extra `haystack`."""
+"""TouR as a retriever and as a ranker of Haystack; needs the extra `haystack`."""
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, refuse_unknown, store_searcher
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.errors import TourError
+from tour_pyserini.integrations import KEY, check_store, open_searcher, rank_documents, refuse_unknown, store_searcher
+from tour_pyserini.searchers.list_reranker import TourReranker
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
 import_optional("haystack", extra="haystack")
 
-from haystack import Document, component  # noqa: E402
+from haystack import Document, component, default_to_dict  # noqa: E402
 from haystack.document_stores.in_memory import InMemoryDocumentStore  # noqa: E402
 
 
@@ -22,8 +25,11 @@ class TourRetriever:
     Documents have the passage as their content, the docid as their id, their score, and `meta["tour"]`: label, rank
     before, and the query's path, as `SearchPath.metadata` gives them.
 
+    A pipeline with it is saved and loaded if it was made from fields: what it searches is then opened in `warm_up`.
+
     Example:
-        pipeline.add_component("retriever", TourRetriever(searcher, top_k=5))
+        fields = {"index": "indexes/scifact", "corpus": "scifact/corpus.jsonl", "budget": 20}
+        pipeline.add_component("retriever", TourRetriever(fields, top_k=5))
         documents = pipeline.run({"retriever": {"query": "do statins prevent stroke"}})["retriever"]["documents"]
     """
 
@@ -31,11 +37,27 @@ class TourRetriever:
         """Retrieve with a searcher.
 
         Args:
-            searcher: a `TourSearcher`.
+            searcher: a `TourSearcher`, or fields of a search request by name: `index`, `corpus`, `method`, ...
             top_k: documents that are returned.
             documents: the document of each docid, where documents are more than their content.
         """
-        self._searcher, self._top_k, self._documents = searcher, top_k, documents or {}
+        self._given, self._top_k, self._documents = searcher, top_k, documents or {}
+        self._searcher = None if isinstance(searcher, Mapping) else searcher
+
+    def warm_up(self) -> None:
+        """Open what is searched."""
+        if self._searcher is None:
+            self._searcher = open_searcher(self._given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `Pipeline.dumps` writes of it.
+
+        Raises:
+            TourError: if it was made from a searcher in memory.
+        """
+        if not isinstance(self._given, Mapping):
+            raise TourError("a searcher in memory cannot be saved; make the TourRetriever from fields of a search.")
+        return default_to_dict(self, searcher=dict(self._given), top_k=self._top_k)
 
     @classmethod
     def from_document_store(
@@ -72,6 +94,8 @@ class TourRetriever:
             TourError: if there are `filters`, which Haystack's own retrievers have.
         """
         refuse_unknown(["filters"] if filters else [])
+        self.warm_up()
+        assert self._searcher is not None
         path = search_path(self._searcher, query, self._top_k if top_k is None else top_k)
         return {"documents": [self._document(path, hit) for hit in path.hits]}
 
@@ -85,3 +109,68 @@ class TourRetriever:
     def _document(self, path: SearchPath, hit: PathHit) -> Document:
         known = self._documents.get(hit.docid) or Document(id=hit.docid, content=hit.text)
         return replace(known, score=hit.score, embedding=None, meta={**known.meta, KEY: path.metadata(hit)})
+
+
+@component
+class TourRanker:
+    """Ranks the documents that any retriever found, with labels for the promising ones alone.
+
+    Documents' scores are a signal. With their embeddings and `query_embedding`, the query moves too. `meta["tour"]` has
+    score, label, rank and rank before.
+
+    Example:
+        pipeline.add_component("ranker", TourRanker("default", config="budget=20", top_k=5))
+        pipeline.connect("retriever.documents", "ranker.documents")
+    """
+
+    def __init__(self, reranker: Any = "default", *, config: TourConfig | str = "", top_k: int | None = 10) -> None:
+        """Rank with a re-ranker.
+
+        Args:
+            reranker: where labels come from: anything `load_reranker` takes. Only a name, a folder or an address can be
+                saved with a pipeline.
+            config: the method and its settings, also as text such as `budget=20`.
+            top_k: documents that are returned; None: all.
+        """
+        self._spec, self._top_k = reranker, top_k
+        self._config = config if isinstance(config, TourConfig) else TourConfig.parse(config)
+        self._reranker: TourReranker | None = None
+
+    def warm_up(self) -> None:
+        """Load the model."""
+        self._reranker = self._reranker or TourReranker(self._spec, self._config)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `Pipeline.dumps` writes of it.
+
+        Raises:
+            TourError: if the re-ranker is an object.
+        """
+        if not isinstance(self._spec, str):
+            raise TourError("a re-ranker in memory cannot be saved; give a TourRanker a name, a folder or an address.")
+        return default_to_dict(self, reranker=self._spec, config=str(self._config), top_k=self._top_k)
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        query_embedding: list[float] | None = None,
+    ) -> dict[str, list[Document]]:
+        """The best documents, best first; `top_k` as the component was made, unless it is given."""
+        self.warm_up()
+        assert self._reranker is not None
+        ranked = rank_documents(
+            self._reranker,
+            query,
+            [document.content or "" for document in documents],
+            [document.score for document in documents],
+            [document.embedding for document in documents],
+            query_embedding,
+        )
+        best = [
+            replace(documents[position], score=score, meta={**documents[position].meta, KEY: told})
+            for position, score, told in ranked
+        ]
+        return {"documents": best[: self._top_k if top_k is None else top_k]}

@@ -1,11 +1,11 @@
-"""TouR as a retriever of LangChain; needs the extra `langchain`."""
+"""TouR as a retriever and as a document compressor of LangChain; needs the extra `langchain`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, refuse_unknown, store_searcher
+from tour_pyserini.integrations import KEY, check_store, rank_documents, refuse_unknown, store_searcher
 from tour_pyserini.searchers.search_path import search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -14,8 +14,9 @@ import_optional("langchain_core", extra="langchain")
 from langchain_core.callbacks import (  # noqa: E402
     AsyncCallbackManagerForRetrieverRun,
     CallbackManagerForRetrieverRun,
+    Callbacks,
 )
-from langchain_core.documents import Document  # noqa: E402
+from langchain_core.documents import BaseDocumentCompressor, Document  # noqa: E402
 from langchain_core.retrievers import BaseRetriever  # noqa: E402
 from langchain_core.vectorstores import InMemoryVectorStore  # noqa: E402
 
@@ -85,3 +86,32 @@ class TourRetriever(BaseRetriever):
     ) -> list[Document]:
         find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
         return await asyncio.to_thread(find)
+
+
+class TourCompressor(BaseDocumentCompressor):
+    """Keeps the best of the documents that any retriever found, with labels for the promising ones alone.
+
+    Documents keep their metadata; `metadata["tour"]` has score, label, rank and rank before. The order of the list is
+    its first-stage score.
+
+    Attributes:
+        reranker: a `TourReranker`.
+        top_n: documents that are kept; None: all.
+
+    Example:
+        compressor = TourCompressor(reranker=TourReranker("default", TourConfig(budget=20)), top_n=5)
+        documents = compressor.compress_documents(retriever.invoke(query), query)
+    """
+
+    reranker: Any
+    top_n: int | None = 10
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The best documents, best first."""
+        ranked = rank_documents(self.reranker, query, [document.page_content for document in documents])
+        return [
+            documents[position].model_copy(update={"metadata": {**documents[position].metadata, KEY: told}})
+            for position, _, told in ranked
+        ][: self.top_n]

@@ -1,17 +1,19 @@
-"""TouR as a retriever of LlamaIndex; needs the extra `llama-index`."""
+"""TouR as a retriever and as a node postprocessor of LlamaIndex; needs the extra `llama-index`."""
 
 import asyncio
 from collections.abc import Mapping
 from inspect import signature
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, refuse_unknown, store_searcher
+from tour_pyserini.errors import TourError
+from tour_pyserini.integrations import KEY, check_store, rank_documents, refuse_unknown, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
 import_optional("llama_index.core", extra="llama-index")
 
 from llama_index.core import VectorStoreIndex  # noqa: E402
+from llama_index.core.postprocessor.types import BaseNodePostprocessor  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever  # noqa: E402
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode  # noqa: E402
 from llama_index.core.vector_stores import SimpleVectorStore  # noqa: E402
@@ -79,7 +81,52 @@ class TourRetriever(BaseRetriever):
         # A copy: the index keeps its nodes as they are.
         known = self._nodes.get(hit.docid)
         node = TextNode(id_=hit.docid, text=hit.text or "") if known is None else known.model_copy()
-        node.metadata = {**node.metadata, KEY: path.metadata(hit)}
-        node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, KEY]
-        node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, KEY]
-        return node
+        return _told(node, path.metadata(hit))
+
+
+class TourPostprocessor(BaseNodePostprocessor):
+    """Keeps the best of the nodes that any retriever found, with labels for the promising ones alone.
+
+    The nodes' scores are a signal. Where the nodes and the query bundle have embeddings, the query moves too.
+    `metadata["tour"]` has score, label, rank and rank before.
+
+    Attributes:
+        reranker: a `TourReranker`.
+        top_n: nodes that are kept; None: all.
+
+    Example:
+        postprocessor = TourPostprocessor(reranker=TourReranker("default", TourConfig(budget=20)), top_n=5)
+        engine = index.as_query_engine(similarity_top_k=100, node_postprocessors=[postprocessor])
+    """
+
+    reranker: Any
+    top_n: int | None = 10
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name under which LlamaIndex knows it."""
+        return "TourPostprocessor"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise TourError("a TourPostprocessor reads the query: pass query_str= or query_bundle=.")
+        ranked = rank_documents(
+            self.reranker,
+            query_bundle.query_str,
+            [one.node.get_content(MetadataMode.EMBED) for one in nodes],
+            [one.score for one in nodes],
+            [one.node.embedding for one in nodes],
+            query_bundle.embedding,
+        )
+        found = [(nodes[position].node, score, told) for position, score, told in ranked][: self.top_n]
+        return [NodeWithScore(node=_told(node.model_copy(), told), score=score) for node, score, told in found]
+
+
+def _told(node: BaseNode, told: Mapping[str, Any]) -> BaseNode:
+    """A copy of a node that tells what happened to it; language models and embeddings do not read that."""
+    node.metadata = {**node.metadata, KEY: told}
+    node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, KEY]
+    node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, KEY]
+    return node

@@ -1,6 +1,6 @@
 """TouR as transformers of PyTerrier; needs the extra `pyterrier`. Nothing here needs Java."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.feedback import Feedback
+from tour_pyserini.searchers.list_reranker import DocumentList, Feedback, TourReranker
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.packages import import_optional
 
@@ -53,23 +53,15 @@ class Tour(pt.Transformer):
             frame.query_frame(extra_columns=["query"])
             frame.result_frame(extra_columns=["query", "score"])
         queries = _queries(inp).drop(columns="query_vec", errors="ignore")
+        searcher = self.searcher.with_signals(_FrameSignal(inp)) if "docno" in inp else self.searcher
         lines = [
             line
-            for searcher, some in self._searchers(inp, queries)
-            for start in range(0, len(some), self.batch_size)
-            for line in self._lines(searcher, some.iloc[start : start + self.batch_size])
+            for start in range(0, len(queries), self.batch_size)
+            for line in self._lines(searcher, queries.iloc[start : start + self.batch_size])
         ]
         more = [*(["text"] if self.text else []), *(["query_vec", "doc_vec"] if self.vectors else [])]
         found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank", *more])
         return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
-
-    def _searchers(self, inp: pd.DataFrame, queries: pd.DataFrame) -> Iterator[tuple[TourSearcher, pd.DataFrame]]:
-        """Who searches which queries. A signal knows a query by its text: those with the same text are kept apart."""
-        if "docno" not in inp:
-            yield self.searcher, queries
-            return
-        for _, some in queries.groupby(queries.groupby("query").cumcount()):
-            yield self.searcher.with_signals(_FrameSignal(inp, some)), some
 
     def _lines(self, searcher: TourSearcher, queries: pd.DataFrame) -> list[tuple[Any, ...]]:
         vectors, found = searcher.batch_run(
@@ -146,19 +138,60 @@ class TourVectorPrf(pt.Transformer):
         return results["text"].tolist() if self._texts is None else [self._texts[docid] for docid in docids]
 
 
+class TourRerank(pt.Transformer):
+    """Ranks the results of any retriever anew, with labels for their promising part alone: results in, results out.
+
+    It takes the columns `query` and `text`, and `score` if there is one; with `query_vec` and `doc_vec`, the query
+    moves.
+
+    Example:
+        pipeline = bm25 >> pt.text.get_text(index, "text") >> TourRerank("default", TourConfig(budget=20))
+    """
+
+    def __init__(self, reranker: Any = "default", config: TourConfig | None = None, *, batch_size: int = 64) -> None:
+        """Take labels from a re-ranker, anything `load_reranker` takes, for so many queries at a time."""
+        self._reranker, self.batch_size = TourReranker(reranker, config), batch_size
+
+    def __repr__(self) -> str:
+        return f"TourRerank({self._reranker.config.method})"
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """The results of a frame in their new order, with `score` and `rank` (from 0)."""
+        pt.validate.result_frame(inp, extra_columns=["query", "text"])
+        groups = [results for _, results in inp.groupby("qid", sort=False)]
+        parts = [inp.iloc[:0].assign(score=pd.Series(dtype="float64"), rank=pd.Series(dtype="int64"))]
+        for start in range(0, len(groups), self.batch_size):
+            some = groups[start : start + self.batch_size]
+            for results, ranked in zip(some, self._reranker.rank_lists(list(map(_list_of, some))), strict=True):
+                order, scores = [one.position for one in ranked], [one.score for one in ranked]
+                parts.append(results.iloc[order].assign(score=scores, rank=range(len(order))))
+        return pd.concat(parts if len(parts) == 1 else parts[1:], ignore_index=True)
+
+
+def _list_of(results: pd.DataFrame) -> DocumentList:
+    """The results of a query as a list to be ranked."""
+    vectors = {"query_vec", "doc_vec"} <= set(results.columns)
+    return DocumentList(
+        str(results["query"].iloc[0]),
+        results["text"].tolist(),
+        np.stack(results["doc_vec"].tolist()) if vectors else None,
+        results["score"].tolist() if "score" in results else None,
+        results["query_vec"].iloc[0] if vectors else None,
+    )
+
+
 class _FrameSignal:
-    """What the results of a frame say of some of their queries, which have different texts; a signal."""
+    """What the results of a frame say of its queries; a signal."""
 
-    __name__ = "before Tour in the pipeline"
+    __name__, by_id = "before Tour in the pipeline", True
 
-    def __init__(self, results: pd.DataFrame, queries: pd.DataFrame) -> None:
+    def __init__(self, results: pd.DataFrame) -> None:
         best_first = results.sort_values("score", ascending=False, kind="stable").drop_duplicates(["qid", "docno"])
-        by_qid = dict(iter(best_first.groupby("qid")))
-        self._found = {query: by_qid[qid] for qid, query in zip(queries["qid"], queries["query"], strict=True)}
+        self._found = dict(iter(best_first.groupby("qid")))
 
-    def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+    def __call__(self, q_ids: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
         """At most k docids of each query and their scores, best first."""
-        found = [self._found[query].head(k) for query in queries]
+        found = [self._found[q_id].head(k) for q_id in q_ids]
         return [some["docno"].astype(str).tolist() for some in found], [some["score"].tolist() for some in found]
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
-from tour_pyserini.searchers.feedback import Feedback
 from tour_pyserini.searchers.hits import Hit
+from tour_pyserini.searchers.list_reranker import Feedback
 from tour_pyserini.searchers.searched_index import SearchedIndex, hybrid_parts, listed, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.pyserini import ensure_java

@@ -47,6 +47,14 @@ class SearchedIndex:
         return as_store(self.index).size
 
 
+class NoVectors:
+    """The query encoder of documents without vectors."""
+
+    def encode(self, *_: Any, **__: Any) -> Floats:
+        """A vector without numbers, [0]."""
+        return np.empty(0, dtype=np.float32)
+
+
 def check_index(index: str | os.PathLike[str]) -> None:
     """Refuse an index that does not exist, without importing FAISS or Pyserini.
 

@@ -43,6 +43,7 @@ class ServeRequest(SearchRequest):
         (
             *("topics_format", "qrels", "remove_query", "output", "output_format", "output_queries", "trace", "tag"),
             *("trace_vectors", "hits", "shard", "ray", "ray_workers", "batch_size", "encoded_queries", "predictions"),
+            "run",
             *("unit", "max_words", "context", "separator", "title"),
         )
     )

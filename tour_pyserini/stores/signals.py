@@ -17,6 +17,7 @@ import regex
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.input_files import read_json_object
+from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.index_folder import (
@@ -32,10 +33,13 @@ from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.pyserini import may_be_prebuilt
 
+log = logging.getLogger(__name__)
+
 Signal = Callable[[Sequence[str], int], tuple[Sequence[Sequence[str]], Sequence[Any]]]
 """Finds documents for queries: for texts of queries and a number k, at most k docids of each query and their scores,
 best first. Scores have any unit; higher is better. A signal may have the attribute `absent`: its score of documents
-that it does not find where it finds fewer than k; without it, they count as the last one that it found."""
+that it does not find where it finds fewer than k; without it, they count as the last one that it found. One with the
+attribute `by_id` that is true gets the queries' ids in place of their texts."""
 
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
@@ -121,6 +125,29 @@ class QuerySignal:
         """What the function finds for each query."""
         found = [self._function(query, k) for query in queries]
         return [docids for docids, _ in found], [scores for _, scores in found]
+
+
+class RunSignal:
+    """What a TREC run holds for its topics; a signal that knows queries by their ids (`by_id`), not by their texts.
+
+    Attributes:
+        documents: all docids of the run.
+    """
+
+    by_id = True
+
+    def __init__(self, path: str) -> None:
+        """Read a run."""
+        self.__name__ = f"run {path}"
+        self._found = read_rankings(path)
+        self.documents = list(dict.fromkeys(hit.doc_id for hits in self._found.values() for hit in hits))
+
+    def __call__(self, q_ids: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
+        """At most k docids of each topic and their scores, best first."""
+        if missing := [q_id for q_id in q_ids if q_id not in self._found]:
+            log.warning("the %s has nothing for %d topics, such as %s", self.__name__, len(missing), missing[0])
+        found = [self._found.get(q_id, [])[:k] for q_id in q_ids]
+        return [[hit.doc_id for hit in hits] for hits in found], [[hit.score for hit in hits] for hits in found]
 
 
 class LuceneSignal:

@@ -1,5 +1,6 @@
 """Stores: where candidates and their vectors come from."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -66,3 +67,28 @@ def as_store(index: Any) -> Store:
     flat = faiss.IndexFlatIP(given.shape[1])
     flat.add(np.ascontiguousarray(given, dtype=np.float32))
     return FaissIndex(flat)
+
+
+class UnsearchedDocuments:
+    """Documents that no vector finds: signals say which there are for a query, as first-stage runs do.
+
+    Attributes:
+        dimension: d of the documents' vectors; 0 where they have none.
+        size: how many documents there are.
+        exact: always true.
+    """
+
+    exact = True
+
+    def __init__(self, size: int, vectors: Callable[[Ids], Floats] | None = None, *, dimension: int = 0) -> None:
+        """So many documents, and a function that gives their vectors [m, d], if they have any."""
+        self.size, self.dimension = size, dimension
+        self._vectors = vectors
+
+    def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
+        """No hits for any of the vectors [n, d]."""
+        return Hits(np.empty((len(vectors), 0), dtype=np.int64), np.empty((len(vectors), 0), dtype=np.float32))
+
+    def fetch(self, ids: Ids) -> Floats:
+        """The vectors [m, d] of the documents [m]."""
+        return np.empty((len(ids), 0), dtype=np.float32) if self._vectors is None else self._vectors(ids)
