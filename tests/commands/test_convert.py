@@ -5,9 +5,12 @@ import json
 import pytest
 
 from tour_pyserini.command import run
-from tour_pyserini.convert import convert_qrels, main, split_by_overlap
+from tour_pyserini.convert import TAG, convert_qrels, main, split_by_overlap
 from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.runs import read_rankings
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.errors import TourError
 
 
 @pytest.fixture
@@ -65,6 +68,32 @@ def test_a_run_keeps_the_order_of_the_json(files, caplog):
         "3 Q0 b 2 0.25 tour_pyserini",
     ]
     assert ["3 of 4 questions" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_run_becomes_requests_of_rank_llm_and_comes_back(files):
+    (files / "asked.tsv").write_text("0\twho\n1\twhen\n2\twhy\n")
+    main(["requests", "--topics", "asked.tsv", "--corpus", "corpus.jsonl", "--run", "one.trec", "--output", "r.jsonl"])
+    first, second = map(json.loads, (files / "r.jsonl").read_text().splitlines())
+    assert first["query"] == {"text": "who", "qid": "0"} and second["query"]["qid"] == "1"
+    assert first["candidates"][1] == {"docid": "b", "score": 1.0, "doc": {"text": "ann lee"}}
+    main(["lists", "--input", "r.jsonl", "--output", "lists"])
+    assert (files / "lists" / "run.trec").read_text() == (files / "one.trec").read_text().replace(" t\n", f" {TAG}\n")
+    assert dict(read_topics(str(files / "lists" / "queries.jsonl"))) == {"0": "who", "1": "when"}
+    assert dict(open_texts(str(files / "lists" / "corpus.jsonl"))) == {"a": "In 1900", "b": "ann lee"}
+
+
+def test_candidates_of_rank_llm_keep_their_order_and_wrong_lines_are_named(files):
+    documents = {7: {"contents": "x", "title": "T"}, 8: {"segment": "y"}}
+    candidates = [{"docid": docid, "score": 0.5, "doc": doc} for docid, doc in documents.items()]
+    lines = [{"query": {"text": "q", "qid": 3}, "candidates": candidates}, {"query": "q"}]
+    (files / "r.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    main(["lists", "--input", "r.jsonl", "--output", "lists"])
+    assert (files / "lists" / "run.trec").read_text().splitlines() == [f"3 Q0 7 1 2.0 {TAG}", f"3 Q0 8 2 1.0 {TAG}"]
+    assert dict(open_texts(str(files / "lists" / "corpus.jsonl"))) == {"7": "T x", "8": "y"}
+    (files / "r.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(TourError, match="line 2"):
+        main(["lists", "--input", "r.jsonl", "--output", "other"])
+    assert not (files / "other").exists() or not any((files / "other").iterdir())
 
 
 def questions(path, *asked):

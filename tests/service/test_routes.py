@@ -114,6 +114,13 @@ def test_pyserinis_clients_find_their_routes(small, server):
     shown = [(hit["docid"], hit["score"], hit["document_txt"]) for hit in answer["candidates"]]
     assert shown == [(hit["docid"], hit["score"], small.texts[hit["docid"]]) for hit in ours]
     assert server.client.get("/v1/indexes/letters/documents/d7").json() == {"id": "d7", "contents": small.texts["d7"]}
+    of_2 = server.client.get("/v1/letters/search", params={"query": query, "hits": 3}).json()
+    assert (of_2["api"], of_2["index"], of_2["query"]) == ("v1", "letters", {"text": query})
+    assert [(hit["docid"], hit["score"], hit["doc"]["contents"]) for hit in of_2["candidates"]] == shown
+    assert [hit["rank"] for hit in of_2["candidates"]] == [1, 2, 3]
+    document = {"api": "v1", "index": "letters", "docid": "d7", "doc": {"id": "d7", "contents": small.texts["d7"]}}
+    assert server.client.get("/v1/letters/doc/d7").json() == document
+    assert server.client.get("/v1/other/doc/d7").status_code == 404
     assert server.client.get("/v1/indexes/", params={"index_type": "faiss"}).json() == ["letters"]
     assert server.client.get("/v1/indexes/letters/status").json()["downloaded"] is True
     assert server.client.post("/v1/indexes/other/search", json={"query": query}).status_code == 404

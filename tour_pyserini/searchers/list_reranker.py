@@ -221,7 +221,9 @@ def _passage(document: Any, place: int) -> str:
     """What the re-ranker reads of a document."""
     if isinstance(document, str):
         return document
-    fields = document if isinstance(document, Mapping) else {name: getattr(document, name, None) for name in _TEXTS}
+    fields: Mapping[str, Any] = (
+        document if isinstance(document, Mapping) else {name: getattr(document, name, None) for name in _TEXTS}
+    )
     text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), None)
     if text is None:
         raise TourError(f"the document at position {place} is a {type(document).__name__} without a text; give `text`.")

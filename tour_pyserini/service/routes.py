@@ -123,20 +123,27 @@ def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
 
 
 def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
-    """`/v1/indexes/{index}/search`, `/documents/{docid}` and `/status`, for the one index that is served."""
-    routes = APIRouter(prefix="/v1/indexes", tags=["Pyserini"])
+    """The routes of Pyserini's own server, for the one index that is served.
+
+    Of 2.x: `/v1/{index}/search` and `/doc/{docid}`; of 1.x: `/v1/indexes/{index}/search`, `/documents/{docid}` and
+    `/status`.
+    """
+    routes = APIRouter(prefix="/v1", tags=["Pyserini"])
     collection = dispatcher.collection
 
     def check(index: str) -> None:
         if index != collection.name:
             raise HTTPException(404, f"this service has the index {collection.name} only.")
 
-    @routes.get("/")
+    def contents(docid: str) -> dict[str, str]:
+        return {"id": docid, "contents": _passage(dispatcher, docid)}
+
+    @routes.get("/indexes/")
     def indexes(index_type: str = "faiss") -> list[str]:
         """The name of the index."""
         return [collection.name] if index_type == "faiss" else []
 
-    @routes.post("/{index}/search")
+    @routes.post("/indexes/{index}/search")
     async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
         """Search with the service's own method."""
         check(index)
@@ -145,17 +152,36 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
         return {"query": {"qid": params.qid, "query_txt": query}, "candidates": candidates}
 
-    @routes.get("/{index}/documents/{docid:path}")
+    @routes.get("/indexes/{index}/documents/{docid:path}")
     def document(index: str, docid: str) -> dict[str, str]:
         """A document of the collection."""
         check(index)
-        return {"id": docid, "contents": _passage(dispatcher, docid)}
+        return contents(docid)
 
-    @routes.get("/{index}/status")
+    @routes.get("/indexes/{index}/status")
     def status(index: str) -> dict[str, Any]:
         """Whether the index is here, and how large it is."""
         check(index)
         return {"downloaded": True, "size_bytes": str(collection.bytes)}
+
+    @routes.get("/{index}/search")
+    async def find(
+        index: str, query: str, request: Request, after: BackgroundTasks, hits: Annotated[int, Query(ge=1)] = 10
+    ) -> dict[str, Any]:
+        """Search with the service's own method."""
+        check(index)
+        (answer,) = await dispatcher.search(SearchBody(query=query, hits=hits), request, after)
+        candidates = [
+            {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": contents(hit.docid)}
+            for rank, hit in enumerate(answer.candidates, start=1)
+        ]
+        return {"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates}
+
+    @routes.get("/{index}/doc/{docid:path}")
+    def doc(index: str, docid: str) -> dict[str, Any]:
+        """A document of the collection."""
+        check(index)
+        return {"api": "v1", "index": index, "docid": docid, "doc": contents(docid)}
 
     return routes
 
