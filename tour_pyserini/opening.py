@@ -106,6 +106,7 @@ class Opener:
             signals=self._signals(request),
             remove_query=request.remove_query,
             observe=_observer(request, trace, inner.docids),
+            filter=request.filter,
         )
 
     def encoder_fingerprint(self, request: SearchRequest) -> str:

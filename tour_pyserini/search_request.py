@@ -54,7 +54,7 @@ _PASSAGES_ONLY = (
         "encoder_class",
         "pooling",
     ),
-    *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend", "adapter"),
+    *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend", "adapter", "filter"),
 )
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "context", "title", "separator")
 
@@ -136,6 +136,12 @@ class SearchRequest(Request):
         None, "how many lists of an inverted file are searched (default: the index's own)", count=True
     )
     remove_query: bool = _input(False, "never retrieve the document that is the query")
+    filter: str | None = _input(
+        None,
+        'which documents may be found: JSON of a condition on fields of the corpus, {"year": {"gte": 2020}}, or of a '
+        "list of docids; or an expression of the vector database",
+        metavar="JSON",
+    )
 
     output: str | None = _output(None, "the run file (default: runs/TOPICS.METHOD.trec)", metavar="RUN", common=True)
     output_format: str = _output("trec", "format of the run", choices=RUN_FORMATS)

@@ -88,3 +88,16 @@ def test_the_weight_of_the_signal_changes_the_list(folder):
 def test_phrases_have_no_bm25(folder, tiny):
     with pytest.raises(TourError, match="--bm25 is not for --phrases"):
         index.main(flags(tiny, folder / "corpus.jsonl", folder / "phrases", "--bm25", "--phrases"))
+
+
+def test_a_filter_keeps_documents_out_of_every_signal(folder):
+    lines = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line["metadata"] = {"even": number % 2 == 0, "number": number}
+    (folder / "fields.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    more = ["--method", "dense", "--sparse", folder / "index", "--corpus", folder / "fields.jsonl", "--filter"]
+    found = searched(folder, *more, '{"even": true, "number": {"gt": 9}}')
+    assert set(found["q1"]) <= {f"d{i}" for i in range(10, 40, 2)} | {"rare"} and "rare" in found["q1"][:3]
+    assert searched(folder, *more, '["d3", "d5"]')["q2"] in (["d3", "d5"], ["d5", "d3"])
+    with pytest.raises(TourError, match="eq, in, gt"):
+        searched(folder, *more, '{"even": null}')

@@ -15,7 +15,8 @@ class MemoryCorpus:
         self.vectors, self.scores = np.asarray(vectors), np.asarray(scores, dtype=float)
         self.searched, self.labelled, self.fetched = [], [], []
 
-    def search(self, vectors, k, excluded):
+    def search(self, vectors, k, queries):
+        excluded = np.array([query.excluded for query in queries])
         self.searched.append(len(vectors))
         similarities = np.einsum("nd,md->nm", vectors, self.vectors)
         similarities = np.where(np.arange(len(self.vectors)) == excluded[:, None], -np.inf, similarities)

@@ -41,7 +41,7 @@ def test_a_file_and_its_folder_give_the_same_texts_and_a_mapping_is_returned_unc
 def test_other_field_names_and_integer_ids_are_read(tmp_path, fields):
     texts = BeirTexts(write(tmp_path / "c.jsonl", [dict(zip(fields, (7, "seven"), strict=True))]))
     assert texts["7"] == "seven"
-    assert list(texts.records()) == [("7", "", "seven")]
+    assert [document[:3] for document in texts.records()] == [("7", "", "seven")]
 
 
 def test_a_folder_of_json_lines_is_one_corpus(tmp_path, monkeypatch):
@@ -79,7 +79,7 @@ def test_every_document_is_read_back_unchanged(tmp_path_factory, documents, asci
     path.write_bytes(bom + lines.encode())
     texts = BeirTexts(path)
     assert len(texts) == len(documents) and list(texts) == list(documents)
-    assert [tuple(record) for record in texts.records()] == [(docid, *both) for docid, both in documents.items()]
+    assert [record[:3] for record in texts.records()] == [(docid, *both) for docid, both in documents.items()]
     assert dict(texts) == {docid: Passage(*both) for docid, both in documents.items()}
 
 

@@ -49,13 +49,14 @@ def settings_of(vectors, **more):
     return {**sizes, "encoder_fingerprint": "none", **more}
 
 
-def loading(address, vectors, *, bm25=False, **more):
-    return CollectionLoading(store_address(address), settings_of(vectors, **more), texts_of(vectors), bm25=bm25)
+def loading(address, vectors, *, bm25=False, texts=None, **more):
+    texts = texts_of(vectors) if texts is None else texts
+    return CollectionLoading(store_address(address), settings_of(vectors, **more), texts, bm25=bm25)
 
 
-def load(address, vectors, *, bm25=False, **more):
+def load(address, vectors, **more):
     """Load a collection; what an interrupted load left is completed."""
-    target = loading(address, vectors, bm25=bm25, **more)
+    target = loading(address, vectors, **more)
     docids = docids_of(vectors)
     for start in range(target.done, len(vectors), CHUNK):
         target.append(docids[start : start + CHUNK], vectors[start : start + CHUNK])

@@ -99,6 +99,7 @@ class Query:
         hits: how many documents the final list should have.
         fusion: what further first-stage signals say; see `offsets`, and `Fusion` for more.
         excluded: a document that must not be found, or -1.
+        within: the documents that may be found, as the index knows them; None: all.
         name: its id, for messages.
         text: what the re-ranker reads of it.
     """
@@ -107,6 +108,7 @@ class Query:
     hits: int
     fusion: Fusion = dataclasses.field(default_factory=Fusion)
     excluded: int = -1
+    within: Any = None
     name: str = "query"
     text: str = ""
 

@@ -12,8 +12,8 @@ from tour_pyserini.core.method import Label, Method, Neighbours, Outcome, Query,
 from tour_pyserini.core.settings import MethodSettings
 from tour_pyserini.errors import RequestError, TourError
 
-SearchIndex = Callable[[Floats, int, Ids], Hits]
-"""Hits [n, k] of vectors [n, d], without the document that each excludes [n] (-1: none)."""
+SearchIndex = Callable[[Floats, int, Sequence[Query]], Hits]
+"""Hits [n, k] of vectors [n, d] that belong to n queries, without what each excludes, and within what it may find."""
 FetchVectors = Callable[[Ids], Floats]
 """Vectors [m, d] of documents [m], m > 0."""
 LabelTasks = Callable[[Sequence["Task"]], Sequence[Floats]]
@@ -148,7 +148,7 @@ class Scheduler:
             self._answer_vectors([(task, wanted) for task in waiting if isinstance(wanted := task.request, Vectors)])
             for task in waiting:
                 if isinstance(task.request, Neighbours):
-                    task.answer(self._find_neighbours(task.request, task.query.excluded))
+                    task.answer(self._find_neighbours(task.request, task.query))
 
     def preview(self, task: Task) -> Outcome:
         """What the method of a task would leave if it got no more labels; the task itself does not change."""
@@ -166,8 +166,7 @@ class Scheduler:
             tasks, requests = zip(*group, strict=True)
             vectors = np.stack([search.vector for search in requests])
             _check_finite(vectors, tasks)
-            excluded = np.array([task.query.excluded for task in tasks], dtype=np.int64)
-            found = self._search(vectors, wanted, excluded)
+            found = self._search(vectors, wanted, [task.query for task in tasks])
             for task, search, ids, similarities in zip(tasks, requests, *found, strict=True):
                 real = ids >= 0
                 ranking = Ranking(ids[real], similarities[real])
@@ -182,11 +181,11 @@ class Scheduler:
         for (task, _), own in zip(requests, np.split(vectors, ends[:-1]), strict=True):
             task.answer(own)
 
-    def _find_neighbours(self, request: Neighbours, excluded: int) -> list[Ids]:
+    def _find_neighbours(self, request: Neighbours, query: Query) -> list[Ids]:
         ids, wanted = request
         if not len(ids):
             return []
-        found = self._search(self._vectors(ids), wanted + 1, np.full(len(ids), excluded, dtype=np.int64)).ids
+        found = self._search(self._vectors(ids), wanted + 1, [query] * len(ids)).ids
         return [near[(near >= 0) & (near != id_)][:wanted] for id_, near in zip(ids.tolist(), found, strict=True)]
 
 

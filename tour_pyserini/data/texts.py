@@ -19,14 +19,23 @@ from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_pr
 
 _ID_FIELDS = ("_id", "id", "docid", "pid")
 _TEXT_FIELDS = ("text", "contents", "body", "passage")  # the last two: MS MARCO v2
+_READ = {*_ID_FIELDS, *_TEXT_FIELDS, "title"}
 
 
 class Document(NamedTuple):
-    """A document of a corpus; title and text may be empty."""
+    """A document of a corpus; title and text may be empty.
+
+    Attributes:
+        docid: its id.
+        title: its title.
+        text: its text.
+        fields: what its line says beside these, for filters; what is under `metadata` counts as the line's own.
+    """
 
     docid: str
     title: str
     text: str
+    fields: Mapping[str, Any] = {}
 
     def only(self, fields: Collection[str]) -> "Document":
         """The document with the given fields (`title`, `text`), without white space around them; others are empty.
@@ -60,9 +69,13 @@ def _parse_document(line: bytes, *, tsv: bool = False) -> Document:
         raise ValueError(f"has no id (expected one of {', '.join(_ID_FIELDS)})")
     if not isinstance(text, str):
         raise ValueError(f"has no text (expected one of {', '.join(_TEXT_FIELDS)})")
-    document = Document(str(docid), str(record.get("title") or ""), text)
+    metadata = record.pop("metadata", None)
+    fields = {name: value for name, value in record.items() if name not in _READ}
+    fields |= metadata if isinstance(metadata, dict) else {}
+    parts = str(docid), str(record.get("title") or ""), text
     # JSON can contain half of an escaped surrogate pair, which tokenizers refuse. Other lines skip the slow repair.
-    return Document(*map(_without_half_pairs, document)) if b"\\ud" in line.lower() else document
+    docid, title, text = map(_without_half_pairs, parts) if b"\\ud" in line.lower() else parts
+    return Document(docid, title, text, fields)
 
 
 def _without_half_pairs(text: str) -> str:
@@ -207,11 +220,20 @@ class BeirTexts(Mapping[str, str]):
             raise TourError(f"the corpus {self.path} holds no document.")
 
     def __getitem__(self, docid: str) -> str:
+        document = self.document(docid)
+        return Passage(document.title, document.text)
+
+    def document(self, docid: str) -> Document:
+        """The document of a docid, with its fields."""
         for start in self._offsets.find(_hash(docid)) if isinstance(docid, str) else ():
             document = self._read(start)
             if document.docid == docid:
-                return Passage(document.title, document.text)
+                return document
         raise UnknownDocument(docid, self.path)
+
+    def fields(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Docid and fields of each document, for filters."""
+        return ((document.docid, document.fields) for document in self.records())
 
     def __len__(self) -> int:
         return len(self._offsets.starts)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.method import Outcome
+from tour_pyserini.core.method import Outcome, Query
 from tour_pyserini.core.scheduler import Task
 from tour_pyserini.data.texts import Passage, UnknownDocument, open_texts
 from tour_pyserini.encoders.encoder import encode_queries
@@ -357,9 +357,9 @@ class TourPhraseSearcher(TourSearcher):
                 self._predict(q_id, self._phrases(task.result, k)[:k])
         return tasks
 
-    def tasks(self, queries: Any, q_ids: Sequence[str], k: int, *, config: TourConfig | None = None) -> list[Task]:
+    def tasks(self, queries: Any, q_ids: Sequence[str], k: int, **options: Any) -> list[Task]:
         """The queries at the beginning of their way, with room for more phrases."""
-        return super().tasks(queries, q_ids, self._room(k), config=config)
+        return super().tasks(queries, q_ids, self._room(k), **options)
 
     def hits(self, outcome: Outcome, k: int, *, vectors: bool = False) -> HitList:
         """The first k passages, in the order of their best phrases and with their scores."""
@@ -377,7 +377,11 @@ class TourPhraseSearcher(TourSearcher):
     def _phrases(self, outcome: Outcome, k: int) -> list[PhraseHit]:
         return self.searcher.hits(*outcome.ranking.first(self._room(k)))
 
-    def _search(self, vectors: Floats, k: int, excluded: Ids, threads: int) -> Hits:
+    def _within(self, given: Any) -> None:
+        if given is not None:
+            raise TourError("phrases cannot be filtered; leave out the filter.")
+
+    def _search(self, vectors: Floats, k: int, queries: Sequence[Query], threads: int) -> Hits:
         passages = k // 2
         phrases = passages if self._unit == "phrase" else 0
         vectors = np.asarray(vectors, dtype=np.float32)

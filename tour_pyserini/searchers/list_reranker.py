@@ -163,7 +163,7 @@ class _Work(NamedTuple):
         passages: Sequence[str],
         config: TourConfig,
     ) -> "_Work":
-        def search(vectors: Floats, k: int, excluded: Ids) -> Hits:
+        def search(vectors: Floats, k: int, _: Sequence[Query]) -> Hits:
             return index.search(vectors, k)
 
         fusion = Fusion(signals, weight=config.settings.signal_weight)

@@ -23,6 +23,7 @@ from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.hits import Hit, HitList
 from tour_pyserini.searchers.searched_index import as_signal, hybrid_parts, in_memory_index, listed
+from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_within
 from tour_pyserini.stores.index_folder import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, check_documents, found_by
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tour_pyserini.searchers.label_time import LabelCost
 
 log = logging.getLogger(__name__)
+
+_FILTERS = 16  # whose documents are remembered
 
 Observer = Callable[[str, Task], None]
 """Called with the id of a query and its task, when it has ended: its `rounds` are the trace."""
@@ -107,6 +110,8 @@ class TourSearcher:
         remove_query: bool = False,
         adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         observe: Observer | None = None,
+        filter: Any = None,
+        fields: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Set up the search.
 
@@ -125,6 +130,9 @@ class TourSearcher:
             remove_query: never retrieve the document whose docid is the query's id.
             adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called with each query that has ended.
+            filter: which documents any search may find, see `search`; a search's own filter holds too.
+            fields: what filters read of each document, by docid; None: what the corpus file gives beside title and
+                text.
         """
         searcher, more = hybrid_parts(searcher)
         if not hasattr(searcher, "index") or not hasattr(searcher, "docids"):
@@ -132,7 +140,7 @@ class TourSearcher:
         self.searcher = searcher
         self.config = _as_config(config)
         self.costs = Costs()
-        self._observe, self._remove_query = observe, remove_query
+        self._observe, self._remove_query, self._fields = observe, remove_query, fields
         self._adapted: Any = None
         if adapter is not None:
             from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
@@ -151,9 +159,11 @@ class TourSearcher:
         self._store, self._vector_source = as_store(searcher.index), vectors
         reads = order == "exact" or (order is None and isinstance(vectors, str | os.PathLike | EncodedCorpus))
         searched = in_order(self._store, self._vectors if vectors is not None and reads else None, order)
-        self._nearest = searched.search
+        self._searched = searched
         self.order = "exact" if self._store.exact or searched is not self._store else "index"
         self._positions = positions_of(searcher.docids) if remove_query else {}
+        self._filter = None if filter is None else Filter.parse(filter)
+        self._passing: dict[str, Within] = {}  # of the last filters
         self._signals: list[Signal] = []
         self._add_signals([*more, *listed(signals)])
 
@@ -171,6 +181,7 @@ class TourSearcher:
         remove_query: bool = False,
         adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         observe: Observer | None = None,
+        fields: Mapping[str, Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> "TourSearcher":
         """Search vectors that are in memory.
@@ -191,6 +202,7 @@ class TourSearcher:
             remove_query: never retrieve the document whose docid is the query's id.
             adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called with each query that has ended.
+            fields: what filters read of each document, by docid.
             settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
 
         Raises:
@@ -205,7 +217,7 @@ class TourSearcher:
             raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
         options: Any = {"signals": signals, "remove_query": remove_query, "adapter": adapter, "observe": observe}
-        return TourSearcher(index, score, passages, config, **options)
+        return TourSearcher(index, score, passages, config, **options, fields=fields)
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -238,8 +250,9 @@ class TourSearcher:
         *,
         deadline: float | None = None,
         budget: int | None = None,
+        filter: Any = None,
     ) -> Any:
-        """Search with one query; FaissSearcher's arguments and results, and two more.
+        """Search with one query; FaissSearcher's arguments and results, and three more.
 
         Args:
             query: its text, its fields, or its vector [d].
@@ -250,12 +263,15 @@ class TourSearcher:
             deadline: seconds after which the best list so far is returned; labels end in time for that. The first
                 search also loads the model, and measures what labels cost.
             budget: most labels of this query, for methods that have a budget.
+            filter: which documents may be found: a condition on the fields that the corpus gives beside title and
+                text, `{"year": {"gte": 2020}, "lang": "en"}`; their docids; or what a vector database understands.
 
         Returns:
             The hits, best first; with `return_vector`, the optimised query vector [1, d] and hits that carry theirs.
         """
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
-        tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=self._config(budget))
+        config = self._config(budget)
+        tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=config, filter=filter)
         hits = self.hits(tasks[0].result, k, vectors=return_vector)
         if remove_dups:
             hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
@@ -268,23 +284,32 @@ class TourSearcher:
         k: int = 10,
         threads: int = 1,
         return_vector: bool = False,
+        *,
+        filter: Any = None,
     ) -> Any:
-        """Search with many queries, which advance together; FaissSearcher's arguments and results.
+        """Search with many queries, which advance together; FaissSearcher's arguments and results, and `filter`.
 
         Returns:
             Hits by query id; with `return_vector`, the optimised query vectors [n, d] and hits that carry theirs.
         """
-        vectors, results = self.batch_run(queries, q_ids, k, threads, hit_vectors=return_vector)
+        vectors, results = self.batch_run(queries, q_ids, k, threads, hit_vectors=return_vector, filter=filter)
         return (vectors, results) if return_vector else results
 
     def batch_run(
-        self, queries: Any, q_ids: list[str], k: int = 10, threads: int = 1, *, hit_vectors: bool = False
+        self,
+        queries: Any,
+        q_ids: list[str],
+        k: int = 10,
+        threads: int = 1,
+        *,
+        hit_vectors: bool = False,
+        filter: Any = None,
     ) -> tuple[Floats, Mapping[str, list[Any]]]:
         """The optimised vectors [n, d] and the hits by query id, which carry their own vectors when asked to."""
         twice, count = Counter(q_ids).most_common(1)[0] if q_ids else ("", 0)
         if count > 1:
             raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
-        tasks = self.run(queries, q_ids, k, threads)
+        tasks = self.run(queries, q_ids, k, threads, filter=filter)
         with self.costs.stage("rank"):
             hits = {
                 q_id: self.hits(task.result, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)
@@ -303,6 +328,7 @@ class TourSearcher:
         *,
         deadline: float | None = None,
         budget: int | None = None,
+        filter: Any = None,
     ) -> Iterator[SearchRound]:
         """Search with one query and hand over every list on the way; the last one is what `search` returns.
 
@@ -316,7 +342,7 @@ class TourSearcher:
         label = self._labeller(deadline)
         if isinstance(query, np.ndarray):
             raise TourError("a query given as a vector has no text to label; give its text.")
-        (task,) = self.tasks([query], ["query"], k, config=self._config(budget))
+        (task,) = self.tasks([query], ["query"], k, config=self._config(budget), filter=filter)
         scheduler = self.scheduler(threads)
         scheduler.advance([task])
         while task.waits_for_labels:
@@ -336,6 +362,7 @@ class TourSearcher:
         *,
         deadline: float | None = None,
         config: TourConfig | None = None,
+        filter: Any = None,
     ) -> list[Task]:
         """The ended tasks of queries, which advance together.
 
@@ -346,31 +373,34 @@ class TourSearcher:
             threads: threads of search.
             deadline: seconds after which they have to be there; None: they have time.
             config: the method and its settings, if not those of the searcher.
+            filter: which documents may be found, see `search`.
         """
         if not len(queries):
             return []
         label = self._labeller(deadline)
         with self.costs.stage("update"):
-            tasks = self.tasks(queries, q_ids, k, config=config)
+            tasks = self.tasks(queries, q_ids, k, config=config, filter=filter)
             self.scheduler(threads).run(tasks, label)
         self._finish(tasks, q_ids)
         return tasks
 
     # The parts of a search, which a service uses one by one
 
-    def tasks(self, queries: Any, q_ids: Sequence[str], k: int, *, config: TourConfig | None = None) -> list[Task]:
+    def tasks(
+        self, queries: Any, q_ids: Sequence[str], k: int, *, config: TourConfig | None = None, filter: Any = None
+    ) -> list[Task]:
         """The queries at the beginning of their way: encoded, with what further signals found."""
         if len(queries) != len(q_ids):
             raise TourError(f"{len(queries)} queries came with {len(q_ids)} ids; give one id per query.")
         if k < 1:
             raise TourError(f"the number of hits must be at least 1, not {k}.")
-        config, excluded = config or self.config, self._own_documents(q_ids)
+        config, excluded, within = config or self.config, self._own_documents(q_ids), self._within(filter)
         if isinstance(queries, np.ndarray):
             log.info("queries given as vectors carry no text to label and are searched as they are")
             config, texts, signals = TourConfig("dense"), [""] * len(queries), list[SignalHits]()
         else:
             texts = [text_of(*query) for query in zip(queries, q_ids, strict=True)]
-            signals = self._ask_signals([str(q_id) for q_id in q_ids], texts, excluded)
+            signals = self._ask_signals([str(q_id) for q_id in q_ids], texts, excluded, within)
         with self.costs.stage("encode"):
             encoder = self._adapted or self.searcher.query_encoder
             vectors = encode_queries(encoder, queries, q_ids, self.searcher.dimension)
@@ -383,6 +413,7 @@ class TourSearcher:
                     k,
                     Fusion([signal.of_query(row) for signal in signals], weight=config.settings.signal_weight),
                     excluded=int(excluded[row]),
+                    within=within,
                     name=str(q_ids[row]),
                     text=texts[row],
                 ),
@@ -393,9 +424,9 @@ class TourSearcher:
     def scheduler(self, threads: int = 1) -> Scheduler:
         """What advances tasks: searches with so many threads, and the vectors of candidates."""
 
-        def search(vectors: Floats, k: int, excluded: Ids) -> Hits:
+        def search(vectors: Floats, k: int, queries: Sequence[Query]) -> Hits:
             with self.costs.stage("search"):
-                return self._search(vectors, k, excluded, threads)
+                return self._search(vectors, k, queries, threads)
 
         return Scheduler(search, self.fetch)
 
@@ -501,23 +532,68 @@ class TourSearcher:
             return np.empty((0, self.searcher.dimension), dtype=np.float32)
         return np.stack([task.result.vector for task in tasks])
 
-    def _search(self, vectors: Floats, k: int, excluded: Ids, threads: int) -> Hits:
-        """The hits [n, k] of vectors [n, d], without the document that each excludes [n]."""
+    def _search(self, vectors: Floats, k: int, queries: Sequence[Query], threads: int) -> Hits:
+        """The hits [n, k] of vectors [n, d] of queries, without the document that each excludes."""
+        excluded = np.array([query.excluded for query in queries], dtype=np.int64)
         if not (excluded >= 0).any():
-            return self._nearest(vectors, k, threads=threads)
-        return _without(excluded, self._nearest(vectors, k + 1, threads=threads), k)
+            return self._find(vectors, k, queries, threads)
+        return _without(excluded, self._find(vectors, k + 1, queries, threads), k)
+
+    def _find(self, vectors: Floats, k: int, queries: Sequence[Query], threads: int) -> Hits:
+        """The hits [n, k] of vectors [n, d] among the documents that pass the filter of each query."""
+        filters = {id(query.within): query.within for query in queries}
+        if list(filters.values()) == [None]:
+            return self._searched.search(vectors, k, threads=threads)
+        result = Hits(np.full((len(vectors), k), -1, dtype=np.int64), np.full((len(vectors), k), -np.inf, np.float32))
+        for key, within in filters.items():
+            rows = [row for row, query in enumerate(queries) if id(query.within) == key]
+            if within is None:
+                found = self._searched.search(vectors[rows], k, threads=threads)
+            else:
+                found = search_within(self._searched, vectors[rows], k, within, threads=threads)
+            for all_rows, part in zip(result, found, strict=True):
+                all_rows[rows, : part.shape[1]] = part
+        return result
+
+    def _within(self, given: Any) -> Within | None:
+        """The documents that pass a filter and that of all searches; one object for equal filters."""
+        if given is None and self._filter is None:
+            return None
+        wanted = Filter() if given is None else Filter.parse(given)
+        wanted = wanted & self._filter if self._filter else wanted
+        key = repr(wanted)  # not the filter itself: 1 and true are equal
+        if key not in self._passing:
+            if len(self._passing) == _FILTERS:
+                self._passing.pop(next(iter(self._passing)))
+            own = getattr(self._store, "within", None)  # a vector database
+            self._passing[key] = own(wanted) if own else self._field_table.passing(wanted)
+        return self._passing[key]
+
+    @cached_property
+    def _field_table(self) -> FieldTable:
+        given = self._fields.items if self._fields is not None else getattr(self._texts, "fields", None)
+
+        def records() -> Iterable[tuple[str, Mapping[str, Any]]]:
+            if given is None:
+                raise TourError("a filter on fields reads them from the corpus file; give it, or fields=.")
+            return given()
+
+        return FieldTable(records, self._positions or positions_of(self.searcher.docids), self._store.size)
 
     def _own_documents(self, q_ids: Sequence[Any]) -> Ids:
         """The positions [n] of the documents that must not be retrieved for the queries; -1 where there is none."""
         positions = self._positions if self._remove_query else {}
         return np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
 
-    def _ask_signals(self, q_ids: list[str], texts: list[str], excluded: Ids) -> list[SignalHits]:
+    def _ask_signals(
+        self, q_ids: list[str], texts: list[str], excluded: Ids, within: Within | None
+    ) -> list[SignalHits]:
         """What each signal finds for the queries, without the document that each excludes."""
         with self.costs.stage("search"):
+            asked = [q_ids if getattr(signal, "by_id", False) else texts for signal in self._signals]
             found = [
-                found_by(signal, q_ids if getattr(signal, "by_id", False) else texts, SIGNAL_HITS + 1, self._positions)
-                for signal in self._signals
+                found_by(signal, queries, SIGNAL_HITS + 1, self._positions, within)
+                for signal, queries in zip(self._signals, asked, strict=True)
             ]
             kept = (_without(excluded, Hits(one.ids, one.scores), SIGNAL_HITS) for one in found)
             return [SignalHits(*hits, one.absent) for hits, one in zip(kept, found, strict=True)]

@@ -1,5 +1,6 @@
 """A store that is a FAISS index: exact search of flat indexes, effort of approximate ones, and vectors read back."""
 
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.filters import Passing, first_passing
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
@@ -32,6 +35,7 @@ EXTRA_HITS = 16
 _MATRIX_FROM = 16
 _UNIT_ROUNDOFF = 2.0**-24  # float32
 _ROWS = 65_536  # vectors whose norms are computed at a time
+_COMPARED = 20_000  # so few documents that pass a filter are compared one by one
 
 _threshold_lock = threading.Lock()
 
@@ -101,11 +105,43 @@ class FaissIndex:
             raise TourError("the index is damaged: it gives ids outside its vectors; build it again.")
         return hits
 
-    def _search(self, vectors: Floats, wanted: int) -> Hits:
+    def search_within(self, queries: Floats, k: int, within: Passing, *, threads: int = 1) -> Hits:
+        """The k hits of each of the queries [n, d] among the documents that pass; fewer if not so many do.
+
+        The hits of a flat index, and of any index where few documents pass, are those of a flat index of these alone.
+        """
+        vectors, wanted = np.ascontiguousarray(queries, dtype=np.float32), min(k, len(within.ids))
+        if not wanted:
+            return Hits(np.empty((len(vectors), 0), dtype=np.int64), np.empty((len(vectors), 0), dtype=np.float32))
+        with faiss_threads(threads):
+            if self._flat is not None:
+                return self._flat.search(vectors, wanted, within)
+            if len(within.ids) <= _COMPARED and self.readable:
+                found = as_store(self.fetch(within.ids)).search(vectors, wanted, threads=threads)
+                return Hits(within.ids[found.ids], found.similarities)
+            if (parameters := self._parameters(within, wanted)) is not None:
+                return self._search(vectors, wanted, params=parameters)
+            return first_passing(
+                lambda rows, more: self._search(vectors[rows], more), len(vectors), wanted, within, self.size
+            )
+
+    def _parameters(self, within: Passing, wanted: int) -> Any:
+        """What makes a graph or an inverted file find documents that pass alone; None for other kinds of index."""
+        faiss: Any = importlib.import_module("faiss")
+        inner: Any = self._inner
+        if isinstance(inner, faiss.IndexHNSW):
+            # Of the nodes it looks at, as large a share passes as of all documents.
+            effort = max(inner.hnsw.efSearch, wanted) * self.size // len(within.ids)
+            return faiss.SearchParametersHNSW(sel=within.selector, efSearch=effort)
+        if type(inner) in (faiss.IndexIVFFlat, faiss.IndexIVFPQ, faiss.IndexIVFScalarQuantizer):
+            return faiss.SearchParametersIVF(sel=within.selector, nprobe=inner.nprobe)
+        return None
+
+    def _search(self, vectors: Floats, wanted: int, **options: Any) -> Hits:
         if self._flat is not None:
             return self._flat.search(vectors, wanted)
         block = max(1, _BLOCK_NUMBERS // self.dimension)
-        parts = [self._index.search(vectors[i : i + block], wanted) for i in range(0, len(vectors), block)]
+        parts = [self._index.search(vectors[i : i + block], wanted, **options) for i in range(0, len(vectors), block)]
         similarities, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         if (ids < 0).any() and not self._warned:
             log.warning(
@@ -158,26 +194,30 @@ class _FlatSearch:
         self._index = index
         self._norm: tuple[int, float] = (0, 0.0)  # size of the index when it was computed, largest norm
 
-    def search(self, vectors: Floats, k: int) -> Hits:
-        """The hits [n, k] of the queries, float32 [n, d] in C order; k is at most the size of the index."""
+    def search(self, vectors: Floats, k: int, within: Passing | None = None) -> Hits:
+        """The hits [n, k] of the queries, float32 [n, d] in C order; k is at most the number of those that pass."""
+        size, options = self._index.ntotal, dict[str, Any]()
+        if within is not None:
+            faiss: Any = importlib.import_module("faiss")
+            size, options = len(within.ids), {"params": faiss.SearchParameters(sel=within.selector)}
         ids = np.empty((len(vectors), k), dtype=np.int64)
         similarities = np.empty((len(vectors), k), dtype=np.float32)
         rows, wanted = np.arange(len(vectors)), k + EXTRA_HITS
         rounding = _rounding_error(vectors, self._largest_norm())
         while len(rows):
-            wanted = min(wanted, self._index.ntotal)
-            hits, last = self._fetch(vectors[rows], wanted)
+            wanted = min(wanted, size)
+            hits, last = self._fetch(vectors[rows], wanted, options)
             ids[rows], similarities[rows] = hits.ids[:, :k], hits.similarities[:, :k]
-            if wanted == self._index.ntotal:
+            if wanted == size:
                 break
             rows = rows[hits.similarities[:, k - 1] <= last + rounding[rows]]
             wanted *= 2
         return Hits(ids, similarities)
 
-    def _fetch(self, vectors: Floats, wanted: int) -> tuple[Hits, Floats]:
+    def _fetch(self, vectors: Floats, wanted: int, options: dict[str, Any]) -> tuple[Hits, Floats]:
         """The hits [n, wanted] in their final order, and FAISS's similarity of the last of them [n]."""
         with _matrix_products(len(vectors) >= _MATRIX_FROM):
-            rough, ids = self._index.search(vectors, wanted)
+            rough, ids = self._index.search(vectors, wanted, **options)
         similarities = _similarities(self._index, vectors, ids)
         order = np.lexsort((-ids, -similarities), axis=1)
         return Hits(*(np.take_along_axis(values, order, axis=1) for values in (ids, similarities))), rough[:, -1]

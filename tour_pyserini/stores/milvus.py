@@ -9,6 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.filters import Filter, milvus_expression
 from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
 from tour_pyserini.support.packages import import_optional
 
@@ -80,6 +81,7 @@ class _MilvusEngine:
         schema.add_field("id", types.INT64, is_primary=True)
         schema.add_field("docid", types.VARCHAR, max_length=_TEXT_BYTES)
         schema.add_field("vector", types.FLOAT_VECTOR, dim=dimension)
+        schema.add_field("fields", types.JSON)
         indexes = self._client.prepare_index_params()
         kind, defaults = _KINDS[address.kind]
         given = {_NAMES.get(option, option): number for option, number in address.numbers.items()}
@@ -116,7 +118,7 @@ class _MilvusEngine:
                     f"document {row.docid!r} is longer than the {_TEXT_BYTES} bytes that Milvus keeps in a field; "
                     "shorten it, or load without texts (texts=no) and search with --corpus."
                 )
-        names = ("id", "docid", "vector") if rows[0].passage is None else ("id", "docid", "vector", "passage", "title")
+        names = ["id", "docid", "vector", "fields", *(["passage", "title"] if rows[0].passage is not None else [])]
         self._client.upsert(name, [{field: getattr(row, field) for field in names} for row in rows], **self._time)
 
     def finish(self, name: str) -> None:
@@ -124,23 +126,34 @@ class _MilvusEngine:
         self._client.flush(name, **self._time)
         self._client.load_collection(name, **self._time)
 
-    def search(self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int) -> list[list[Row]]:
-        """The k hits of each of the vectors [n, d], with their own vectors."""
+    def search(
+        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, wanted: Filter | None
+    ) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d], with their own vectors, among passages that pass the filter."""
         params = {}
         if state.kind.startswith("HNSW"):
             params["ef"] = max(k, address.numbers.get("ef", _EF))  # Milvus wants at least k
         elif not state.exact:
             params["nprobe"] = address.numbers.get("nprobe", _NPROBE)
         options = {"anns_field": "vector", "output_fields": _FIELDS["vector"], "search_params": {"params": params}}
-        return self._hits(address.collection, list(vectors), k, options)
+        return self._hits(address.collection, list(vectors), k, wanted, options)
 
-    def words(self, name: str, query: str, k: int) -> list[Row]:
-        """At most k passages that BM25 finds."""
-        (found,) = self._hits(name, [query], k, {"anns_field": "words", "output_fields": _FIELDS["docid"]})
+    def words(self, name: str, query: str, k: int, wanted: Filter | None) -> list[Row]:
+        """At most k passages that BM25 finds among those that pass the filter."""
+        (found,) = self._hits(name, [query], k, wanted, {"anns_field": "words", "output_fields": _FIELDS["docid"]})
         return [hit._replace(score=abs(hit.score)) for hit in found]  # Milvus Lite gives them below zero
 
-    def _hits(self, name: str, data: list[Any], k: int, options: dict[str, Any]) -> list[list[Row]]:
-        options = {"limit": k, **options, **_READING, **self._time}
+    def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
+        """Those of the ids whose passages pass the filter, in any order."""
+        expression = f"id in {list(ids)} and ({milvus_expression(wanted)})"
+        options = {"filter": expression, "output_fields": ["id"], **_READING, **self._time}
+        return [row["id"] for row in self._loaded(name, lambda: self._client.query(name, **options))]
+
+    def _hits(
+        self, name: str, data: list[Any], k: int, wanted: Filter | None, options: dict[str, Any]
+    ) -> list[list[Row]]:
+        expression = milvus_expression(wanted) if wanted else ""
+        options = {"limit": k, "filter": expression, **options, **_READING, **self._time}
         found = self._loaded(name, lambda: self._client.search(name, data=data, **options))
         return [[Row(hit["id"], **_values(hit["entity"]), score=hit["distance"]) for hit in hits] for hits in found]
 

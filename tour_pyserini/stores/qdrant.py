@@ -13,6 +13,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.filters import Filter, qdrant_filter
 from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
 from tour_pyserini.support.packages import import_optional
 
@@ -88,37 +89,48 @@ class _QdrantEngine:
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Put passages into a collection, in place of earlier ones with the same ids."""
-        texts = [{} if row.passage is None else {"passage": row.passage, "title": row.title} for row in rows]
-        points = self._models.Batch(
-            ids=[row.id for row in rows],
-            vectors=[row.vector.tolist() for row in rows],
-            payloads=[{"docid": row.docid, **text} for row, text in zip(rows, texts, strict=True)],
-        )
+        payloads: list[dict[str, Any]] = [{"docid": row.docid, "fields": row.fields} for row in rows]
+        for row, payload in zip(rows, payloads, strict=True):
+            payload |= {} if row.passage is None else {"passage": row.passage, "title": row.title}
+        vectors = [row.vector.tolist() for row in rows]
+        points = self._models.Batch(ids=[row.id for row in rows], vectors=vectors, payloads=payloads)
         with _write_quickly(self._client, name):
             self._client.upsert(name, points, wait=True)
 
     def finish(self, name: str) -> None:
         """Nothing is left to do: each request was answered when its points could be searched."""
 
-    def search(self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int) -> list[list[Row]]:
-        """The k hits of each of the vectors [n, d], with their own vectors."""
+    def search(
+        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, wanted: Filter | None
+    ) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d], with their own vectors, among passages that pass the filter."""
         models = self._models
         params, consistency = None, None
         if not self._is_local:
             params = models.SearchParams(exact=state.exact, hnsw_ef=max(k, address.numbers.get("ef", _EF)))
             consistency = models.ReadConsistencyType.ALL
         asked = {"limit": k, "params": params, "with_vector": True, "with_payload": ["docid"]}
+        asked["filter"] = qdrant_filter(wanted, models) if wanted else None
         requests = [models.QueryRequest(query=vector.tolist(), **asked) for vector in vectors]
         answers = self._client.query_batch_points(address.collection, requests, consistency=consistency)
         return [[_row(point, score=point.score) for point in answer.points] for answer in answers]
 
-    def words(self, name: str, query: str, k: int) -> list[Row]:
-        """At most k passages that BM25 finds."""
+    def words(self, name: str, query: str, k: int, wanted: Filter | None) -> list[Row]:
+        """At most k passages that BM25 finds among those that pass the filter."""
         models = self._models
         scoring = models.Bm25Scoring(bm25=models.Bm25Params(**_BM25))
         text = models.TextQuery(text=models.TextQueryInput(query=query, scoring=scoring))
-        found = self._client.query_points(name, query=text, using="passage", limit=k, with_payload=["docid"])
+        passing = qdrant_filter(wanted, models) if wanted else None
+        options = {"using": "passage", "query_filter": passing, "limit": k, "with_payload": ["docid"]}
+        found = self._client.query_points(name, query=text, **options)
         return [_row(point, score=point.score) for point in found.points]
+
+    def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
+        """Those of the ids whose passages pass the filter, in any order."""
+        models = self._models
+        both = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), qdrant_filter(wanted, models)])
+        found, _ = self._client.scroll(name, scroll_filter=both, limit=len(ids), with_payload=False)
+        return [int(point.id) for point in found]
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
         """Passages by id, in any order."""

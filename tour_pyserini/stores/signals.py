@@ -8,18 +8,20 @@ import logging
 import os
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import regex
 
-from tour_pyserini.core.arrays import Floats
+from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.filters import Filter, Within, first_passing
 from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
     BM25_RECORD,
@@ -94,7 +96,7 @@ def open_signal(spec: Any) -> Signal:
     if address := store_address(spec):
         from tour_pyserini.stores.vector_collection import CollectionStore
 
-        return LuceneSignal(CollectionStore.open(address).bm25)
+        return _CollectionSignal(CollectionStore.open(address))
     return _Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
 
 
@@ -151,7 +153,7 @@ class RunSignal:
 
 
 class LuceneSignal:
-    """Finds documents by the words of a query, with Lucene or with the BM25 of a vector database; a signal."""
+    """Finds documents by the words of a query, with Lucene; a signal."""
 
     absent = 0.0
 
@@ -163,6 +165,21 @@ class LuceneSignal:
         """At most k docids of each query and their scores, best first."""
         found = [self._search(query, k=k) for query in queries]
         return [[hit.docid for hit in hits] for hits in found], [[float(hit.score) for hit in hits] for hits in found]
+
+
+class _CollectionSignal(LuceneSignal):
+    """Finds documents with the BM25 of a collection in a vector database; a signal."""
+
+    def __init__(self, store: Any, wanted: Filter | None = None) -> None:
+        if not store.settings["store"]["bm25"]:
+            raise TourError(f"{store.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
+        super().__init__(partial(store.words, wanted=wanted))
+        self._store = store
+
+    def within(self, documents: Within) -> Signal:
+        """The signal of the documents that pass a filter of the same collection."""
+        wanted = getattr(documents, "wanted", None)
+        return _CollectionSignal(self._store, wanted) if wanted else self
 
 
 class Words:
@@ -314,7 +331,9 @@ def check_documents(signal: Signal, positions: Mapping[str, int]) -> None:
         raise TourError(f"{_name(signal)} {what}; both must be built from the same corpus.")
 
 
-def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> SignalHits:
+def found_by(
+    signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int], within: Within | None = None
+) -> SignalHits:
     """What a signal finds, [n, k], with everything checked that it returns.
 
     Args:
@@ -322,10 +341,24 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
         queries: [n] texts.
         k: most documents of a query.
         positions: the position in the index of each docid.
+        within: the documents that may be found. A signal is asked for more and more documents until enough of them
+            pass, unless it has a method `within` that gives the signal of these documents alone.
 
     Raises:
         TourError: if it returns something else than docids of the index with finite scores.
     """
+    absent = getattr(signal, "absent", None)
+    if within is None:
+        return SignalHits(*_found(signal, queries, k, positions), absent)
+    own = signal.within(within) if hasattr(signal, "within") else signal
+
+    def find(rows: Ids, wanted: int) -> Hits:
+        return _found(own, [queries[row] for row in rows], wanted, positions)
+
+    return SignalHits(*first_passing(find, len(queries), k, within, len(positions)), absent)
+
+
+def _found(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[str, int]) -> Hits:
     ids = np.full((len(queries), k), -1, dtype=np.int64)
     values = np.full(ids.shape, -np.inf)
     for row, (query, docids, given) in enumerate(zip(queries, *signal(queries, k), strict=True)):
@@ -343,7 +376,7 @@ def found_by(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[
         order = np.argsort(-scores, kind="stable")
         ids[row, :count] = np.array([positions[docid] for docid in docids], dtype=np.int64)[order]
         values[row, :count] = scores[order]
-    return SignalHits(ids, values, getattr(signal, "absent", None))
+    return Hits(ids, values)
 
 
 def _name(signal: Signal) -> str:

@@ -2,15 +2,16 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.data.texts import Passage, UnknownDocument
+from tour_pyserini.data.texts import BeirTexts, Passage, UnknownDocument
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import EXTRA_HITS, rank_exactly
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, open_engine
 
 _ROW_BYTES = 1024  # what a docid and the names of fields take in an answer, roughly
@@ -76,6 +77,17 @@ class CollectionStore:
 
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the vectors [n, d], best first; `threads` is left to the engine."""
+        return self._search(vectors, k, None)
+
+    def within(self, wanted: Filter) -> "_StoredWithin":
+        """The passages that pass a filter, which the engine applies."""
+        return _StoredWithin(self, wanted)
+
+    def search_within(self, vectors: Floats, k: int, within: "_StoredWithin", *, threads: int = 1) -> Hits:
+        """The k hits of each of the vectors [n, d] among the passages that pass a filter, best first."""
+        return self._search(vectors, k, within.wanted)
+
+    def _search(self, vectors: Floats, k: int, passing: Filter | None) -> Hits:
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
         k, most = min(k, self.size), min(self.size, self.engine.most_hits, self._per_answer)
         if k > most:
@@ -85,9 +97,13 @@ class CollectionStore:
         rows, wanted = list(range(len(queries))), k + EXTRA_HITS
         while rows:
             wanted = min(wanted, most)
-            found = zip(rows, self._hits(queries[rows], wanted), strict=True)
+            found = zip(rows, self._hits(queries[rows], wanted, passing), strict=True)
             # Of approximate collections, more hits would not be more exact.
-            more = [row for row, hits in found if self._rank(queries[row], hits, ids[row], similarities[row])]
+            more = [
+                row
+                for row, hits in found
+                if self._rank(queries[row], hits, ids[row], similarities[row]) and len(hits) == wanted
+            ]
             rows, wanted = more if self.state.exact and wanted < most else [], 2 * wanted
         return Hits(ids, similarities)
 
@@ -102,20 +118,13 @@ class CollectionStore:
             result[~is_known] = np.stack([row.vector for row in self.rows(distinct[~is_known].tolist(), "vector")])
         return result[places]
 
-    @property
-    def bm25(self) -> Callable[..., list[Row]]:
-        """The search by words, called as `search` of a LuceneSearcher.
+    def words(self, query: str, k: int, wanted: Filter | None = None) -> list[Row]:
+        """At most k passages that BM25 finds, best first; of equal scores, the smaller id is first.
 
         Raises:
             TourError: if the collection was loaded without BM25.
         """
-        if not self.settings["store"]["bm25"]:
-            raise TourError(f"{self.address} has no BM25; load it with python -m tour_pyserini.index --bm25.")
-        return self._search_words
-
-    def _search_words(self, query: str, k: int) -> list[Row]:
-        """At most k passages that BM25 finds, best first; of equal scores, the smaller id is first."""
-        hits = self.engine.words(self.address.collection, query, min(k, self.engine.most_hits))
+        hits = self.engine.words(self.address.collection, query, min(k, self.engine.most_hits), wanted)
         self.docids.remember(hits)
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
@@ -135,12 +144,12 @@ class CollectionStore:
         """How many hits with their vectors fit into an answer."""
         return max(1, self.engine.most_bytes // (_ROW_BYTES + 4 * self.dimension))
 
-    def _hits(self, queries: Floats, k: int) -> list[list[Row]]:
+    def _hits(self, queries: Floats, k: int, passing: Filter | None) -> list[list[Row]]:
         """The engine's k hits of each query, in requests whose answers are not too large."""
         step = max(1, min(self._per_answer // k, self.engine.most_hits))
         found: list[list[Row]] = []
         for start in range(0, len(queries), step):
-            found += self.engine.search(self.address, self.state, queries[start : start + step], k)
+            found += self.engine.search(self.address, self.state, queries[start : start + step], k, passing)
         vectors: dict[int, Floats] = {}
         for hits in found:
             self.docids.remember(hits)
@@ -169,6 +178,23 @@ def _is_ours(state: CollectionState) -> bool:
     except ValueError:
         return False
     return isinstance(settings, dict) and {"documents", "encoder_fingerprint", "store"} <= settings.keys()
+
+
+class _StoredWithin:
+    """The passages of a collection that pass a filter; what the engine said of one is remembered."""
+
+    def __init__(self, store: CollectionStore, wanted: Filter) -> None:
+        self.wanted, self._store = wanted, store
+        self._known: dict[int, bool] = {-1: False}
+
+    def passes(self, ids: Ids) -> np.ndarray:
+        """Whether each of the passages passes; -1 never does."""
+        asked = [id_ for id_ in np.unique(ids).tolist() if id_ not in self._known]
+        engine, name = self._store.engine, self._store.address.collection
+        for start in range(0, len(asked), engine.most_hits):
+            part = asked[start : start + engine.most_hits]
+            self._known |= dict.fromkeys(part, False) | dict.fromkeys(engine.passing(name, part, self.wanted), True)
+        return np.array([self._known[id_] for id_ in ids.ravel().tolist()], dtype=bool).reshape(ids.shape)
 
 
 class _StoredDocids(Sequence[str]):
@@ -316,11 +342,12 @@ class CollectionLoading:
         return CollectionStore.open(self._address)
 
     def _row(self, position: int, docid: str, vector: Floats) -> Row:
+        fields = self._texts.document(docid).fields if isinstance(self._texts, BeirTexts) else {}
         if not self._address.texts:
-            return Row(position, docid, vector)
+            return Row(position, docid, vector, fields=fields)
         passage = self._texts[docid]
         title = len(passage.parts[0]) if isinstance(passage, Passage) else 0
-        return Row(position, docid, vector, str(passage), title)
+        return Row(position, docid, vector, str(passage), title, fields)
 
 
 def _rows_per_request(engine: Engine, dimension: int, what: str) -> int:

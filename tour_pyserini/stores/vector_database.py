@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.support.http_client import back_off
 
 log = logging.getLogger(__name__)
@@ -109,6 +110,7 @@ class Row(NamedTuple):
         vector: [d] its vector.
         passage: title and text.
         title: how many characters of the passage are the title.
+        fields: what filters read of it.
         score: of a hit, as the engine computed it.
     """
 
@@ -117,6 +119,7 @@ class Row(NamedTuple):
     vector: Any = None
     passage: str | None = None
     title: int = 0
+    fields: Mapping[str, Any] = {}
     score: float = 0.0
 
 
@@ -165,11 +168,16 @@ class Engine(Protocol):
     def finish(self, name: str) -> None:
         """Make everything that was inserted searchable."""
 
-    def search(self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int) -> list[list[Row]]:
-        """The k hits of each of the vectors [n, d], with their own vectors."""
+    def search(
+        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, wanted: Filter | None
+    ) -> list[list[Row]]:
+        """The k hits of each of the vectors [n, d], with their own vectors, among passages that pass the filter."""
 
-    def words(self, name: str, query: str, k: int) -> list[Row]:
-        """At most k passages that BM25 finds."""
+    def words(self, name: str, query: str, k: int, wanted: Filter | None) -> list[Row]:
+        """At most k passages that BM25 finds among those that pass the filter."""
+
+    def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
+        """Those of the ids whose passages pass the filter, in any order."""
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
         """Passages by id, in any order; `what` is docid, vector or passage."""

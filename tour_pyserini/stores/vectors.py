@@ -17,6 +17,7 @@ from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import VECTORS_HINT, FaissIndex, VectorLookup
+from tour_pyserini.stores.filters import Within, search_within
 from tour_pyserini.stores.index_folder import Docids, read_index_files
 from tour_pyserini.stores.store import Store
 from tour_pyserini.support.files import atomic_write, cache_home, file_state
@@ -211,7 +212,14 @@ class _RefinedIndex:
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d] with exact similarities; see `Store.search`."""
-        hits = self._index.search(queries, max(k, REORDERED), threads=threads)
+        return self._refined(queries, self._index.search(queries, max(k, REORDERED), threads=threads), k)
+
+    def search_within(self, queries: Floats, k: int, within: Within, *, threads: int = 1) -> Hits:
+        """The same among the documents that pass a filter."""
+        found = search_within(self._index, queries, max(k, REORDERED), within, threads=threads)
+        return self._refined(queries, found, k)
+
+    def _refined(self, queries: Floats, hits: Hits, k: int) -> Hits:
         similarities = np.full(hits.ids.shape, -np.inf, dtype=np.float32)
         # One query at a time: the vectors of all hits of a batch would take hundreds of megabytes.
         for row, (query, ids) in enumerate(zip(queries, hits.ids, strict=True)):

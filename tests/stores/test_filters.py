@@ -1,0 +1,218 @@
+"""Filters: what passes in memory, in FAISS and in vector databases is what a plain reading of the condition says."""
+
+import itertools
+import json
+
+import faiss
+import numpy as np
+import pytest
+from filled_collections import ENGINES, address_in, docids_of, load
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tour_pyserini.data.texts import open_texts
+from tour_pyserini.errors import TourError
+from tour_pyserini.stores import faiss_index
+from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.filters import FieldTable, Filter, Passing, search_within
+from tour_pyserini.stores.store import as_store
+
+SIZE, RANDOM = 60, np.random.default_rng(4)
+WORDS = ("en", "a\"b'\\c", "é北")
+VECTORS = RANDOM.standard_normal((SIZE, 8)).astype(np.float32)
+VECTORS[50:] = VECTORS[:10]  # equal similarities
+QUERIES = RANDOM.standard_normal((5, 8)).astype(np.float32)
+YEARS, LANGUAGES = (None, 2019, 2020, 2020.5, 2021), (None, *WORDS, list(WORDS[:2]), [WORDS[2]])
+FIELDS = [
+    {
+        name: value
+        for name, value in {"year": year, "lang": language, "ok": [None, True, False][i % 3]}.items()
+        if value is not None
+    }
+    for i, (year, language) in enumerate(itertools.islice(itertools.cycle(itertools.product(YEARS, LANGUAGES)), SIZE))
+]
+_SINGLE = st.one_of(
+    st.tuples(
+        st.just("year"), st.sampled_from(["eq", "gt", "gte", "lt", "lte"]), st.sampled_from([2019, 2020, 2020.7])
+    ),
+    st.tuples(st.just("lang"), st.just("eq"), st.sampled_from([*WORDS, "none"])),
+    st.tuples(st.just("ok"), st.just("eq"), st.booleans()),
+    st.tuples(st.just("lang"), st.just("in"), st.lists(st.sampled_from(WORDS), max_size=2)),
+    st.tuples(st.just("year"), st.just("in"), st.lists(st.sampled_from([2019, 2020, 2021]), max_size=2)),
+).map(lambda one: {one[0]: {one[1]: one[2]}})
+CONDITIONS = st.recursive(
+    _SINGLE,
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=3).map(lambda many: {"or": many}),
+        st.lists(parts, max_size=3).map(lambda many: {"and": many}),
+    ),
+    max_leaves=5,
+)
+
+
+def holds(condition, fields):
+    """The condition, read word by word."""
+
+    def one(name, wanted):
+        if name in ("and", "or"):
+            return (all if name == "and" else any)(holds(part, fields) for part in wanted)
+        ((operator, value),) = wanted.items()
+        given = fields.get(name, [])
+        values = [one for one in (given if isinstance(given, list) else [given])]
+        compare = {
+            "eq": lambda x: x == value,
+            "in": lambda x: x in value,
+            "gt": lambda x: x > value,
+            "gte": lambda x: x >= value,
+            "lt": lambda x: x < value,
+            "lte": lambda x: x <= value,
+        }
+        return any(compare[operator](x) for x in values)
+
+    return all(one(name, wanted) for name, wanted in condition.items())
+
+
+def expected(condition):
+    return np.array([holds(condition, fields) for fields in FIELDS])
+
+
+def passing(condition, size=SIZE):
+    records = list(zip(docids_of(VECTORS), FIELDS, strict=True))
+    table = FieldTable(lambda: records, {docid: i for i, docid in enumerate(docids_of(VECTORS))}, size)
+    return table.passing(Filter.parse(condition))
+
+
+@given(CONDITIONS)
+def test_a_condition_passes_what_it_says(condition):
+    assert np.array_equal(passing(condition).mask, expected(condition))
+    assert np.array_equal(passing(json.dumps(condition)).mask, expected(condition))
+
+
+def test_docids_pass_and_unknown_ones_do_not_matter():
+    assert passing(["doc-7", "doc-3", "doc-999"]).ids.tolist() == [3, 7]
+    assert passing([]).ids.tolist() == []
+    words = [{"day": "2020-01-02", "n": True}, {"day": "2019-12-31", "n": 1}, {"day": 7, "n": 0}]
+    table = FieldTable(lambda: zip("abc", words, strict=True), {"a": 0, "b": 1, "c": 2}, 3)
+    for condition, ids in (
+        ({"day": {"gte": "2020"}}, [0]),
+        ({"n": 1}, [1]),
+        ({"n": True}, [0]),
+        ({"n": {"lt": 2}}, [1, 2]),
+    ):
+        assert table.passing(Filter.parse(condition)).ids.tolist() == ids
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        (7, "condition or a list"),
+        ([1, 2], "condition or a list"),
+        ("year > 3", "not JSON"),
+        ({"year": {"more": 3}}, "as more"),
+        ({"year": [2020]}, "as eq"),
+        ({"year": {"gte": None}}, "gte"),
+        ({"or": ["year"]}, "no condition"),
+        ({"yaer": 2020}, "no document.*'yaer'"),
+    ],
+)
+def test_what_is_no_filter_is_refused(given, word):
+    with pytest.raises(TourError, match=word):
+        passing(given)
+
+
+def sub_collection(mask, k):
+    """The hits in an index of the documents that pass alone."""
+    ids = np.flatnonzero(mask)
+    if not len(ids):
+        return np.empty((len(QUERIES), 0)), np.empty((len(QUERIES), 0))
+    found = as_store(VECTORS[ids]).search(QUERIES, k)
+    return ids[found.ids], found.similarities
+
+
+def made(factory):
+    index = faiss.index_factory(8, factory, faiss.METRIC_INNER_PRODUCT)
+    index.train(VECTORS)
+    index.add(VECTORS)
+    return FaissIndex(index)
+
+
+STORES = {factory: made(factory) for factory in ("Flat", "HNSW8", "IVF4,Flat", "SQ8", "PQ4x4")}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    mask=st.lists(st.booleans(), min_size=SIZE, max_size=SIZE), k=st.integers(1, 70), compared=st.sampled_from([0, 99])
+)
+@pytest.mark.parametrize("factory", STORES)
+def test_faiss_finds_what_passes_alone(factory, mask, k, compared):
+    store, within = STORES[factory], Passing(np.array(mask))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(faiss_index, "_COMPARED", compared)  # 0: the index itself finds them
+        hits = search_within(store, QUERIES, k, within)
+        alone = search_within(store, QUERIES[2:3], k, within)
+    real = hits.ids >= 0
+    assert within.passes(hits.ids)[real].all()
+    assert np.array_equal(alone.ids[0], hits.ids[2]) and np.array_equal(alone.similarities[0], hits.similarities[2])
+    if factory == "Flat" or (factory in ("HNSW8", "IVF4,Flat") and compared):
+        ids, similarities = sub_collection(within.mask, k)
+        assert np.array_equal(hits.ids, ids) and np.array_equal(hits.similarities, similarities)
+    if factory in ("SQ8", "PQ4x4"):
+        assert (real.sum(axis=1) == min(k, len(within.ids))).all()
+
+
+class _OtherStore:
+    """A store that knows nothing of filters."""
+
+    def __init__(self):
+        self._index = as_store(VECTORS)
+        self.size, self.search = SIZE, self._index.search
+
+
+@given(CONDITIONS, st.integers(1, 70))
+def test_a_store_that_knows_no_filters_is_asked_for_more(condition, k):
+    hits, (ids, similarities) = (
+        search_within(_OtherStore(), QUERIES, k, passing(condition)),
+        sub_collection(expected(condition), k),
+    )
+    count = ids.shape[1]
+    assert np.array_equal(hits.ids[:, :count], ids) and np.array_equal(hits.similarities[:, :count], similarities)
+    assert (hits.ids[:, count:] == -1).all()
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def collection(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filters")
+    lines = [
+        {"_id": docid, "title": "", "text": f"word{i % 7} text", **({"metadata": fields} if i % 2 else fields)}
+        for i, (docid, fields) in enumerate(zip(docids_of(VECTORS), FIELDS, strict=True))
+    ]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return load(address_in(folder, request.param), VECTORS, bm25=True, texts=open_texts(folder))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(condition=CONDITIONS, k=st.integers(1, 70))
+def test_a_collection_finds_the_same_as_an_index_of_what_passes(collection, condition, k):
+    mask, within = expected(condition), collection.within(Filter.parse(condition))
+    hits, (ids, similarities) = search_within(collection, QUERIES, k, within), sub_collection(mask, k)
+    count = ids.shape[1]
+    assert np.array_equal(hits.ids[:, :count], ids) and np.array_equal(hits.similarities[:, :count], similarities)
+    assert (hits.ids[:, count:] == -1).all()
+    asked = np.arange(-1, SIZE).reshape(1, -1)
+    assert np.array_equal(within.passes(asked)[0], [False, *mask])
+    words = collection.words("word3", 50, Filter.parse(condition))
+    assert sorted(row.id for row in words) == [i for i in range(SIZE) if i % 7 == 3 and mask[i]]
+
+
+def test_docids_and_the_engine_s_own_language(collection):
+    own = {
+        "milvus": 'fields["year"] > 2020 and fields["ok"] == true',
+        "qdrant": '{"must": [{"key": "fields.year", "range": {"gt": 2020}}, '
+        '{"key": "fields.ok", "match": {"value": true}}]}',
+    }[collection.address.engine]
+    mask = expected({"year": {"gt": 2020}, "ok": {"eq": True}})
+    for wanted, ids in ((own, np.flatnonzero(mask).tolist()), (["doc-9", "doc-4", "x"], [4, 9])):
+        found = search_within(collection, QUERIES, SIZE, collection.within(Filter.parse(wanted)))
+        assert sorted(found.ids[0][found.ids[0] >= 0].tolist()) == ids
+    with pytest.raises(TourError):
+        search_within(collection, QUERIES, 3, collection.within(Filter.parse("year >>")))

@@ -1,0 +1,323 @@
+"""Filters: which documents may be found, by their docids or by the fields that a corpus gives beside title and text.
+
+    {"year": {"gte": 2020}, "lang": "en", "tag": {"in": ["a", "b"]}}
+
+All conditions must hold; `{"or": [FILTER, ...]}` holds where one does, `{"and": [...]}` where all do. A field that is a
+list passes where one of its values does; a field that is not there never passes. Numbers are compared with numbers and
+strings with strings.
+"""
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.errors import TourError
+
+_COMPARED = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
+_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_QDRANT = {"must", "must_not", "should"}
+_FORM = 'write {"year": {"gte": 2020}, "lang": "en"} with eq, in, gt, gte, lt, lte, and lists of filters under and, or'
+
+
+class _Test(NamedTuple):
+    """One condition: the field has one of some values, or one that compares to the only one."""
+
+    field: str
+    operator: str
+    values: tuple[Any, ...]
+
+
+class _Group(NamedTuple):
+    """All of some conditions (`and`), or one of them (`or`)."""
+
+    operator: str
+    parts: "tuple[_Test | _Group, ...]"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a document must be to be found; all that is given must hold.
+
+    Attributes:
+        docids: the only ones that pass.
+        condition: what its fields must be.
+        expressions: conditions in the language of a vector database.
+    """
+
+    docids: frozenset[str] | None = None
+    condition: _Group | None = None
+    expressions: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, given: Any) -> "Filter":
+        """A filter from a condition, from docids, or from text: JSON of one of these, or an expression of a database.
+
+        Raises:
+            TourError: if it is none of them.
+        """
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except ValueError:
+                return cls(expressions=(given,))
+        if isinstance(given, Filter):
+            return given
+        if isinstance(given, Mapping):
+            is_qdrants = given and given.keys() <= _QDRANT and all(isinstance(part, list) for part in given.values())
+            return cls(expressions=(json.dumps(given),)) if is_qdrants else cls(condition=_parsed(given))
+        if not isinstance(given, list | tuple | set | frozenset) or not all(isinstance(one, str) for one in given):
+            raise TourError(f"a filter is a condition or a list of docids, not {given!r:.100}; {_FORM}.")
+        return cls(docids=frozenset(given))
+
+    def __and__(self, other: "Filter") -> "Filter":
+        """What passes both."""
+        docids = [one for one in (self.docids, other.docids) if one is not None]
+        conditions = tuple(one for one in (self.condition, other.condition) if one is not None)
+        return Filter(
+            frozenset.intersection(*docids) if docids else None,
+            _Group("and", conditions) if conditions else None,
+            (*self.expressions, *other.expressions),
+        )
+
+
+def _parsed(given: Any) -> _Group:
+    if not isinstance(given, Mapping):
+        raise TourError(f"{given!r:.100} is no condition; {_FORM}.")
+    parts: list[_Test | _Group] = []
+    for field, wanted in given.items():
+        if field in ("and", "or") and isinstance(wanted, list | tuple):
+            parts.append(_Group(field, tuple(_parsed(one) for one in wanted)))
+            continue
+        for name, value in (wanted if isinstance(wanted, Mapping) else {"eq": wanted}).items():
+            values = tuple(value) if name == "in" and isinstance(value, list | tuple | set) else (value,)
+            kinds = (str, int, float) if name in ("eq", "in", *_COMPARED) else ()
+            wrong = [one for one in values if not isinstance(one, kinds) or one != one]
+            if not isinstance(field, str) or wrong or (name in _COMPARED and isinstance(value, bool)):
+                raise TourError(f"the filter cannot compare {field!r} as {name} with {value!r:.100}; {_FORM}.")
+            parts.append(_Test(field, "in" if name == "eq" else name, values))
+    return _Group("and", tuple(parts))
+
+
+# In memory
+
+
+class Within(Protocol):
+    """The documents of an index that pass a filter."""
+
+    def passes(self, ids: Ids) -> np.ndarray:
+        """Whether each of the documents passes; the shape is that of `ids`, and -1 never passes."""
+
+
+class Passing:
+    """The documents of an index in memory that pass a filter.
+
+    Attributes:
+        mask: [size] whether each document passes.
+        ids: [m] those that do, ascending.
+    """
+
+    def __init__(self, mask: np.ndarray) -> None:
+        """Begin with the documents that pass, as truth values [size]."""
+        self.mask, self.ids = mask, np.flatnonzero(mask)
+
+    def passes(self, ids: Ids) -> np.ndarray:
+        """Whether each of the documents passes; -1 never does."""
+        return self.mask[ids] & (ids >= 0)
+
+    @cached_property
+    def selector(self) -> Any:
+        """The same for FAISS."""
+        import faiss
+
+        make: Any = faiss.IDSelectorBitmap
+        return make(np.packbits(self.mask, bitorder="little"))
+
+
+class FieldTable:
+    """Which documents of an index have which values of which fields; a field is read when a filter first names it."""
+
+    def __init__(
+        self, records: Callable[[], Iterable[tuple[str, Mapping[str, Any]]]], positions: Mapping[str, int], size: int
+    ) -> None:
+        """Read docids and fields from `records()`, and know documents by their positions in an index of this size."""
+        self._records, self._positions, self._size = records, positions, size
+        self._values: dict[str, dict[tuple[bool, Any], list[int]]] = {}
+
+    def passing(self, wanted: Filter) -> Passing:
+        """The documents that pass a filter.
+
+        Raises:
+            TourError: if it is in the language of a database.
+        """
+        if wanted.expressions:
+            raise TourError(f"the filter {wanted.expressions[0]!r:.100} is not JSON; {_FORM}.")
+        mask = np.ones(self._size, dtype=bool)
+        if wanted.docids is not None:
+            found = (self._positions.get(docid, -1) for docid in wanted.docids)
+            mask &= self._mask(position for position in found if position >= 0)
+        if wanted.condition is not None:
+            self._read({test.field for test in _tests(wanted.condition)} - self._values.keys())
+            mask &= self._where(wanted.condition)
+        return Passing(mask)
+
+    def _mask(self, positions: Iterable[int]) -> np.ndarray:
+        mask = np.zeros(self._size, dtype=bool)
+        mask[np.fromiter(positions, np.int64)] = True
+        return mask
+
+    def _where(self, condition: _Test | _Group) -> np.ndarray:
+        if isinstance(condition, _Group):
+            join, start = (np.logical_and, True) if condition.operator == "and" else (np.logical_or, False)
+            masks = [np.full(self._size, start), *map(self._where, condition.parts)]
+            return np.asarray(join.reduce(masks))
+        values, (first, *_) = self._values[condition.field], (*condition.values, None)
+        if condition.operator == "in":
+            keys = [(isinstance(value, bool), value) for value in condition.values]
+            return self._mask(position for key in keys for position in values.get(key, ()))
+        holds = _COMPARED[condition.operator]
+        return self._mask(
+            position
+            for (is_bool, value), found in values.items()
+            if not is_bool and isinstance(value, str) == isinstance(first, str) and holds(value, first)
+            for position in found
+        )
+
+    def _read(self, names: set[str]) -> None:
+        if not names:
+            return
+        found: dict[str, dict[tuple[bool, Any], list[int]]] = {name: {} for name in names}
+        for docid, fields in self._records():
+            for name in names & fields.keys():
+                position = self._positions.get(docid, -1)
+                for value in fields[name] if isinstance(fields[name], list) else [fields[name]]:
+                    if isinstance(value, str | int | float) and position >= 0:
+                        found[name].setdefault((isinstance(value, bool), value), []).append(position)
+        for name, values in found.items():
+            if not values:
+                raise TourError(f"no document of the corpus has the field {name!r}, which the filter names.")
+        self._values |= found
+
+
+def _tests(condition: _Test | _Group) -> Iterator[_Test]:
+    if isinstance(condition, _Test):
+        yield condition
+        return
+    for part in condition.parts:
+        yield from _tests(part)
+
+
+def search_within(store: Any, vectors: Floats, k: int, within: Within, *, threads: int = 1) -> Hits:
+    """The k hits of each of the vectors [n, d] among the documents that pass; see `Store.search`."""
+    if own := getattr(store, "search_within", None):
+        hits: Hits = own(vectors, k, within, threads=threads)
+        return hits
+    return first_passing(
+        lambda rows, wanted: store.search(vectors[rows], wanted, threads=threads), len(vectors), k, within, store.size
+    )
+
+
+def first_passing(search: Callable[[Ids, int], Hits], count: int, k: int, within: Within, size: int) -> Hits:
+    """The first k hits that pass, where more and more hits are asked for.
+
+    Args:
+        search: gives so many hits of some of the queries, by their numbers.
+        count: of queries.
+        k: hits of each that are wanted.
+        within: the documents that pass.
+        size: most hits that there are.
+    """
+    ids, scores = np.full((count, k), -1, dtype=np.int64), np.full((count, k), -np.inf)
+    rows, wanted = np.arange(count), k
+    while len(rows):
+        wanted = min(4 * wanted, size)
+        found = search(rows, wanted)
+        passing = within.passes(found.ids)
+        # The hits that pass come first, in their order.
+        order = np.argsort(~passing, axis=1, kind="stable")[:, :k]
+        kept = np.take_along_axis(passing, order, axis=1)
+        for result, values, none in ((ids, found.ids, -1), (scores, found.similarities, -np.inf)):
+            result[rows, : order.shape[1]] = np.where(kept, np.take_along_axis(values, order, axis=1), none)
+        # Each query goes on by itself: what an approximate index finds depends on how much it is asked for.
+        rows = rows[(passing.sum(axis=1) < k) & (found.ids >= 0).all(axis=1)] if wanted < size else rows[:0]
+    return Hits(ids, scores)
+
+
+# In the languages of vector databases
+
+
+def milvus_expression(wanted: Filter) -> str:
+    """A filter as an expression of Milvus."""
+    parts = [*wanted.expressions, *([_milvus(wanted.condition)] if wanted.condition else [])]
+    if wanted.docids is not None:
+        parts.append(f"docid in {_text(sorted(wanted.docids))}")
+    return " and ".join(f"({part})" for part in parts)
+
+
+def _milvus(condition: _Test | _Group) -> str:
+    if isinstance(condition, _Group):
+        parts = [f"({_milvus(part)})" for part in condition.parts]
+        return f" {condition.operator} ".join(parts) or ("id >= 0" if condition.operator == "and" else "id < 0")
+    field = f"fields[{_text(condition.field)}]"
+    if condition.operator == "in":
+        tests = (f"{field} == {_text(value)} or json_contains({field}, {_text(value)})" for value in condition.values)
+        return " or ".join(tests) or "id < 0"
+    return f"{field} {_SIGNS[condition.operator]} {_text(condition.values[0])}"
+
+
+def json_paths(wanted: Filter) -> list[str]:
+    """Condition and expressions of a filter as JSON path predicates of PostgreSQL; its docids are not among them."""
+    return [*wanted.expressions, *([_json_path(wanted.condition)] if wanted.condition else [])]
+
+
+def _json_path(condition: _Test | _Group) -> str:
+    if isinstance(condition, _Group):
+        parts = [f"({_json_path(part)})" for part in condition.parts]
+        sign = "&&" if condition.operator == "and" else "||"
+        return f" {sign} ".join(parts) or ("1 == 1" if sign == "&&" else "1 == 2")
+    sign = _SIGNS.get(condition.operator, "==")
+    return " || ".join(f"$.{_text(condition.field)} {sign} {_text(value)}" for value in condition.values) or "1 == 2"
+
+
+def qdrant_filter(wanted: Filter, models: Any) -> Any:
+    """A filter as Qdrant's `Filter`; an expression is the JSON of one.
+
+    Raises:
+        TourError: if Qdrant has no such condition.
+    """
+    parts = [_qdrant(wanted.condition, models)] if wanted.condition else []
+    if wanted.docids is not None:
+        parts.append(models.FieldCondition(key="docid", match=models.MatchAny(any=sorted(wanted.docids))))
+    for expression in wanted.expressions:
+        try:
+            parts.append(models.Filter.model_validate_json(expression))
+        except ValueError:
+            raise TourError(f"{expression!r:.100} is neither a condition nor the JSON of Qdrant's Filter.") from None
+    return models.Filter(must=parts)
+
+
+def _qdrant(condition: _Test | _Group, models: Any) -> Any:
+    nothing = models.HasIdCondition(has_id=[])
+    if isinstance(condition, _Group):
+        parts = [_qdrant(part, models) for part in condition.parts]
+        return models.Filter(must=parts) if condition.operator == "and" else models.Filter(should=parts or [nothing])
+    if not condition.field.replace("_", "").replace("-", "").isalnum():
+        raise TourError(f"a filter in Qdrant cannot name the field {condition.field!r}; rename it.")
+    key, tests = f"fields.{condition.field}", []
+    for value in condition.values:
+        if isinstance(value, str) and condition.operator != "in":
+            raise TourError(f"Qdrant compares numbers alone; {condition.field!r} is compared with {value!r}.")
+        bounds = {"gte": value, "lte": value} if condition.operator == "in" else {condition.operator: value}
+        is_word = isinstance(value, str | bool)
+        test = {"match": models.MatchValue(value=value)} if is_word else {"range": models.Range(**bounds)}
+        tests.append(models.FieldCondition(key=key, **test))
+    return models.Filter(should=tests or [nothing])
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
