@@ -13,7 +13,6 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.filters import Passing, first_passing
-from tour_pyserini.stores.store import as_store
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ class FaissIndex:
             if self._flat is not None:
                 return self._flat.search(vectors, wanted, within)
             if len(within.ids) <= _COMPARED and self.readable:
-                found = as_store(self.fetch(within.ids)).search(vectors, wanted, threads=threads)
+                found = _FlatSearch(_flat_index(self.fetch(within.ids))).search(vectors, wanted)
                 return Hits(within.ids[found.ids], found.similarities)
             if (parameters := self._parameters(within, wanted)) is not None:
                 return self._search(vectors, wanted, params=parameters)
@@ -248,14 +247,19 @@ def rank_exactly(query: Floats, ids: Ids, vectors: Floats) -> tuple[Ids, Floats,
         ids [m] and similarities [m], with the bits that `FaissIndex` gives for them, best first; and an upper bound of
         the difference between these similarities and what another float32 computation gives.
     """
-    import faiss
-
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
+    index = _flat_index(vectors)
     similarities = _similarities(index, query[None, :], np.arange(len(vectors), dtype=np.int64)[None, :])[0]
     order = np.lexsort((-ids, -similarities))
     largest = float(np.linalg.norm(vectors, axis=1).max())
     return ids[order], similarities[order], float(_rounding_error(query, largest))
+
+
+def _flat_index(vectors: Floats) -> Any:
+    import faiss
+
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(np.ascontiguousarray(vectors, dtype=np.float32))
+    return index
 
 
 def _rounding_error(queries: Floats, largest_norm: float) -> Floats:
