@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion, SignalScores
 from tour_pyserini.core.method import Query
