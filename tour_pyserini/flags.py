@@ -215,7 +215,7 @@ def request_parser(command: str, request: type[Request], *, description: str, ep
 
 def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
     """Add a flag for each field of a request that has a help text: of a group, the common ones first."""
-    groups: dict[str, argparse._ArgumentGroup] = {}
+    groups: dict[str, argparse._ActionsContainer] = {"": parser}
     hints = typing.get_type_hints(request)
     described = (field for field in dataclasses.fields(request) if field.metadata.get("help"))
     fields = [field for field in described if field.name not in request.NO_FLAGS]
