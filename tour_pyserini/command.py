@@ -113,7 +113,7 @@ class Help(argparse.HelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         parts = text.strip().split("\n\n")
         fill = super()._fill_text
-        return "\n\n".join(_lines(part, width) if "\n " in part else fill(part, width, indent) for part in parts)
+        return "\n\n".join(part if "\n " in part else fill(part, width, indent) for part in parts)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False)
@@ -122,25 +122,6 @@ class Help(argparse.HelpFormatter):
         text = action.help or ""
         shown = action.default not in (None, argparse.SUPPRESS, False, [])
         return f"{text} (default: %(default)s)" if shown and "default" not in text else text
-
-
-def _lines(examples: str, width: int) -> str:
-    """Lines of commands; a long one goes on in the next line after a backslash, and is never broken inside quotes."""
-    lines: list[str] = []
-    for line in re.sub(r" \\\n *", " ", examples).splitlines():
-        words = (
-            re.findall(r"""\s*(?:--?\w\S* (?=[^- ]))?(?:'[^']*'|"[^"]*"|\S)+""", line)
-            if line.startswith("  ")
-            else [line]
-        )
-        lines.append(words.pop(0))
-        for word in words:
-            if len(lines[-1]) + 1 + len(word.strip()) + 2 > width:
-                lines[-1] += " \\"
-                lines.append(" " * 6 + word.strip())
-            else:
-                lines[-1] += word
-    return "\n".join(lines)
 
 
 class FlagParser(argparse.ArgumentParser):

@@ -1,5 +1,4 @@
 import json
-import logging
 
 import pytest
 
@@ -67,14 +66,6 @@ def test_what_was_asked_for_and_the_class_are_remembered(index):
 def test_what_contradicts_the_index_is_refused(index, said, flag):
     with pytest.raises(TourError, match=f"which {flag} contradicts"):
         encoder_options(index, "models/gte", **said)
-
-
-def test_another_encoder_is_remarked_on_and_keeps_its_own_settings(index, caplog):
-    with caplog.at_level(logging.WARNING):
-        options = encoder_options(index, "models/other", pooling="cls")
-    assert options == {**BUILT, "spec": "models/other", "pooling": "cls", "l2_norm": None}
-    assert "models/gte" in caplog.text
-    assert "models/other" in caplog.text
 
 
 def test_an_encoder_that_an_index_names_is_not_trusted(index):

@@ -56,20 +56,6 @@ def test_runs_are_those_of_a_flat_index_byte_for_byte(folder, engine):
     assert found["engine"] == engine and found["exact"] and found["size"] == 120
 
 
-@pytest.mark.parametrize("engine", ADDRESSES)
-def test_bm25_in_the_same_collection(tiny, folder, engine, tmp_path):
-    corpus = tmp_path / "corpus.jsonl"
-    words = {"d1": "a b c", "d2": "b c zyzzyva", "d3": "c d e", "d4": "d e f"}
-    lines = [json.dumps({"_id": docid, "title": "", "text": text}) for docid, text in words.items()]
-    corpus.write_text("\n".join(lines))
-    (tmp_path / "topics.tsv").write_text("q1\tzyzzyva\n")
-    address = ADDRESSES[engine].format(tmp_path)
-    index.main(flags(tiny, corpus, address, "--bm25"))
-    flags_ = ["--topics", tmp_path / "topics.tsv", "--index", address, "--output", tmp_path / "run.trec"]
-    main([*map(str, flags_), "--method", "dense", "--sparse", address, "--signal-weight", "0.99", "--no-cache"])
-    assert (tmp_path / "run.trec").read_text().splitlines()[0].split()[2] == "d2"
-
-
 def test_refusals(tiny, folder):
     address, corpus = ADDRESSES["qdrant"].format(folder), folder / "corpus.jsonl"
     for more, message in {

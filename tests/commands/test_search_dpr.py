@@ -15,10 +15,8 @@ from transformers import DPRConfig, DPRContextEncoder, DPRQuestionEncoder
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
-from tour_pyserini.errors import TourError
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
-from tour_pyserini.searchers.searched_index import open_index
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import oracle
@@ -203,9 +201,3 @@ def test_names_are_passed_to_pyserini_unchanged(wikipedia, lucene, labeller, tmp
     monkeypatch.undo()
     config = TourConfig.preset("paper-passages-dpr")
     assert agree_with_the_oracle(wikipedia, labeller, config, tmp_path / "run.trec", tmp_path / "encoded") > 0
-
-
-def test_the_error_for_an_unavailable_prebuilt_index_names_it(monkeypatch):
-    monkeypatch.setattr("pyserini.search.faiss.FaissSearcher.from_prebuilt_index", lambda name, encoder: None)
-    with pytest.raises(TourError, match=INDEX):
-        open_index(INDEX)

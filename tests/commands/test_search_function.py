@@ -123,16 +123,6 @@ def test_an_opener_opens_each_thing_once(request_, monkeypatch):
     assert len(opened) == 4
 
 
-def test_the_output_is_named_after_topics_and_method(request_, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nq.tsv").write_bytes(Path(request_.topics).read_bytes())
-    summary = search(replace(request_, topics="nq.tsv", output=None, config=TourConfig("dense")))
-    assert summary.output == Path("runs/nq.dense.trec")
-    assert summary.output.exists()
-    # Files named topics or queries say nothing: the name of their folder is used.
-    assert replace(request_, output=None).completed().output == f"runs/{tmp_path.name}.tour.trec"
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [

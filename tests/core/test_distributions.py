@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tour_pyserini.core.distributions import marginal, nucleus, softmax
+from tour_pyserini.core.distributions import nucleus, softmax
 
 SCORES = arrays(np.float64, st.integers(1, 8), elements=st.floats(-30, 30))
 
@@ -44,12 +44,3 @@ def test_nucleus_is_the_smallest_set_with_enough_mass(scores, tau, p):
     assert smaller < p + 1e-9
     if not members.all():
         assert mass[members].min() >= mass[~members].max()
-
-
-@given(similarities=SCORES, data=st.data())
-def test_marginal_is_p_restricted_and_normalised(similarities, data):
-    members = data.draw(arrays(bool, similarities.shape))
-    members[0] = True
-    target = marginal(similarities, members)
-    expected = softmax(similarities) * members
-    assert target == pytest.approx(expected / expected.sum())

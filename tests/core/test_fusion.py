@@ -86,13 +86,6 @@ def test_a_signal_without_anything_to_say_leaves_the_index_in_its_order(scores):
     )
 
 
-def test_two_signals_add_up_and_their_order_does_not_matter():
-    vectors, queries, scores = world(4)
-    signals = [found(scores, 20), found(np.random.default_rng(9).normal(size=scores.shape), 30)]
-    one, two = search(vectors, queries, signals), search(vectors, queries, signals[::-1])
-    assert lists(one) == lists(two) != lists(search(vectors, queries, signals[:1]))
-
-
 @pytest.mark.parametrize("method", ["tour", "rerank", "hard", "soft"])
 def test_what_only_a_signal_finds_is_labelled_and_ranked(method):
     """The best document is the last of the index and the first of the signal."""

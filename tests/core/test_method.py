@@ -1,7 +1,5 @@
 """Methods of one's own: as objects, by name, and what cannot be one."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from halfway_method import halfway, registered
@@ -9,7 +7,7 @@ from memory_corpus import MemoryCorpus
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import Method, method, register_method
-from tour_pyserini.core.settings import MethodSettings, setting
+from tour_pyserini.core.settings import MethodSettings
 from tour_pyserini.errors import TourError
 
 
@@ -29,31 +27,6 @@ def test_names():
 
     assert my_own_method == Method("my-own-method", my_own_method.run, MethodSettings)
     assert method(MethodSettings, name="x2", version=3)(my_own_method.run).version == 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class _NoHelp(MethodSettings):
-    """A field that is not a setting."""
-
-    size: int = 3
-
-
-class _NoDataclass(MethodSettings):
-    """Not decorated."""
-
-    size: int = setting(3, "size")
-
-
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        (_NoHelp, "size"),
-        (_NoDataclass, "dataclass"),
-    ],
-)
-def test_settings_that_cannot_be_read_are_refused(settings, word):
-    with pytest.raises(TourError, match=word):
-        method(settings)(halfway.run)
 
 
 def test_what_cannot_be_registered():

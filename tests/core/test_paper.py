@@ -12,7 +12,6 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.distributions import marginal, nucleus, softmax
 from tour_pyserini.core.method import StopReason
 from tour_pyserini.core.methods.paper import Candidates, Descent, gradient
-from tour_pyserini.errors import TourError
 
 configs = st.builds(
     TourConfig,
@@ -155,13 +154,6 @@ def test_the_budget_ends_labels_but_not_rounds():
     (task,) = corpus.run(np.array([[1.0, 0.9, 0.8, 0.7]]), config)
     assert corpus.labelled == [(0, 0), (0, 1)]
     assert task.updates > 0 and task.outcome.ranking.ids[0] == 1
-
-
-def test_a_budget_that_changes_nothing_is_refused():
-    with pytest.raises(TourError, match="changes nothing"):
-        TourConfig("hard", depth=10, iterations=3, budget=41)
-    with pytest.raises(TourError, match="nucleus"):
-        TourConfig("soft", p=0.9)
 
 
 @pytest.mark.parametrize("method", ["hard", "soft", "top", "interpolation"])

@@ -53,26 +53,6 @@ def test_one_step_by_hand():
     assert task.outcome.stop is StopReason.BUDGET
 
 
-@given(seed=st.integers(0, 10**6), unit=st.floats(0.01, 100), zero=st.floats(-50, 50))
-@settings(deadline=None, max_examples=30)
-def test_neither_the_unit_nor_the_zero_of_labels_matters(seed, unit, zero):
-    corpus, queries, _ = world(seed)
-    other = MemoryCorpus(corpus.vectors, unit * corpus.scores + zero)
-    for one, two in zip(corpus.run(queries, TourConfig()), other.run(queries, TourConfig()), strict=True):
-        assert one.outcome.ranking.ids.tolist() == two.outcome.ranking.ids.tolist()
-        assert one.outcome.vector == pytest.approx(two.outcome.vector)
-
-
-@given(seed=st.integers(0, 10**6), length=st.floats(0.1, 50), other_length=st.floats(0.1, 50))
-@settings(deadline=None, max_examples=30)
-def test_neither_the_length_of_queries_nor_of_passages_matters(seed, length, other_length):
-    corpus, queries, _ = world(seed)
-    scaled = MemoryCorpus(other_length * corpus.vectors, corpus.scores)
-    for one, two in zip(corpus.run(queries, TourConfig()), scaled.run(length * queries, TourConfig()), strict=True):
-        assert one.outcome.ranking.ids.tolist() == two.outcome.ranking.ids.tolist()
-        assert length * one.outcome.vector == pytest.approx(two.outcome.vector)
-
-
 @given(seed=st.integers(0, 10**6), fewer=st.integers(1, 30), with_signal=st.booleans())
 @settings(deadline=None, max_examples=30)
 def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(seed, fewer, with_signal):
@@ -93,15 +73,6 @@ def test_a_round_that_brings_at_most_one_candidate_into_the_first_ten_is_the_las
     assert task.outcome.stop is StopReason.LITTLE_CHANGE and len(task.labels) == 20
     (task,) = corpus.run(np.array([[1.0, 0.0]]), TourConfig(depth=10, budget=40, early_stopping=False))
     assert task.outcome.stop is StopReason.BUDGET and len(task.labels) == 40
-
-
-def test_equal_labels_leave_the_query_and_the_order():
-    corpus, queries, _ = world(3)
-    corpus.scores[:] = 2.5
-    for task, query in zip(corpus.run(queries, TourConfig(early_stopping=False)), queries, strict=True):
-        assert task.outcome.vector == pytest.approx(query)
-        order = np.argsort(-(corpus.vectors @ query))[:10]
-        assert set(task.outcome.ranking.ids[:10].tolist()) == set(order.tolist())
 
 
 def test_a_late_query_learns_from_the_labels_it_got():

@@ -47,14 +47,6 @@ def test_a_second_index_finds_its_nearest_documents_by_docid(collection):
     assert scores[1] == pytest.approx([products[docid] for docid in docids[1]], abs=1e-6)
 
 
-@pytest.mark.parametrize("method", ["dense", "rerank", "tour"])
-def test_the_order_of_its_documents_does_not_matter(collection, method):
-    straight = lists(tour(collection, method, signals=[second(collection)]), collection)
-    shuffled = np.random.default_rng(2).permutation(80)
-    assert lists(tour(collection, method, signals=[second(collection, shuffled)]), collection) == straight
-    assert lists(tour(collection, method), collection) != straight
-
-
 @pytest.mark.parametrize(
     ("docids", "message"),
     [

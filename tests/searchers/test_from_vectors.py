@@ -98,21 +98,6 @@ def test_texts_are_a_list_or_a_mapping_and_hits_carry_them(toy, make):
     assert hits[0].text == toy.texts[hits[0].docid]
 
 
-def test_every_searcher_gives_hits_with_texts(toy):
-    hits = TourSearcher(toy.searcher(), HashReranker(), toy.texts).search("query 1")
-    assert [hit.text for hit in hits] == [toy.texts[hit.docid] for hit in hits]
-    bare = TourSearcher(toy.searcher(), config=TourConfig("dense")).search("query 1")
-    assert bare[0].text is None
-    assert bare == toy.searcher().search("query 1")
-    assert bare[0] != "d1"
-    from pyserini.search.faiss import DenseSearchResult
-
-    assert isinstance(bare[0], DenseSearchResult)
-    wrong = TourSearcher(toy.searcher(), None, {"other": "text"}, TourConfig("dense")).search("query 1")
-    with pytest.raises(TourError, match="'d"):
-        assert wrong[0].text
-
-
 def test_no_query_changes_another_ones_result(toy, make):
     searcher = make(depth=4)
     expected = lists(searcher, toy)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from toy_collection import DIMENSION, HashReranker, ToyCollection
 
-from tour_pyserini import FaissSearcher, TourConfig, TourError, TourSearcher
+from tour_pyserini import FaissSearcher, TourConfig, TourSearcher
 from tour_pyserini.core.method import METHODS
 
 INNER = faiss.METRIC_INNER_PRODUCT
@@ -69,11 +69,3 @@ def test_the_index_own_order_can_be_asked_for(collection, coarse, method):
     assert found(collection, coarse["pq"], method, vectors=str(collection.folder), order="index") != exact
     dense = found(collection, coarse["pq"], "dense", vectors=str(collection.folder), order="index")
     assert dense == found(collection, coarse["pq"], "dense")
-
-
-def test_refusals(collection, coarse):
-    inner = FaissSearcher(str(coarse["pq"]), collection.encoder)
-    with pytest.raises(TourError, match="the index is compressed, so hits cannot be put in exact order; give exact"):
-        TourSearcher(inner, config=TourConfig("dense"), order="exact")
-    with pytest.raises(TourError, match="there is no order 'best' of hits; choose one of exact, index"):
-        TourSearcher(inner, config=TourConfig("dense"), order="best")

@@ -136,11 +136,8 @@ class TourConfig:
             raise TourError(f"cannot read the settings file {path}: {error.strerror}.") from error
         except TourError as error:
             raise TourError(f"{path}: {error}") from error
-        except ValueError as error:  # not TOML, not UTF-8, or a number with more digits than Python converts
-            reason = str(error).partition(";")[0]
-            raise TourError(f"{path} is not a TOML file of settings: {reason}.") from error
-        except RecursionError:
-            raise TourError(f"{path} is not a TOML file of settings: it is nested too deeply.") from None
+        except ValueError as error:  # not TOML, or not UTF-8
+            raise TourError(f"{path} is not a TOML file of settings: {error}.") from error
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a TOML file that `load` reads."""
