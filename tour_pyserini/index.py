@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 
 from tour_pyserini.command import run
 from tour_pyserini.data import demo_collection
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.encoders.model_folder import DEFAULT
@@ -48,6 +49,10 @@ _PASSAGES: dict[str, Any] = {
     **{"M": 256, "efC": 256, "bm25": False, "language": None},
 }
 _PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
+_UPDATE = {
+    *("index", "corpus", "add", "delete", "device", "dtype", "batch-size", "threads", "encoder-backend"),
+    "trust-remote-code",
+}
 _PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
 
 
@@ -63,11 +68,14 @@ class IndexRequest(Request):
         corpus: a BEIR corpus.jsonl, a folder that holds one or other .jsonl files, or a .tsv file of ids and texts.
         index: the folder of the index, or the address of a collection in a vector database.
         vectors: an exact index of the same corpus and encoder, whose vectors are used instead of encoding again.
+        add: documents that an index folder gets, or gets in another version; its record says how they are encoded. With
+            the first change, the folder gets a corpus of its own; before that, `corpus` is what it was built from.
+        delete: a file of docids, one per line, that leave an index folder.
         phrases: index phrases: one vector per token.
     """
 
-    corpus: str = _input(
-        dataclasses.MISSING,
+    corpus: str | None = _input(
+        None,
         "a BEIR corpus.jsonl (_id, title, text), a folder of .jsonl files, or a .tsv of ids and texts",
     )
     index: str = _input(
@@ -81,6 +89,12 @@ class IndexRequest(Request):
         metavar="DIR",
     )
     overwrite: bool = _input(False, "replace an existing index, once the new one is complete")
+    add: str | None = _input(
+        None, "a corpus whose documents the index gets; those that it has already are replaced", metavar="FILE"
+    )
+    delete: str | None = _input(
+        None, "a file of docids, one per line, of documents that leave the index", metavar="FILE"
+    )
 
     encoder: str = _encoder("default", "default (all-MiniLM-L6-v2), a folder, or a name on the model hub")
     encoder_class: str | None = _encoder(None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...")
@@ -154,6 +168,11 @@ class IndexRequest(Request):
         fields = self.fields.split() if isinstance(self.fields, str) else self.fields
         object.__setattr__(self, "fields", tuple(fields))
         super().__post_init__()
+        if self.add is not None or self.delete is not None:
+            self._check_update()
+            return
+        if self.corpus is None:
+            raise TourError("--corpus is missing.")
         if self.dtype is None:
             object.__setattr__(self, "dtype", "float16" if self.phrases else "auto")
         if self.phrases:
@@ -194,7 +213,7 @@ class IndexRequest(Request):
 
     def open_corpus(self) -> BeirTexts:
         """The corpus, whose ids are checked to fit a run file."""
-        file = corpus_file(Path(self.corpus))
+        file = corpus_file(Path(str(self.corpus)))
         if file is None:
             raise TourError(f"there is no corpus {self.corpus}; give a corpus.jsonl, or a folder that holds one.")
         corpus = BeirTexts(file)
@@ -211,6 +230,13 @@ class IndexRequest(Request):
                 raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")
         if self.bm25 and set(self.fields) != set(_FIELDS):
             raise TourError("--bm25 of a collection reads title and text; leave out --fields, or --bm25.")
+
+    def _check_update(self) -> None:
+        """Refuse flags that the record of the index decides about."""
+        if address := store_address(self.index):
+            raise TourError(f"--add and --delete change an index folder, and {address} is a collection.")
+        if others := [f"--{name}" for name in self.flags() if name not in _UPDATE]:
+            raise TourError(f"{others[0]} is not for --add and --delete: the index has it already; leave it out.")
 
     def _check_phrases(self) -> None:
         if "text" not in self.fields:
@@ -274,6 +300,9 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
         progress: whether a bar is shown on a terminal.
     """
     started, address = time.perf_counter(), store_address(request.index)
+    if request.add is not None or request.delete is not None:
+        count, before = _update(request, progress=progress)
+        return IndexSummary(Path(request.index), count, count, before, time.perf_counter() - started)
     if address is None:
         check_folder(Path(request.index), overwrite=request.overwrite)
     corpus = request.open_corpus()
@@ -367,6 +396,33 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
                 write_bm25(passages, new / BM25_FOLDER, language=language)
         partial.discard()
     return before
+
+
+def _update(request: IndexRequest, *, progress: bool) -> tuple[int, int]:
+    """Change the collection of a folder; returns how many documents it then has, and how many were encoded before."""
+    from tour_pyserini.stores.index_updates import IndexUpdate, locked
+
+    folder, threads, path = Path(request.index), request.threads, Path(f"{request.index.rstrip('/')}.partial")
+    deleted = {line.text.strip() for line in read_lines(request.delete)} if request.delete else set()
+    if request.add is None:
+        update = IndexUpdate(folder, request.corpus, None, deleted)
+        with locked(path), atomic_folder(folder, overwrite=True) as new:
+            count = update.write(new, np.empty((0, update.settings["dimension"]), np.float32), threads=threads)
+        return count, count
+    collection, request = request.corpus, replace(request, corpus=request.add, add=None, delete=None)
+    added = request.open_corpus()
+    update = IndexUpdate(folder, collection, added, deleted)
+    request = replace(request, **update.encoder_flags())
+    encoder = _document_encoder(request)
+    settings = _passage_settings(request, added, encoder)
+    update.check_encoder(settings)
+    with PartialVectors(path, settings) as partial:
+        before = partial.done
+        _fill(partial, request, added, encoder, settings, progress=progress)
+        with atomic_folder(folder, overwrite=True) as new:
+            count = update.write(new, partial.vectors(), threads=threads)
+        partial.discard()
+    return count, count - len(added) + before
 
 
 def _fill(

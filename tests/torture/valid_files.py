@@ -16,6 +16,8 @@ def write_collection(folder: Path) -> None:
     toy = ToyCollection(folder)
     documents = [{"_id": docid, "title": f"title {docid}", "text": text} for docid, text in toy.texts.items()]
     write_lines(folder / "corpus.jsonl", [json.dumps(document) for document in documents])
+    write_lines(folder / "add.jsonl", [json.dumps(document | {"text": "a new text"}) for document in documents[:5]])
+    write_lines(folder / "delete", [document["_id"] for document in documents[5:8]])
     pairs = list(zip(toy.q_ids, toy.queries, strict=True))
     write_lines(folder / "topics.tsv", [f"{qid}\t{text}" for qid, text in pairs])
     answers = {qid: [f"passage d{i}", "d1"] for i, (qid, _) in enumerate(pairs)}

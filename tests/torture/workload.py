@@ -78,6 +78,7 @@ class Workload:
         training = ["--base", models / "base", "--data", *data, "--validation", *data, "--max-length", 64]
         training += ["--threads", 1, "--batch-size", 2, "--max-steps", 3, "--validate-every", 1]
         scores = ["--cache", case / "scores.sqlite"]
+        changes = ["--add", case / "add.jsonl", "--delete", case / "delete"]
         rows = [
             ("search", *encoded, "--method", "rocchio", "--output", case / "r.trec", "--trace", case / "r.jsonl"),
             ("search labels", *encoded, "--corpus", corpus, *labels, "--output", case / "l.trec"),
@@ -102,6 +103,7 @@ class Workload:
         rows_without_earlier = [
             ("cache prune", "prune", *scores, "--model", "constant"),
             ("cache stats", "stats", *scores),
+            ("index add", "--index", case / "tiny", "--corpus", corpus, *changes, "--threads", 1),
             ("experiment", case / "small.yaml", *folders, "--output", case / "report"),
             ("train", "phrase-encoder", *training, "--output", case / "trained"),
         ]

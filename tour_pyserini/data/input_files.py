@@ -23,6 +23,9 @@ from tour_pyserini.support.packages import import_optional
 
 log = logging.getLogger(__name__)
 
+IRDS = "irds:"
+"""What the name of a data set of ir_datasets begins with, where it stands for a file."""
+
 PACKED = (".gz", ".xz", ".zst")
 """Suffixes of compressed files that are read."""
 

@@ -4,7 +4,8 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tour_pyserini.data.input_files import Location, read_lines
+from tour_pyserini.data.input_files import IRDS, Location, read_lines
+from tour_pyserini.data.irds import irds_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
@@ -20,12 +21,14 @@ _PUBLISHED = (
 
 
 def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
-    """Read judgements: TREC's `qid 0 docid grade`, or BEIR's `query-id corpus-id score` below a header.
+    """Read judgements: TREC's `qid 0 docid grade`, BEIR's `query-id corpus-id score` below a header, or `irds:NAME`.
 
     Lines that begin with `#` are comments, as for trec_eval.
     """
     from ir_measures import Qrel
 
+    if str(path).startswith(IRDS):
+        return irds_qrels(str(path))
     qrels, seen, width = [], set(), None
     for line in read_lines(path, comments=True):
         columns = line.text.split()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+import threading
 import zipfile
 from array import array
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tour_pyserini.data.input_files import PACKED, first_field, json_lines_files, plain_file
+from tour_pyserini.data.input_files import IRDS, PACKED, first_field, json_lines_files, plain_file
+from tour_pyserini.data.irds import data_set, irds_corpus, irds_document
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home, file_state
 from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
@@ -153,7 +155,8 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     Args:
         spec: a mapping (returned unchanged); the path of a BEIR `corpus.jsonl`, of the folder that contains it, of a
             folder of `.jsonl` files, or of a `.tsv` file of ids and texts; the folder of a Pyserini Lucene index that
-            stores its documents; or the name of a prebuilt Lucene index.
+            stores its documents; the name of a prebuilt Lucene index; or that of a data set of ir_datasets,
+            `irds:beir/scifact`.
 
     Example:
         texts = open_texts("collections/scifact")
@@ -161,6 +164,8 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """
     if isinstance(spec, Mapping):
         return spec
+    if str(spec).startswith(IRDS):
+        return IrdsTexts(str(spec))
     if file := corpus_file(Path(spec)):
         return BeirTexts(file)
     check_texts(spec)
@@ -179,6 +184,8 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
         spec: a path or a name, as in `open_texts`.
     """
     path = Path(spec)
+    if str(spec).startswith(IRDS):
+        return  # the data set may have to be downloaded
     if path.is_dir() and not corpus_file(path) and not is_lucene_index(path):
         raise TourError(
             f"{path} contains neither .jsonl files nor a Lucene index; give the corpus file or another folder."
@@ -250,16 +257,23 @@ class BeirTexts(Mapping[str, str]):
 
     def records(self) -> Iterator[Document]:
         """All documents (docid, title, text) in the order of the file."""
-        return (document for _, document in self._lines())
+        return (document for _, _, document in self._lines())
 
-    def _lines(self) -> Iterator[tuple[int, Document]]:
-        """Every document and the offset of its line in bytes; blank lines are skipped."""
+    def lines(self) -> Iterator[tuple[bytes, Document]]:
+        """The JSON of each document, which may have further fields, and the document."""
+        is_tsv = self.plain.suffix == ".tsv"
+        for _, line, document in self._lines():
+            json_line = json.dumps({"_id": document.docid, "text": document.text}).encode() if is_tsv else line
+            yield json_line.removeprefix(_BOM).strip(), document
+
+    def _lines(self) -> Iterator[tuple[int, bytes, Document]]:
+        """The offset in bytes, the line and the document of every line; blank lines are skipped."""
         with open(self.plain, "rb") as file:
             start = 0
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     try:
-                        yield start, self._parse(line, start)
+                        yield start, line, self._parse(line, start)
                     except ValueError as error:
                         raise TourError(f"{self.path}, line {number} {error}; correct or delete it.") from None
                 start += len(line)
@@ -271,7 +285,7 @@ class BeirTexts(Mapping[str, str]):
         state = file_state(self.plain)  # before it is read: a change during the scan must be noticed
         hidden = None if state[0] >= SAVED_FROM_BYTES else True  # None: a count on a terminal only
         hashes, starts = array("Q"), array("Q")
-        for start, document in tqdm(self._lines(), desc="reading", unit=" documents", disable=hidden):
+        for start, _, document in tqdm(self._lines(), desc="reading", unit=" documents", disable=hidden):
             hashes.append(_hash(document.docid))
             starts.append(start)
         unsorted = np.array(hashes, dtype=np.uint64)
@@ -308,8 +322,10 @@ class BeirTexts(Mapping[str, str]):
 def corpus_file(path: Path) -> Path | None:
     """The corpus at a path: a file, a folder's `corpus.jsonl`, or a folder of other `.jsonl` files; None for others.
 
-    Each file may be compressed.
+    Each file may be compressed. A data set of ir_datasets (`irds:beir/scifact`) is written to a file first.
     """
+    if str(path).startswith(IRDS):
+        return irds_corpus(str(path))
     if path.is_file():
         if path.suffix in {".zip", ".bz2", ".7z"}:
             raise TourError(f"{path} is not compressed as {', '.join(PACKED)} are; unpack it first.")
@@ -441,3 +457,41 @@ def _titled(contents: str) -> str:
     if len(title) > 2 and title[0] == title[-1] == '"':
         title = title[1:-1].replace('""', '"')
     return Passage(title, text, "\n")
+
+
+class IrdsTexts(Mapping[str, str]):
+    """Docid to passage, looked up in the document store that ir_datasets makes of a data set.
+
+    Example:
+        texts = IrdsTexts("irds:beir/scifact")
+        texts["4983"]
+    """
+
+    def __init__(self, spec: str) -> None:
+        self._spec, self._lock = spec, threading.Lock()  # stores read with one position in their file
+        with data_set(spec, "docs") as self._data_set:
+            self._store = self._data_set.docs_store()
+
+    def __getitem__(self, docid: str) -> str:
+        with self._lock, data_set(self._spec, "docs"):
+            found = self._store.get_many([docid]) if isinstance(docid, str) else {}
+        if docid not in found:
+            raise UnknownDocument(docid, self._spec)
+        _, title, text, _ = irds_document(found[docid])
+        return Passage(title, text)
+
+    def fields(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Docid and fields of each document, for filters."""
+        with data_set(self._spec, "docs"):
+            yield from ((docid, fields) for docid, _, _, fields in map(irds_document, self._data_set.docs_iter()))
+
+    def __len__(self) -> int:
+        with data_set(self._spec, "docs"):
+            return self._data_set.docs_count() or sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[str]:
+        with data_set(self._spec, "docs"):
+            yield from (document.doc_id for document in self._data_set.docs_iter())
+
+    def __repr__(self) -> str:
+        return f"IrdsTexts({self._spec!r})"

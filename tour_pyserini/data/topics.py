@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tour_pyserini.data.input_files import (
+    IRDS,
     Location,
     first_field,
     inner_suffix,
@@ -39,6 +40,7 @@ from tour_pyserini.data.input_files import (
     load_json,
     read_lines,
 )
+from tour_pyserini.data.irds import irds_topics
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.pyserini import ensure_java, may_be_topics
 
@@ -108,7 +110,8 @@ def read_topics(
             (BEIR's queries, or questions with answers), a `.json` file (a list of questions with answers, as DPR and
             EntityQuestions publish them, SQuAD's layout, or Pyserini's retrieval results), each also as `.gz`,
             `.xz` or `.zst`.
-            Pyserini reads everything else: its other formats and its names for topics.
+            `irds:beir/scifact/test` is a data set of ir_datasets. Pyserini reads everything else: its other formats
+            and its names for topics.
         topics_format: one of Pyserini's formats (`default`, `kilt`, `raw_jsonl`, ...); Pyserini reads all but the
             default.
         only: ids of the topics that will be used, all by default; the other topics may have an empty text, as some of
@@ -121,6 +124,8 @@ def read_topics(
         for qid, text in read_topics("scifact/queries.jsonl"):
             ...
     """
+    if str(spec).startswith(IRDS):
+        return TopicIterator(irds_topics(str(spec)))
     topics = _local_topics(Path(spec), only) if topics_format == "default" else None
     return _from_pyserini(str(spec), topics_format, only) if topics is None else TopicIterator(topics)
 

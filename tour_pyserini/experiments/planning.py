@@ -8,6 +8,7 @@ from string import Template
 from typing import Any, NamedTuple, TypeVar
 
 from tour_pyserini.data.demo_collection import CORPUS
+from tour_pyserini.data.input_files import IRDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import COLLECTION, Condition, Experiment, Flags, Setup
 from tour_pyserini.flags import Request, flag_name, words
@@ -77,9 +78,9 @@ class Locations(NamedTuple):
             raise TourError(f"{text!r} has a $ without a {{VARIABLE}} after it; write $$ for a dollar sign.") from None
 
     def is_file(self, text: str) -> bool:
-        """Whether a path of the experiment file, with its ${VARIABLES} replaced, is a file on this machine."""
+        """Whether a path of the experiment file, with its ${VARIABLES} replaced, is a file here or a data set."""
         try:
-            return Path(self.expanded(text)).is_file()
+            return text.startswith(IRDS) or Path(self.expanded(text)).is_file()
         except TourError:
             return False
 

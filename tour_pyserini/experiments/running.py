@@ -211,7 +211,7 @@ def _make_index(request: IndexRequest) -> None:
     Raises:
         TourError: if the existing index was built from another corpus or with other settings.
     """
-    folder, corpus = Path(request.index), Path(request.corpus)
+    folder, corpus = Path(request.index), Path(str(request.corpus))
     described = folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)
     if not described.is_file():
         build_index(request, progress=True)

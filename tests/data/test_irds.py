@@ -1,0 +1,137 @@
+"""Data sets of ir_datasets: one that is registered here, one in its cache folder, and one that cannot be had."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+from ir_measures import Qrel
+
+from tour_pyserini.data.judgements import read_qrels
+from tour_pyserini.data.texts import BeirTexts, UnknownDocument, corpus_file, open_texts
+from tour_pyserini.data.topics import read_questions, read_topics
+from tour_pyserini.errors import TourError
+
+ir_datasets = pytest.importorskip("ir_datasets")
+DOCUMENTS = [("d1", "First", "one", 2020), ("d2", "", "two\nlines", 2021), ("d3", "Third", "three", 2020)]
+QUERIES = [("q2", "who", ["A"]), ("q1", " why ", [])]
+
+
+@pytest.fixture
+def letters(tmp_path, monkeypatch):
+    """A data set that is registered under a name of this test."""
+    from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQrel
+    from ir_datasets.indices import PickleLz4FullStore
+
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+
+    class Document(NamedTuple):
+        doc_id: str
+        title: str
+        text: str
+        year: int
+
+    class Query(NamedTuple):
+        query_id: str
+        text: str
+        answers: list
+
+        def default_text(self):
+            return self.text
+
+    class Docs(BaseDocs):
+        def docs_iter(self):
+            return (Document(*fields) for fields in DOCUMENTS)
+
+        def docs_cls(self):
+            return Document
+
+        def docs_store(self):
+            return PickleLz4FullStore(str(tmp_path / "store"), self.docs_iter, Document, "doc_id", ["doc_id"])
+
+    class Queries(BaseQueries):
+        def queries_iter(self):
+            return (Query(*fields) for fields in QUERIES)
+
+    class Qrels(BaseQrels):
+        def qrels_iter(self):
+            return iter([GenericQrel("q1", "d1", 2)])
+
+    name = f"letters-{tmp_path.name}"
+    ir_datasets.registry.register(name, ir_datasets.Dataset(Docs(), Queries(), Qrels()))
+    ir_datasets.registry.register(f"{name}/docs", ir_datasets.Dataset(Docs()))
+    return f"irds:{name}"
+
+
+def test_a_data_set_is_documents_topics_and_judgements(letters):
+    texts = open_texts(letters)
+    assert dict(texts) == {"d1": "First one", "d2": "two\nlines", "d3": "Third three"} and len(texts) == 3
+    assert texts["d1"].parts == ("First", "one") and "d9" not in texts
+    with pytest.raises(UnknownDocument, match="'d9' is not in irds:letters"):
+        texts["d9"]
+    assert list(read_topics(letters)) == [("q1", "why"), ("q2", "who")]
+    assert read_questions(letters)[0] == ("q2", "who", ["A"])
+    assert read_qrels(letters) == [Qrel("q1", "d1", 2)]
+    corpus = BeirTexts(corpus_file(letters))
+    assert dict(corpus) == dict(texts)
+    assert dict(corpus.fields()) == dict(texts.fields()) == {docid: {"year": year} for docid, *_, year in DOCUMENTS}
+    with pytest.raises(TourError, match="has no topics"):
+        read_topics(f"{letters}/docs")
+    with pytest.raises(TourError, match="knows no data set 'nothing'"):
+        read_qrels("irds:nothing")
+
+
+IN_CACHE = """
+import sys
+from pathlib import Path
+from ir_datasets.datasets.beir import BeirTitleDoc
+from ir_datasets.indices import PickleLz4FullStore
+
+def documents():
+    yield from (BeirTitleDoc(f"d{i}", f"text {'abcdefgh'[i]} {'abcdefgh'[i]}", f"title {i}") for i in range(8))
+
+home, tiny = Path(sys.argv[1]), sys.argv[2]
+folder = home / "beir" / "scifact"
+folder.mkdir(parents=True)
+(folder / "irds_version.txt").write_text("v2")
+(folder / "queries.json").write_text('{"_id": "1", "text": "b"}\\n{"_id": "2", "text": "c"}\\n')
+(folder / "test.qrels").write_text("query-id\\tcorpus-id\\tscore\\n2\\td2\\t1\\n")
+PickleLz4FullStore(str(folder / "docs.pklz4"), documents, BeirTitleDoc, "doc_id", ["doc_id"]).build()
+
+from tour_pyserini.index import main as index
+from tour_pyserini.search import main as search
+
+index(["--corpus", "irds:beir/scifact", "--encoder", tiny, "--index", "index", "--threads", "1"])
+names = ["--topics", "irds:beir/scifact/test", "--corpus", "irds:beir/scifact", "--qrels", "irds:beir/scifact/test"]
+search([*names, "--index", "index", "--method", "tour", "--reranker", sys.argv[3], "--output", "run", "--depth", "2"])
+"""
+
+
+def run(tmp_path, code, *arguments):
+    away = {"HTTP_PROXY": "http://127.0.0.1:1", "HTTPS_PROXY": "http://127.0.0.1:1", "IR_DATASETS_DL_TRIES": "1"}
+    own = {"IR_DATASETS_HOME": str(tmp_path / "home"), "TOUR_PYSERINI_CACHE": str(tmp_path / "cache"), **away}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_commands_read_the_files_that_ir_datasets_keeps(tmp_path):
+    from tiny_encoder import save_encoder, save_reranker
+
+    save_encoder(tmp_path / "tiny")
+    save_reranker(tmp_path / "reranker")
+    done = run(tmp_path, IN_CACHE, tmp_path / "home", tmp_path / "tiny", tmp_path / "reranker")
+    assert done.returncode == 0, done.stderr
+    hits = [line.split() for line in (tmp_path / "run").read_text().splitlines()]
+    assert {hit[0] for hit in hits} == {"2"} and {hit[2] for hit in hits} == {f"d{i}" for i in range(8)}
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert record["files"]["corpus"] == {"name": "irds:beir/scifact"}
+
+
+def test_without_a_network_one_sentence_says_so(tmp_path):
+    code = "from tour_pyserini import command\nfrom tour_pyserini.data.topics import read_topics\n"
+    done = run(tmp_path, f"{code}command.run(lambda _: read_topics('irds:cranfield'))")
+    assert done.returncode == 2, done.stderr
+    assert "the topics of irds:cranfield cannot be had" in done.stderr.splitlines()[-1]
