@@ -1,43 +1,62 @@
-"""The score cache: what is scored and what is looked up; its file: exact values, models, damage, killed processes."""
+"""The score cache in a file and in a real PostgreSQL server: exact values, damage, kill -9 of processes and server."""
 
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from postgres_server import PostgresServer
 
+from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, SqliteScores
+from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_scores
 from tour_pyserini.rerankers import score_cache as cache_module
-from tour_pyserini.rerankers.score_cache import pair_key
+from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
+from tour_pyserini.rerankers.score_cache import is_server, open_scores, pair_key
+from tour_pyserini.support.sqlite_cache import Model
 
 ROOT = Path(__file__).parents[2]
 TEXTS = st.text(max_size=8)
-PAIRS = [(str(number), str(number % 7)) for number in range(1200)]
+MODEL = Model("kind:a0123456789", "a")
 
-WRITER = """
-import sys
-from test_score_cache import CachedReranker, Sums
-path, first, last, step = sys.argv[1], *map(int, sys.argv[2:])
-cached = CachedReranker(Sums(), path)
-for start in range(first, last, step):
-    cached.predict([(str(number), str(number % 7)) for number in range(start, start + step)])
-    print(start + step, flush=True)
+# Scores pairs one by one, and appends each to a log when it is scored.
+SCORER = """
+import sys, time
+from test_score_cache import CachedReranker, InParts, make_pairs
+place, log, seconds, first, last, step = *sys.argv[1:4], *map(int, sys.argv[4:])
+
+def write(pair):
+    time.sleep(float(seconds))
+    with open(log, "a") as file:
+        file.write(f"{pair[0]}\\n")
+
+with CachedReranker(InParts(write), place) as cached:
+    for start in range(first, last, step):
+        cached.predict(make_pairs(range(start, start + step)))
+        print(start + step, flush=True)
 """
+
+
+def make_pairs(numbers):
+    return [(str(number), str(number % 7)) for number in numbers]
+
+
+PAIRS = make_pairs(range(1200))
 
 
 class Sums:
     """Scores a pair of numbers, and records the pairs it was asked for."""
 
     def __init__(self, fingerprint="sums", name="sums"):
-        self.fingerprint, self.name = fingerprint, name
-        self.asked = []
+        self.fingerprint, self.name, self.asked = fingerprint, name, []
 
     def predict(self, pairs):
         self.asked.extend(pairs)
@@ -50,103 +69,167 @@ class Raises(Sums):
 
 
 class InParts(Sums):
-    """Yields the scores of single pairs, last first; `between` is called between two of them."""
+    """Yields the scores of single pairs, last first; `before` is called before each of them."""
 
-    def __init__(self, between):
+    def __init__(self, before):
         super().__init__()
-        self.between = between
+        self.before = before
 
     def predict_parts(self, pairs):
-        for count, position in enumerate(reversed(range(len(pairs)))):
-            self.between(count)
+        for position in reversed(range(len(pairs))):
+            self.before(pairs[position])
             yield np.array([position]), Sums().predict([pairs[position]])
 
 
 EXPECTED = Sums().predict(PAIRS).tolist()
 
 
-def models_of(path):
-    with SqliteScores(path) as store:
-        return {use.name: use.rows for use in store.models()}
+@pytest.fixture(scope="module")
+def server():
+    server = PostgresServer()
+    yield server
+    server.stop()
 
 
-def test_only_new_pairs_are_scored_and_repetitions_once(tmp_path):
+@pytest.fixture
+def address(server):
+    """The address of an empty database."""
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return server.address
+
+
+@pytest.fixture(params=["file", "database"])
+def place(request, tmp_path):
+    """Where scores are stored."""
+    return str(tmp_path / "scores.sqlite") if request.param == "file" else request.getfixturevalue("address")
+
+
+def count(place):
+    with open_scores(place) as store:
+        return store.count()
+
+
+def change(place, *statements):
+    """Run SQL; `scores` are `tour_scores` in PostgreSQL."""
+    if is_server(place):
+        with psycopg.connect(place, autocommit=True) as database:
+            for statement in statements:
+                database.execute(statement.replace("scores", "tour_scores").replace("x'", "'\\x"))
+    else:
+        file = sqlite3.connect(place, isolation_level=None)
+        for statement in statements:
+            file.execute(statement)
+        file.close()
+
+
+def start(place, log, *, seconds=0.0, numbers, step):
+    words = map(str, (place, log, seconds, numbers.start, numbers.stop, step))
+    environment = {"PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parents[1]}:{ROOT}"}
+    command = [sys.executable, "-c", SCORER, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+
+
+def finish(*processes):
+    for process in processes:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+
+
+def assert_stored(place, numbers):
+    pairs = make_pairs(numbers)
+    with CachedReranker(Raises(), place) as cached:
+        np.testing.assert_array_equal(cached.predict(pairs), Sums().predict(pairs))
+
+
+def test_only_new_pairs_are_scored_and_repetitions_once(place):
     inner = Sums()
-    with CachedReranker(inner, tmp_path / "scores") as cached:
+    with CachedReranker(inner, place) as cached:
         cached.predict(PAIRS[:1])
         cached.predict([PAIRS[1], PAIRS[0], PAIRS[1], PAIRS[2]])
         assert inner.asked == PAIRS[:3]
         assert cached.predict(PAIRS).tolist() == EXPECTED
-    with CachedReranker(Raises(), tmp_path / "scores") as again:
+    with CachedReranker(Raises(), place) as again:
         assert again.predict(PAIRS[::-1]).tolist() == EXPECTED[::-1]
         assert again.predict([]).shape == (0,)
         assert np.isnan(again.lookup([PAIRS[0], ("7", "6")])).tolist() == [False, True]
 
 
 @given(st.tuples(TEXTS, TEXTS, TEXTS), st.tuples(TEXTS, TEXTS, TEXTS))
-def test_keys_are_equal_only_for_equal_texts(one, other):
+def test_keys_are_equal_only_for_equal_texts_and_those_of_earlier_versions(one, other):
     assert (pair_key(*one) == pair_key(*other)) == (one == other)
-
-
-def test_keys_are_those_of_earlier_versions():
     assert pair_key("m", "ab", "c").hex() == "adda1f43c179268308b021f1033dde7b"
-    texts = [("m", "ab", "c"), ("m", "a", "bc"), ("ma", "b", "c"), ("m", "\ud800", ""), ("m", "\ud801", "")]
-    assert len({pair_key(*one) for one in texts}) == 5
 
 
-def test_bad_scores_are_not_stored_but_those_before_them_are(tmp_path):
+def test_bad_scores_are_not_stored_but_those_before_them_are(place):
     class Fails(Sums):
         def predict(self, pairs):
             return np.where([pair == PAIRS[70] for pair in pairs], np.nan, super().predict(pairs))
 
-    with CachedReranker(Fails(), tmp_path / "scores") as cached, pytest.raises(TourError, match="nan"):
+    with CachedReranker(Fails(), place) as cached, pytest.raises(TourError, match="nan"):
         cached.predict(PAIRS[:100])
-    assert models_of(tmp_path / "scores") == {"sums": 64}  # two calls with 32 pairs
+    assert count(place) == 64  # two calls with 32 pairs
 
 
-def test_scores_are_written_while_others_are_computed(tmp_path, monkeypatch):
-    clock = [0.0]
+def test_scores_are_written_while_others_are_computed(place, monkeypatch):
+    clock, stored = [0.0], []
     monkeypatch.setattr(cache_module.time, "monotonic", lambda: clock[0])
-    stored = []
 
     def look(_):
         clock[0] += 1 / 8
-        with SqliteScores(tmp_path / "scores") as store:
-            stored.append(store.count())
+        stored.append(count(place))
 
-    with CachedReranker(InParts(look), tmp_path / "scores") as cached:
+    with CachedReranker(InParts(look), place) as cached:
         assert cached.predict(PAIRS[:40]).tolist() == EXPECTED[:40]
-    assert stored == [count // 8 * 8 for count in range(40)]
+    assert stored == [number // 8 * 8 for number in range(40)]
 
 
-def test_an_interruption_loses_no_score_that_was_computed(tmp_path):
-    def stop(count):
-        if count == 30:
+def test_an_interruption_loses_no_score_that_was_computed_and_no_claim(place):
+    def stop(pair):
+        if pair == PAIRS[9]:
             raise KeyboardInterrupt
 
-    with CachedReranker(InParts(stop), tmp_path / "scores") as cached, pytest.raises(KeyboardInterrupt):
-        cached.predict(PAIRS[:40])
-    assert models_of(tmp_path / "scores") == {"sums": 30}
+    with CachedReranker(InParts(stop), place) as cached:
+        with pytest.raises(KeyboardInterrupt):
+            cached.predict(PAIRS[:40])
+        assert count(place) == 30
+        with CachedReranker(Sums(), place) as other:
+            assert other.predict_counted(PAIRS[:40])[1] == 10
 
 
-def test_threads_that_share_a_cache_count_their_own_scores_and_progress_counts_all(tmp_path):
+def test_threads_that_share_a_cache_count_their_own_scores_and_progress_counts_all(place):
     seen = []
-    with CachedReranker(Sums(), tmp_path / "scores") as cached, ThreadPoolExecutor(8) as threads:
+    with CachedReranker(Sums(), place) as cached, ThreadPoolExecutor(8) as threads:
         cached.on_progress = seen.append
         parts = [PAIRS[start : start + 100] for start in range(0, 800, 100)]
-        assert [count for _, count in threads.map(cached.predict_counted, parts)] == [100] * 8
-    assert sum(seen) == 800 and models_of(tmp_path / "scores") == {"sums": 800}
+        assert [computed for _, computed in threads.map(cached.predict_counted, parts)] == [100] * 8
+    assert sum(seen) == count(place) == 800
 
 
-def test_a_stored_score_is_read_back_exactly_and_stays(tmp_path):
+def test_a_stored_score_is_read_back_exactly_and_stays(place):
     odd = [0.1, -1e-310, 1e308, np.nextafter(1, 2), -0.0]
-    keys = [bytes([number]) for number in range(len(odd))]
-    with SqliteScores(tmp_path / "scores") as store:
-        store.put(dict(zip(keys, odd, strict=True)))
-        store.put({keys[0]: 2.0, b"new": 3.0})
-        assert store.get([*keys, b"new", b"absent"]) == dict(zip(keys, odd, strict=True)) | {b"new": 3.0}
-        assert store.claim(keys) == set(keys)
-    assert models_of(tmp_path / "scores") == {"": 6}
+    scores = {bytes([number]) * 16: value for number, value in enumerate(odd)}
+    with open_scores(place, MODEL) as store:
+        store.put(scores)
+        store.put({bytes(16): 2.0, b"new": 3.0})
+        assert store.get([*scores, b"new", b"absent"]) == scores | {b"new": 3.0}
+        assert [(use.name, use.rows) for use in store.models()] == [("a", 6)]
+
+
+def test_a_damaged_score_is_computed_again(place, caplog, tmp_path):
+    with CachedReranker(Sums(), place) as cached:
+        cached.predict(PAIRS)
+    keys = [pair_key("sums", *pair).hex() for pair in PAIRS[:3]]
+    changes = ["logit = 4.0", "checksum = 5", "logit = 9.5"]
+    change(place, *(f"UPDATE scores SET {new} WHERE key = x'{key}'" for new, key in zip(changes, keys, strict=True)))
+    with pytest.raises(TourError, match="damaged"):
+        main(["merge", place, "--cache", str(tmp_path / "other.sqlite")])
+    for misses in (3, 0):
+        with CachedReranker(Sums(), place) as cached:
+            scores, computed = cached.predict_counted(PAIRS)
+            assert (scores.tolist(), computed) == (EXPECTED, misses)
+    assert "3 damaged scores" in caplog.text
 
 
 def test_the_file_is_of_layout_3(tmp_path):
@@ -164,14 +247,12 @@ def test_the_file_is_of_layout_3(tmp_path):
     connection.close()
 
 
-def halve(path):
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
+def halve(content):
+    return content[: len(content) // 2]
 
 
-def scramble(path):
-    content = path.read_bytes()
-    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+def scramble(content):
+    return content[:4096] + bytes(len(content) - 4096)
 
 
 @pytest.mark.parametrize("damage", [halve, scramble])
@@ -179,55 +260,51 @@ def test_a_damaged_file_is_renamed_and_replaced_once(tmp_path, damage, caplog):
     path = tmp_path / "scores.sqlite"
     with CachedReranker(Sums(), path) as before:
         before.predict(PAIRS)
-    damage(path)
-    damaged = path.read_bytes()
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
     with CachedReranker(Sums(), path) as one, CachedReranker(Sums(), path) as two:
         assert one.predict(PAIRS).tolist() == EXPECTED
-        scores, computed = two.predict_counted(PAIRS[:5])
-        assert (scores.tolist(), computed) == (EXPECTED[:5], 0)
+        assert two.predict_counted(PAIRS[:5])[1] == 0
     assert [file.read_bytes() for file in tmp_path.glob("*.damaged-*")] == [damaged]
     assert caplog.text.count("renamed to") == 1
 
 
-def test_a_damaged_score_is_computed_again(tmp_path, caplog):
-    path = tmp_path / "scores"
-    with CachedReranker(Sums(), path) as cached:
-        cached.predict(PAIRS)
-    changes = ["logit = 4.0", "logit = 'high'", "logit = 9e999", "model = 77", "checksum = 5"]
-    with sqlite3.connect(path) as connection:
-        for number, change in enumerate(changes):
-            row = f"(SELECT key FROM scores ORDER BY key LIMIT 1 OFFSET {number})"
-            connection.execute(f"UPDATE scores SET {change} WHERE key = {row}")
-    connection.close()
-    for misses in (len(changes), 0):
-        with CachedReranker(Sums(), path) as cached:
-            scores, computed = cached.predict_counted(PAIRS)
-            assert (scores.tolist(), computed) == (EXPECTED, misses)
-    assert "5 damaged scores" in caplog.text
-
-
-def make_later(path):
-    SqliteScores(path).close()
-    with sqlite3.connect(path) as later:
-        later.execute("PRAGMA user_version = 4")
-    later.close()
+def make_later(place):
+    open_scores(place).close()
+    change(place, "UPDATE tour_layout SET version = 7" if is_server(place) else "PRAGMA user_version = 4")
 
 
 @pytest.mark.parametrize(
-    ("make", "fingerprint", "word"),
+    ("location", "make", "fingerprint", "word"),
     [
-        (make_later, "f", "layout 4"),
-        (Path.mkdir, "f", "cannot be used"),
-        (Path.touch, None, "fingerprint"),
+        ("file", make_later, "f", "layout 4"),
+        ("address", make_later, "f", "layout 7"),
+        ("file", lambda path: Path(path).mkdir(), "f", "cannot be used"),
+        ("file", None, None, "fingerprint"),
+        ("postgresql://me:secret@127.0.0.1:1/x", None, "f", "cannot be opened"),
+        ("mysql://u:secret@h/d", None, "f", "give a file or postgresql"),
+        ("postgresql://me:secret@[::1/db", None, "f", "cannot be read"),
     ],
 )
-def test_refusals(tmp_path, make, fingerprint, word):
-    path = tmp_path / "mine.sqlite"
-    make(path)
-    before = path.is_dir() or path.read_bytes()
-    with pytest.raises(TourError, match=word):
-        CachedReranker(Sums(fingerprint), path)
-    assert (path.is_dir() or path.read_bytes()) == before
+def test_what_is_no_score_cache_is_refused_without_its_password(request, tmp_path, location, make, fingerprint, word):
+    if location == "address":
+        location = request.getfixturevalue("address")
+    location = str(tmp_path / "mine.sqlite") if location == "file" else location
+    if make:
+        make(location)
+    with pytest.raises(TourError, match=word) as caught:
+        CachedReranker(Sums(fingerprint), location)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("between", ["#", "/", "?", "\u2100", "["])
+def test_a_password_is_not_shown_also_if_it_is_not_escaped(between):
+    with pytest.raises(TourError, match="percent-encoded") as refusal:
+        without_password(f"postgresql://u:xyz{between}xyz@h/d")
+    assert "xyz" not in str(refusal.value)
+    shown = without_password("postgresql://u:p%40@h/d?password=x&sslmode=require")
+    assert shown == "postgresql://u@h/d?sslmode=require"
+    assert without_password("postgresql:///d?password=x") == "postgresql:///d"
 
 
 def test_scores_that_cannot_be_stored_are_still_returned_and_it_is_said_once(tmp_path, caplog):
@@ -238,28 +315,88 @@ def test_scores_that_cannot_be_stored_are_still_returned_and_it_is_said_once(tmp
     assert caplog.text.count("could not be written") == 1
 
 
-def start(path, first, last, step):
-    command = [sys.executable, "-c", WRITER, str(path), str(first), str(last), str(step)]
-    environment = {"PYTHONPATH": f"{Path(__file__).parent}:{ROOT}"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
-
-
-def test_processes_that_write_together_lose_no_score_also_when_some_are_killed(tmp_path):
-    path = tmp_path / "scores"
-    writers = [start(path, first, first + 3000, 30) for first in (0, 1500)]
-    doomed = start(path, 10_000, 1_000_000, 400)
-    for _ in range(3):
-        stored = int(doomed.stdout.readline())
+def test_processes_lose_no_score_also_when_some_are_killed(place, tmp_path):
+    """With a database, no two of them score the same pair."""
+    logs = [tmp_path / "1", tmp_path / "2"]
+    scorers = [start(place, log, seconds=0.005, numbers=range(240), step=60) for log in logs]
+    doomed = start(place, tmp_path / "doomed", numbers=range(1000, 100_000), step=400)
+    stored = [int(doomed.stdout.readline()) for _ in range(3)][-1]
     doomed.send_signal(signal.SIGKILL)
     doomed.communicate()
-    for writer in writers:
-        writer.communicate(timeout=120)
-        assert writer.returncode == 0
-    pairs = [(str(number), str(number % 7)) for number in (*range(4500), *range(10_000, stored))]
-    with CachedReranker(Raises(), path) as cached:
-        np.testing.assert_array_equal(cached.predict(pairs), Sums().predict(pairs))
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    connection.close()
-    assert not list(path.parent.glob("*damaged*"))
-    assert (models_of(path)["sums"] - 4500) % 400 == 0  # each write is complete
+    finish(*scorers)
+    assert_stored(place, [*range(240), *range(1000, stored)])
+    if is_server(place):
+        counts = Counter(line for log in logs if log.exists() for line in log.read_text().splitlines())
+        assert len(counts) == 240 and set(counts.values()) == {1}
+        with CachedReranker(Sums(), place) as heir:  # what it had claimed is free
+            assert heir.predict_counted(make_pairs(range(1000, stored + 800)))[1] > 0
+    else:
+        assert sqlite3.connect(place).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert not list(tmp_path.glob("*damaged*"))
+        assert (count(place) - 240) % 400 == 0  # each write is complete
+
+
+def test_a_killed_server_loses_no_stored_label_and_clients_go_on(server, address, tmp_path):
+    scorers = [start(address, tmp_path / name, seconds=0.01, numbers=range(240), step=40) for name in ("1", "2")]
+    stored = [int(process.stdout.readline()) for process in scorers]
+    server.kill()
+    server.start()
+    assert_stored(address, range(max(stored)))
+    finish(*scorers)
+    assert_stored(address, range(240))
+
+
+def test_a_claimed_key_is_not_claimed_again_until_it_is_put_released_or_its_client_leaves(address):
+    a, b, c = (bytes([number]) * 16 for number in range(3))
+    with PostgresScores(address, MODEL) as first, PostgresScores(address, MODEL) as second:
+        assert first.claim([a, b]) == {a, b}
+        assert first.claim([a]) == set()  # another thread of the same process
+        assert second.claim([a, b, c]) == {c}
+        first.put({a: 1.0})
+        first.release([b])
+        assert second.claim([a, b]) == {b}  # a is stored
+        second.close()
+        assert first.claim([b, c]) == {b, c}
+
+
+def test_claims_of_a_lost_connection_are_free_and_clients_go_on(server, address, monkeypatch, caplog):
+    key, other = b"k" * 16, b"o" * 16
+    with PostgresScores(address, MODEL) as first:
+        assert first.claim([key]) == {key}
+        server.kill()
+        monkeypatch.setattr(postgres_scores, "LOST_SECONDS", 0.0)
+        first.put({key: 1.0})
+        first.release([key])
+        assert caplog.text.count("could not be written") == 1
+        with pytest.raises(TourError, match="cannot be used"):
+            first.claim([key])
+        monkeypatch.undo()
+        server.start()
+        with PostgresScores(address, MODEL) as second:
+            assert second.claim([key]) == {key}
+            assert first.claim([key, other]) == {other}
+
+
+def test_a_database_is_merged_shown_and_pruned_as_a_file_is(address, tmp_path, capsys):
+    key, other = pair_key(MODEL.fingerprint, "q", "1"), str(tmp_path / "other.sqlite")
+    with PostgresScores(address, MODEL) as store:
+        store.put({key: 1 / 3, b"m" * 16: 2.0})
+    with SqliteScores(other, MODEL) as store:
+        store.put({b"n" * 16: 1.0, key: 1 / 3 + 1e-7})
+    for source, target in ((other, address), (other, address), (address, other)):
+        main(["merge", source, "--cache", target])
+    assert capsys.readouterr().out.splitlines() == [
+        f"{address}: 1 scores added, 1 were there (they differ by 1e-07 at most)",
+        f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
+        f"{other}: 1 scores added, 2 were there (they differ by 1e-07 at most)",
+    ]
+    said = []
+    for location in (address, other):
+        main(["stats", "--cache", location])
+        for options in (["--dry-run"], []):
+            main(["prune", "--cache", location, "--model", "a", *options])
+        words = capsys.readouterr().out.replace(location, "CACHE").splitlines()
+        said.append([line for line in words if "MiB" not in line])
+        with pytest.raises(TourError, match="'c'"):
+            main(["prune", "--cache", location, "--model", "c"])
+    assert said[0] == said[1] and "CACHE: 3 scores removed" in said[0]
