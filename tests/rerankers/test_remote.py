@@ -13,29 +13,7 @@ from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
 from tour_pyserini.rerankers import remote
-from tour_pyserini.rerankers.remote import parse_address
 from tour_pyserini.support import http_client
-
-
-@pytest.mark.parametrize(
-    ("text", "base", "endpoint"),
-    [
-        ("http://host:8080/rerank", "http://host:8080", "/rerank"),
-        ("http://host:8080", "http://host:8080", None),
-        ("http://host/", "http://host", None),
-        ("https://gate.example/team/a/v1/rerank/", "https://gate.example/team/a", "/v1/rerank"),
-        ("HTTP://[::1]:80/v2/rerank", "http://[::1]:80", "/v2/rerank"),
-        ("http://host/v1/score", "http://host", "/v1/score"),
-        ("http://host/my-rerank", "http://host/my-rerank", None),
-    ],
-)
-def test_base_and_endpoint(text, base, endpoint):
-    address = parse_address(text)
-    assert (address.base, address.endpoint) == (base, endpoint)
-    address = parse_address(f"{text}?model=a%2Fb&dialect=cohere&scores=raw&revision=3&deadline=2.5&retries=0")
-    assert str(address) == base + (endpoint or "")
-    assert (address.dialect, address.model, address.scores, address.revision) == ("cohere", "a/b", "raw", "3")
-    assert (address.deadline, address.retries) == (2.5, 0)
 
 
 @pytest.mark.parametrize(

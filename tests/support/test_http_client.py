@@ -1,5 +1,9 @@
 """How long a service is waited for; `tests/rerankers/test_remote.py` has the rest, against a real service."""
 
+import asyncio
+
+import pytest
+
 from tour_pyserini.support import http_client
 
 
@@ -8,3 +12,17 @@ def test_waits_double_up_to_a_limit_and_are_partly_random():
         waits = {http_client.back_off(attempt) for _ in range(50)}
         assert len(waits) > 1
         assert most / 2 <= min(waits) <= max(waits) <= most
+
+
+def test_after_an_error_nothing_is_begun_but_what_was_begun_is_finished():
+    done = []
+
+    async def work(number):
+        await asyncio.sleep(0.01 * number)
+        if number == 1:
+            raise ValueError("one")
+        done.append(number)
+
+    with pytest.raises(ValueError, match="one"):
+        asyncio.run(http_client.for_each(range(1, 100), work, at_once=3))
+    assert done == [2, 3]

@@ -26,6 +26,7 @@ from tour_pyserini.support.model_files import encodable, fingerprint
 log = logging.getLogger(__name__)
 
 SCHEME = "chat:"
+"""A re-ranker's name that begins like this is the address of a chat endpoint."""
 KEY_VARIABLE, OPENAI_KEY_VARIABLE = "TOUR_CHAT_KEY", "OPENAI_API_KEY"
 OPENAI = "api.openai.com"
 """The only host that is sent the key in OPENAI_API_KEY."""
@@ -37,11 +38,6 @@ LOWEST = -30.0
 
 _DEFAULT = Path(__file__).with_name("chat.toml")
 _PROBE = ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")
-
-
-def is_chat_address(spec: object) -> bool:
-    """Whether a re-ranker's name is the address of a chat endpoint: `chat:http://HOST/v1#MODEL`."""
-    return isinstance(spec, str) and spec.startswith(SCHEME)
 
 
 class ChatReranker(PartsReranker):
@@ -72,7 +68,7 @@ class ChatReranker(PartsReranker):
         base, said = split_address(address, {"answer": (YES_NO, GRADES), "deadline": (), "retries": ()})
         refuse_options(options, ("max_length", "backend", "precision"), base)
         self.name, self._requests = f"{base}#{self._model}", options.threads or REQUESTS
-        self._prompt = read_prompt(options.prompt, options.instruction)
+        self._prompt = _read_prompt(options.prompt, options.instruction)
         self._price = self._prompt.pop("price", {})
         self._service = open_service(
             base, _key_variable(base), said.get("deadline", 60.0), said.get("retries", 6), self._requests
@@ -176,7 +172,7 @@ class ChatReranker(PartsReranker):
         hand_over(YES_NO if found else GRADES)
 
 
-def read_prompt(path: str | None, instruction: str | None) -> dict[str, Any]:
+def _read_prompt(path: str | None, instruction: str | None) -> dict[str, Any]:
     """What a model is asked: the fields of `chat.toml`, those of a file instead, and an instruction instead of that."""
     prompt = tomllib.loads(_DEFAULT.read_text(encoding="utf-8"))
     given = _read_toml(Path(path)) if path is not None else {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.chat import ChatReranker, is_chat_address
+from tour_pyserini.rerankers.chat import SCHEME, ChatReranker
 from tour_pyserini.rerankers.cross_encoders import ONNX_FOLDER
 from tour_pyserini.rerankers.language_models import CAUSAL, SEQ2SEQ
 from tour_pyserini.rerankers.local_reranker import Kind, Options
@@ -18,7 +18,6 @@ from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.rerankers.sentence_transformers_models import (
     CLASSIFIER,
     CROSS_ENCODER,
-    is_cross_encoder,
     wrap_cross_encoder,
 )
 from tour_pyserini.support.devices import DTYPES, cpu_flags
@@ -119,7 +118,7 @@ def load_reranker(
         instruction=instruction,
         trust_remote_code=trust_remote_code,
     )
-    if is_chat_address(spec):
+    if isinstance(spec, str) and spec.startswith(SCHEME):
         return ChatReranker(spec, options)
     if instruction is not None:
         raise TourError("an instruction is for a chat model (chat:http://HOST/v1#MODEL); leave it out.")
@@ -280,8 +279,8 @@ def verify_default_reranker(*, read_again: bool = False) -> Path:
 def _wrap_object(spec: Any, options: Options) -> Reranker:
     if options.prompt is not None:
         raise TourError("a prompt is for the folder or the name of a re-ranker; an object has its own.")
-    if is_cross_encoder(spec):
-        return wrap_cross_encoder(spec, options)
+    if wrapped := wrap_cross_encoder(spec, options):
+        return wrapped
     if hasattr(spec, "predict") and not isinstance(spec, type):
         return spec
     if callable(spec) and not isinstance(spec, type):

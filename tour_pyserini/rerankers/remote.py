@@ -119,7 +119,7 @@ def split_address(text: str, words: Mapping[str, Sequence[str]]) -> tuple[str, d
     return base, options
 
 
-def parse_address(text: str) -> _ServiceAddress:
+def _parse_address(text: str) -> _ServiceAddress:
     """Read an address such as `http://host:8080/rerank?model=NAME`."""
     words: dict[str, Sequence[str]] = {"dialect": list(DIALECTS), "model": (), "revision": ()}
     base, options = split_address(text, words | {"scores": ("raw", "probability"), "deadline": (), "retries": ()})
@@ -273,7 +273,7 @@ class RemoteReranker(PartsReranker):
     """
 
     def __init__(self, spec: str, options: Options) -> None:
-        self._address = address = parse_address(spec)
+        self._address = address = _parse_address(spec)
         refuse_options(options, _LOCAL_OPTIONS, str(address))
         self.name, self._requests = str(address), options.threads or REQUESTS
         self._service = open_service(address.base, KEY_VARIABLE, address.deadline, address.retries, self._requests)

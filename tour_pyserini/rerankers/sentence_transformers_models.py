@@ -76,19 +76,15 @@ _TEXT_CLASSIFIER = {
 """Settings of a model that needs nothing of the library: a classifier of pairs of texts."""
 
 
-def is_cross_encoder(candidate: object) -> bool:
-    """Whether an object is a CrossEncoder. Does not import the library: without it, there is no such object."""
-    library = sys.modules.get("sentence_transformers")
-    cross_encoder = getattr(library, "CrossEncoder", None)
-    return isinstance(cross_encoder, type) and isinstance(candidate, cross_encoder)
-
-
-def wrap_cross_encoder(model: Any, options: Options) -> Reranker:
-    """Make a re-ranker that returns raw logits from a CrossEncoder.
+def wrap_cross_encoder(model: Any, options: Options) -> Reranker | None:
+    """Make a re-ranker that returns raw logits from a CrossEncoder; None of any other object.
 
     Its maximum length, device, prompts and truncation are not changed. The fingerprint is computed from the weights
     when the object is wrapped: wrap it again after training.
     """
+    library = sys.modules.get("sentence_transformers")  # not imported: without it, there is no such object
+    if library is None or not isinstance(model, library.CrossEncoder):
+        return None
     identity = _fingerprint(model)
     name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
     reason = "it is no classifier of pairs of texts in float32 on a cpu"

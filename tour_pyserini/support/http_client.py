@@ -190,19 +190,22 @@ def _retry_after(header: str) -> float:
 
 
 async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], *, at_once: int) -> None:
-    """Await `work(item)` for each item, so many at a time; the first error ends the others."""
-    waiting = iter(items)  # shared: each worker takes the next item
+    """Await `work(item)` for each item, so many at a time; after the first error, nothing new is begun.
+
+    What was begun then is awaited, because it may have been paid for.
+    """
+    waiting, failures = iter(items), list[Exception]()  # shared: each worker takes the next item
 
     async def worker() -> None:
-        for item in waiting:
-            await work(item)
+        while not failures and (item := next(waiting, None)) is not None:
+            try:
+                await work(item)
+            except Exception as error:
+                failures.append(error)
 
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(at_once):
-                workers.create_task(worker())
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+    await asyncio.gather(*(worker() for _ in range(at_once)))
+    if failures:
+        raise failures[0]
 
 
 def from_background(work: Callable[[Callable[[Item], None]], Coroutine[Any, Any, None]]) -> Generator[Item, None, None]:
