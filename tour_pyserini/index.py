@@ -81,7 +81,7 @@ class IndexRequest(Request):
     index: str = _input(
         dataclasses.MISSING,
         "the folder of the index, made when it is complete; or a collection: milvus:FILE.db?collection=C, "
-        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
+        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
     )
     vectors: str | None = _input(
         None,

@@ -90,7 +90,7 @@ class SearchRequest(Request):
     index: str | None = _input(
         None,
         "FAISS index folder, a prebuilt name, or a collection of a database; milvus:FILE.db?collection=C, "
-        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C",
+        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
         metavar="DIR",
         common=True,
     )

@@ -7,6 +7,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
+from pgvector_server import postgres
 
 from tour_pyserini import TourConfig, TourSearcher, load_query_encoder
 from tour_pyserini.data import demo_collection
@@ -19,7 +20,10 @@ from tour_pyserini.stores.store import as_store
 
 pytestmark = pytest.mark.slow
 
-ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C"}
+ADDRESSES = {
+    **{"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C"},
+    "pgvector": "{}#C",
+}
 METHODS = {
     "dense": TourConfig("dense"),
     "hard": TourConfig("hard", depth=5, iterations=2),
@@ -52,7 +56,7 @@ def flags(folder, where, method, name, *more):
 
 @pytest.mark.parametrize("engine", ADDRESSES)
 def test_runs_on_an_exact_collection_are_those_on_a_flat_index(folder, engine):
-    address = ADDRESSES[engine].format(folder)
+    address = ADDRESSES[engine].format(postgres() if engine == "pgvector" else folder)
     index(["--corpus", f"{folder}/corpus.jsonl", "--index", address, "--vectors", f"{folder}/index"])
     for method in METHODS:
         search(flags(folder, address, method, f"{engine}.{method}"))

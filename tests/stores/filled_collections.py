@@ -1,20 +1,30 @@
-"""Small collections of the embedded engines, for tests."""
+"""Small collections of the embedded engines and of a PostgreSQL server, for tests."""
+
+import hashlib
 
 import faiss
 import numpy as np
+from pgvector_server import postgres
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import store_address
 
-ENGINES = ("milvus", "qdrant")
+ENGINES = ("milvus", "qdrant", "pgvector")
 CHUNK = 64
 
 
 def address_in(folder, engine, name="C", options=""):
     """The address of a collection of an embedded database in a folder."""
-    return f"{engine}:{folder}/{'lite.db' if engine == 'milvus' else 'points'}?collection={name}{options}"
+    if engine != "pgvector":
+        return f"{engine}:{folder}/{'lite.db' if engine == 'milvus' else 'points'}?collection={name}{options}"
+    import psycopg
+
+    schema = "s" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]  # what a folder is elsewhere
+    with psycopg.connect(postgres()) as connection:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    return f"{postgres()}&options=-csearch_path%3D{schema},public{options}#{name}"
 
 
 def some_vectors(count=200, dimension=12, seed=0):

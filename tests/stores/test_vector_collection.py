@@ -1,4 +1,4 @@
-"""Collections of Milvus Lite and of Qdrant, against FAISS: hits, loading, docids and passages, faults, refusals."""
+"""Collections of Milvus, Qdrant and PostgreSQL against FAISS: hits, loading, docids and passages, faults, refusals."""
 
 import pickle
 import shutil
@@ -11,7 +11,18 @@ import time
 
 import numpy as np
 import pytest
-from filled_collections import CHUNK, ENGINES, address_in, docids_of, flat, load, loading, some_vectors, texts_of
+from filled_collections import (
+    CHUNK,
+    ENGINES,
+    address_in,
+    docids_of,
+    flat,
+    load,
+    loading,
+    postgres,
+    some_vectors,
+    texts_of,
+)
 from qdrant_service import QdrantService
 
 from tour_pyserini.data.texts import UnknownDocument
@@ -31,7 +42,7 @@ QUERIES = np.random.default_rng(1).standard_normal((9, 12)).astype(np.float32)
 def store(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("engines") / "50% #1"  # a folder of any name
     folder.mkdir()
-    return load(address_in(folder, request.param), VECTORS, bm25=True)
+    return load(address_in(folder, request.param), VECTORS, bm25=request.param != "pgvector")
 
 
 @pytest.mark.parametrize("k", [1, 10, 190, 500])
@@ -43,27 +54,34 @@ def test_the_hits_and_the_bits_of_a_flat_faiss_index(store, k):
     assert np.array_equal(alone.ids, expected.ids[4:5]) and isinstance(store, Store) and store.exact
 
 
-def test_vectors_docids_passages_and_bm25(store, monkeypatch):
+def test_vectors_docids_and_passages(store, monkeypatch):
     ids = np.array([7, 199, 7, 0])
     assert np.array_equal(store.fetch(ids), VECTORS[ids])
     assert list(store.docids) == docids_of(VECTORS) and store.docids[150] == "doc-150"
     texts = texts_of(VECTORS)
     assert dict(store.texts) == texts
     assert all(store.texts[docid].parts == texts[docid].parts for docid in ("doc-0", "doc-1", "doc-2"))
-    docids, scores = open_signal(str(store.address))(["word42 whale"], 200)
-    assert docids[0][0] == "doc-42" and len(docids[0]) == 68 and min(scores[0]) > 0  # 67 whales, one word42
-    assert scores[0] == sorted(scores[0], reverse=True)
     hits = store.search(QUERIES, 5)
     monkeypatch.setattr(store.engine, "get", lambda *_, **__: pytest.fail("vectors of hits are asked for again"))
     assert np.array_equal(store.fetch(hits.ids[3]), VECTORS[hits.ids[3]])
 
 
+def test_bm25_of_a_collection(store):
+    if store.address.engine == "pgvector":
+        with pytest.raises(TourError, match="no BM25"):
+            open_signal(str(store.address))
+        return
+    docids, scores = open_signal(str(store.address))(["word42 whale"], 200)
+    assert docids[0][0] == "doc-42" and len(docids[0]) == 68 and min(scores[0]) > 0  # 67 whales, one word42
+    assert scores[0] == sorted(scores[0], reverse=True)
+
+
 def test_requests_have_the_size_that_an_engine_takes(store, monkeypatch):
     sizes, search = [], store.engine.search
 
-    def counted(address, state, vectors, k):
+    def counted(address, state, vectors, k, wanted):
         sizes.append(len(vectors) * k)
-        return search(address, state, vectors, k)
+        return search(address, state, vectors, k, wanted)
 
     monkeypatch.setattr(store.engine, "search", counted)
     monkeypatch.setattr(store.engine, "most_bytes", 50 * (1024 + 4 * 12))
@@ -82,9 +100,16 @@ def test_ties_that_reach_beyond_the_extra_hits(tmp_path):
         assert hits.ids.tolist() == flat(vectors).search(vectors[:1], 2).ids.tolist() == [[59, 58]]
 
 
-@pytest.mark.parametrize("options", ["&kind=hnsw&M=8&efC=40", "&kind=ivf&nlist=4&nprobe=4"])
-def test_approximate_indexes_give_exact_similarities(tmp_path, options):
-    store = load(address_in(tmp_path, "milvus", options=options), VECTORS)
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("milvus", "&kind=hnsw&M=8&efC=40"),
+        ("milvus", "&kind=ivf&nlist=4&nprobe=4"),
+        ("pgvector", "&kind=hnsw&M=8&efC=40&ef=60"),
+    ],
+)
+def test_approximate_indexes_give_exact_similarities(tmp_path, engine, options):
+    store = load(address_in(tmp_path, engine, options=options), VECTORS)
     assert not store.state.exact
     hits, expected = store.search(QUERIES, 10), flat(VECTORS).search(QUERIES, 10)
     found = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(hits.ids, expected.ids, strict=True)])
@@ -135,6 +160,13 @@ def without_texts(folder, engine):
 
 
 def made_by_others(folder, engine):
+    if engine == "pgvector":
+        import psycopg
+
+        address = store_address(address_in(folder, engine, "foreign"))
+        with psycopg.connect(address.location) as connection:
+            connection.execute('CREATE TABLE foreign_ (x int); ALTER TABLE foreign_ RENAME TO "foreign"')
+        return str(address)
     client = open_engine(store_address(address_in(folder, engine, "foreign")))._client
     if engine == "milvus":
         client.create_collection("foreign", dimension=3, metric_type="IP")
@@ -239,6 +271,21 @@ def test_a_load_goes_on_after_faults_and_its_requests_have_a_limit(service, monk
     assert np.array_equal(load(address, VECTORS).search(QUERIES, 10).ids, flat(VECTORS).search(QUERIES, 10).ids)
 
 
+def test_a_connection_to_postgresql_that_is_lost_is_made_again(tmp_path, monkeypatch, caplog):
+    import psycopg
+
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
+    store = load(address_in(tmp_path, "pgvector"), VECTORS)
+    with psycopg.connect(postgres()) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    assert np.array_equal(store.search(QUERIES, 10).ids, flat(VECTORS).search(QUERIES, 10).ids)
+    assert caplog.text.count("trying again") == 1
+    with pytest.raises(TourError, match="cannot be opened"):
+        open_address("postgresql://127.0.0.1:9/x?timeout=1#C")
+    with pytest.raises(TourError, match="no BM25"):
+        load(address_in(tmp_path, "pgvector", "B"), VECTORS, bm25=True)
+
+
 def milvus_server(folder, port):
     command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", folder, "--host", "127.0.0.1"]
     process = subprocess.Popen(
@@ -285,11 +332,13 @@ def test_a_server_of_milvus_that_is_killed_and_started_again(tmp_path):
         ("qdrant:points?collection=C_1", "points", "C_1"),
         ("qdrant://[::1]:6333/C", "http://[::1]:6333", "C"),
         ("qdrant:http://localhost:6333/?collection=C", "http://localhost:6333", "C"),
+        ("postgresql://me@db:5432/x?timeout=30&sslmode=require#C", "postgresql://me@db:5432/x?sslmode=require", "C"),
     ],
 )
 def test_addresses(text, location, collection):
     address = store_address(text)
-    assert (address.engine, address.location, address.collection) == (text[:6], location, collection)
+    assert (address.location, address.collection) == (location, collection)
+    assert address.engine == ("pgvector" if text.startswith("postgres") else text[:6])
     assert store_address(str(address)) == address
 
 
@@ -309,6 +358,8 @@ def test_options_of_an_address_and_what_is_none(tmp_path, monkeypatch):
         ("milvus:demo.db", r"FILE\.db\?collection=NAME"),
         ("qdrant:points?collection=a-b", "letters, digits and _"),
         ("qdrant://user:secret@host/C", "server"),
+        ("postgresql://user:secret@host/x#C", "pgpass"),
+        ("postgresql://host/x", "#NAME"),
         ("milvus:a.db?collection=C&probes=3", "'probes'"),
         ("qdrant:points?collection=C&kind=ivf", "flat or hnsw"),
         ("milvus:a.db?collection=C&nprobe=0", "nprobe"),

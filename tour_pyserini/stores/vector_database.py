@@ -1,6 +1,6 @@
 """Vector databases: the addresses of their collections, what one must be able to do, and requests to it.
 
-An address is `milvus:demo.db?collection=C`, `qdrant://HOST:6333/C`, ...
+An address is `milvus:demo.db?collection=C`, `qdrant://HOST:6333/C`, `postgresql://HOST/DATABASE#C`, ...
 """
 
 import atexit
@@ -13,7 +13,7 @@ from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
@@ -22,16 +22,25 @@ from tour_pyserini.support.http_client import back_off
 
 log = logging.getLogger(__name__)
 
-ENGINES: Mapping[str, Sequence[str]] = {"milvus": ("flat", "hnsw", "ivf"), "qdrant": ("flat", "hnsw")}
+ENGINES: Mapping[str, Sequence[str]] = {
+    **{"milvus": ("flat", "hnsw", "ivf"), "qdrant": ("flat", "hnsw"), "pgvector": ("flat", "hnsw")}
+}
 """The engines, each a module of this package, and the kinds of index that each of them has."""
 KEY_VARIABLE = "TOUR_PYSERINI_STORE_KEY"
 """The environment variable that holds the key of a server, where it asks for one."""
 
 _NUMBERS = ("M", "efC", "ef", "nlist", "nprobe")
 _OPTIONS = ("collection", "kind", *_NUMBERS, "texts", "timeout")
+_EXAMPLES = {
+    "milvus": "milvus:FILE.db?collection=NAME or milvus://HOST:PORT/NAME",
+    "qdrant": "qdrant:FOLDER?collection=NAME or qdrant://HOST:PORT/NAME",
+    "pgvector": "postgresql://HOST/DATABASE#NAME",
+}
 _RETRIES = 5  # of a request that failed because the engine was away
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-_ADDRESS = re.compile(rf"(?P<engine>{'|'.join(ENGINES)}):(?P<place>[^?]*)(\?(?P<options>.*))?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_ADDRESS = re.compile(r"(?P<engine>milvus|qdrant):(?P<place>[^?]*)(\?(?P<options>.*))?", re.DOTALL)
+_POSTGRES = re.compile(r"(?P<place>postgres(ql)?://[^?#]*)(\?(?P<options>[^#]*))?(#(?P<table>.*))?")
+_PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=")
 _SERVER = re.compile(r"(https?:)?//([^/?#@\s]+)(?:/([^/?#\s]*))?")
 
 
@@ -39,9 +48,10 @@ class StoreAddress(NamedTuple):
     """Where a collection is, and how it is searched.
 
     Attributes:
-        engine: `milvus` or `qdrant`.
-        location: the address of a server (`http://HOST:PORT`), or the path of an embedded database.
-        collection: the name of the collection.
+        engine: `milvus`, `qdrant` or `pgvector`.
+        location: the address of a server (`http://HOST:PORT`, `postgresql://HOST/DATABASE`), or the path of an
+            embedded database.
+        collection: the name of the collection, or of the table.
         kind: the kind of index that a new collection gets: flat (exact), hnsw or ivf.
         numbers: settings of that kind: M, efC and ef of hnsw, nlist and nprobe of ivf.
         texts: whether a new collection holds the passages too.
@@ -57,6 +67,8 @@ class StoreAddress(NamedTuple):
     timeout: float = 30.0
 
     def __str__(self) -> str:
+        if self.engine == "pgvector":
+            return f"{self.location}#{self.collection}"
         return f"{self.engine}:{self.location}?collection={self.collection}"
 
 
@@ -70,24 +82,29 @@ def store_address(index: Any) -> StoreAddress | None:
         >>> store_address("milvus://db.example.org:19530/wiki").location
         'http://db.example.org:19530'
     """
-    found = _ADDRESS.fullmatch(index) if isinstance(index, str) else None
+    found = (_POSTGRES.fullmatch(index) or _ADDRESS.fullmatch(index)) if isinstance(index, str) else None
     if found is None or Path(index).exists():
         return None
-    engine, place = found["engine"], found["place"]
-    options = dict(parse_qsl(found["options"] or "", keep_blank_values=True))
-    if unknown := [name for name in options if name not in _OPTIONS]:
-        raise TourError(f"{index} has the option {unknown[0]!r}; stores have {', '.join(_OPTIONS)}.")
-    collection = options.get("collection", "")
-    if place.startswith(("//", "http:", "https:")):
+    parts = found.groupdict()
+    engine, place = parts.get("engine", "pgvector"), parts["place"]
+    given = parse_qsl(parts["options"] or "", keep_blank_values=True)
+    options, others = ({k: v for k, v in given if (k in _OPTIONS) == ours} for ours in (True, False))
+    collection = options.get("collection") or parts.get("table") or ""
+    if engine == "pgvector":
+        place += f"?{urlencode(others)}" if others else ""
+        if _PASSWORD.search(place):
+            raise TourError("records of runs show the address of a database: write its password into ~/.pgpass.")
+    elif others:
+        raise TourError(f"{index} has the option {next(iter(others))!r}; stores have {', '.join(_OPTIONS)}.")
+    elif place.startswith(("//", "http:", "https:")):
         server = _SERVER.fullmatch(place)
         if server is None:
             raise TourError(f"{index} has no address of a server: write {engine}://HOST:PORT/COLLECTION.")
         place, collection = f"{server[1] or 'http:'}//{server[2]}", collection or server[3] or ""
     if not place or not _NAME.fullmatch(collection):
-        example = "FOLDER" if engine == "qdrant" else "FILE.db"
         raise TourError(
-            f"{index} does not name a collection: write {engine}:{example}?collection=NAME or "
-            f"{engine}://HOST:PORT/NAME; a name has letters, digits and _."
+            f"{index} does not name a collection: write {_EXAMPLES[engine]}; a name has at most 63 letters, digits and "
+            "_, and begins with none of the digits."
         )
     chosen = {"kind": "flat", "texts": "yes", **options}
     for name, words in (("kind", ENGINES[engine]), ("texts", ("yes", "no"))):
