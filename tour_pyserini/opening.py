@@ -105,6 +105,7 @@ class Opener:
             order=request.order,
             signals=self._signals(request),
             remove_query=request.remove_query,
+            min_relevance=request.min_relevance,
             observe=_observer(request, trace, inner.docids),
             filter=request.filter,
         )

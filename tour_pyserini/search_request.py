@@ -153,6 +153,11 @@ class SearchRequest(Request):
     )
     trace_vectors: bool = _output(False, "write query vectors into the trace too, for python -m tour_pyserini.page")
     hits: int = _output(1000, "hits per topic", count=True, common=True)
+    min_relevance: float | None = _output(
+        None,
+        "leave out hits whose probability of relevance is lower; needs --config with what `tune` wrote",
+        metavar="P",
+    )
     tag: str | None = _output(None, "the run's tag (default: Tour-METHOD)")
 
     shard: str | None = _work(

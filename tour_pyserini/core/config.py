@@ -10,7 +10,7 @@ from typing import Any
 
 from tour_pyserini.core import methods  # noqa: F401 (registers the methods)
 from tour_pyserini.core.method import METHODS, Method
-from tour_pyserini.core.settings import MethodSettings, as_text
+from tour_pyserini.core.settings import Calibration, MethodSettings, as_text
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
@@ -35,14 +35,18 @@ class TourConfig:
     Attributes:
         method: the method's name.
         settings: the values of its settings.
+        calibration: what makes probabilities of relevance, if it was tuned; it changes no list.
         chosen: the method itself.
     """
 
     method: str
     settings: MethodSettings
+    calibration: Calibration | None
     chosen: Method = field(compare=False)
 
-    def __init__(self, method: str | Method = DEFAULT_METHOD, **settings: Any) -> None:
+    def __init__(
+        self, method: str | Method = DEFAULT_METHOD, *, calibration: Calibration | None = None, **settings: Any
+    ) -> None:
         """Choose a method, by name or as an object, and some of its settings; the others have their defaults."""
         preset = settings.get("preset", method)
         if isinstance(preset, str) and preset not in METHODS and preset in PRESETS:
@@ -55,9 +59,15 @@ class TourConfig:
         object.__setattr__(self, "method", chosen.name)
         object.__setattr__(self, "chosen", chosen)
         object.__setattr__(self, "settings", chosen.settings(**settings))
+        object.__setattr__(self, "calibration", calibration)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("settings", "method", "chosen"):  # an object being copied or unpickled
+        if name.startswith("__") or name in (
+            "settings",
+            "method",
+            "chosen",
+            "calibration",
+        ):  # an object being copied or unpickled
             raise AttributeError(name)
         if name in _names(self.chosen):
             return getattr(self.settings, name)
@@ -66,7 +76,7 @@ class TourConfig:
     def __reduce__(self) -> Any:
         """Pickle the method by its name, if it is registered: plugins are loaded in every process."""
         registered = METHODS.get(self.method) == self.chosen
-        return _restore, (self.method if registered else self.chosen, self.values())
+        return _restore, (self.method if registered else self.chosen, self.values(), self.calibration)
 
     @property
     def most_labels(self) -> int:
@@ -87,12 +97,12 @@ class TourConfig:
         """The same settings with some changed.
 
         With another method, settings that differ from the old method's defaults are kept where the new one has them;
-        the others take the new method's defaults.
+        the others take the new method's defaults. The calibration is kept with the method alone.
         """
         method = changes.pop("method", self.chosen)
         chosen = _method(method)
         if chosen == self.chosen:
-            return TourConfig(chosen, **{**self.values(), **changes})
+            return TourConfig(chosen, **{"calibration": self.calibration, **self.values(), **changes})
         kept = {name: value for name, value in self.changed().items() if name in _names(chosen)}
         return TourConfig(chosen, **{**kept, **changes})
 
@@ -144,6 +154,9 @@ class TourConfig:
         with atomic_write(path) as file:
             for name, value in {"method": self.method, **self.values()}.items():
                 file.write(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {as_text(value)}\n")
+            if self.calibration:
+                weights = dataclasses.asdict(self.calibration)
+                file.write("\n[relevance]\n" + "".join(f"{name} = {value}\n" for name, value in weights.items()))
 
     def __str__(self) -> str:
         return " ".join(f"{name}={as_text(value)}" for name, value in {"method": self.method, **self.values()}.items())
@@ -154,14 +167,19 @@ class TourConfig:
     @classmethod
     def _from_values(cls, values: Mapping[str, Any]) -> "TourConfig":
         values = dict(values)
+        if weights := values.pop("relevance", None):
+            known = [item.name for item in dataclasses.fields(Calibration)]
+            if not isinstance(weights, dict) or weights.keys() != set(known):
+                raise TourError(f"[relevance] needs {', '.join(known)}, as `tune` writes them.")
+            values["calibration"] = Calibration(**weights)
         preset = values.pop("preset", None)
         method = str(values.get("method", DEFAULT_METHOD if preset is None else cls.preset(str(preset)).method))
         values["method"] = method
         return cls(**values) if preset is None else cls.preset(str(preset)).replace(**values)
 
 
-def _restore(method: str | Method, values: Mapping[str, Any]) -> TourConfig:
-    return TourConfig(method, **values)
+def _restore(method: str | Method, values: Mapping[str, Any], calibration: Calibration | None) -> TourConfig:
+    return TourConfig(method, calibration=calibration, **values)
 
 
 def _method(method: str | Method) -> Method:

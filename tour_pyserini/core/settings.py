@@ -73,6 +73,18 @@ class MethodSettings(Settings):
         return 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Calibration(Settings):
+    """What makes a probability of relevance from what a search knows of a hit: a logistic model, fitted by `tune`."""
+
+    intercept: float = setting(0.0, "log odds where all else is 0")
+    label: float = setting(0.0, "weight of the re-ranker's score")
+    standardised: float = setting(0.0, "weight of the score standardised within the query")
+    similarity: float = setting(0.0, "weight of the similarity of the first retrieval")
+    rank: float = setting(0.0, "weight of the logarithm of the rank")
+    unlabelled: float = setting(0.0, "added for a hit without a label")
+
+
 def _checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
     """`value` as the field's type.
 

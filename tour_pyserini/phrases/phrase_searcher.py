@@ -330,6 +330,8 @@ class TourPhraseSearcher(TourSearcher):
             raise TourError(f"there is no unit {unit!r}; choose phrase or passage.")
         self._unit, self._predict = unit, predict
         self._phrase_input = phrase_input or read_phrase_input(reranker)
+        # Probabilities of relevance are of passages.
+        config = config and config.replace(calibration=None)
         super().__init__(searcher, reranker, searcher.texts, config, observe=observe)
 
     @property

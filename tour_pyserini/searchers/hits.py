@@ -17,11 +17,13 @@ class Hit:
         score: its score; the hits of a list are in the order of their scores.
         vectors: its vector [d], where it was asked for.
         text: its passage; None where the searcher was given no texts.
+        relevance: the probability that it is relevant; None without a calibration, which `tune` makes.
     """
 
     docid: str
     score: float
     vectors: Floats | None = field(default=None, repr=False)
+    relevance: float | None = field(default=None, repr=False, kw_only=True)
     texts: Mapping[str, str] | None = field(default=None, repr=False, kw_only=True)
 
     @property

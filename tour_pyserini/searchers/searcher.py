@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tour_pyserini.core.arrays import Floats, Hits, Ids
+from tour_pyserini.core.arrays import Floats, Hits, Ids, Ranking
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion, SignalHits
 from tour_pyserini.core.method import Outcome, Query, StopReason
@@ -109,6 +109,7 @@ class TourSearcher:
         signals: Sequence[Any] = (),
         remove_query: bool = False,
         adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
+        min_relevance: float | None = None,
         observe: Observer | None = None,
         filter: Any = None,
         fields: Mapping[str, Mapping[str, Any]] | None = None,
@@ -129,6 +130,7 @@ class TourSearcher:
                 Lucene index, another searcher of Pyserini's, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
             adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
+            min_relevance: hits with a lower probability of relevance are left out of all lists.
             observe: called with each query that has ended.
             filter: which documents any search may find, see `search`; a search's own filter holds too.
             fields: what filters read of each document, by docid; None: what the corpus file gives beside title and
@@ -140,6 +142,7 @@ class TourSearcher:
         self.searcher = searcher
         self.config = _as_config(config)
         self.costs = Costs()
+        self.min_relevance = min_relevance
         self._observe, self._remove_query, self._fields = observe, remove_query, fields
         self._adapted: Any = None
         if adapter is not None:
@@ -251,8 +254,9 @@ class TourSearcher:
         deadline: float | None = None,
         budget: int | None = None,
         filter: Any = None,
+        min_relevance: float | None = None,
     ) -> Any:
-        """Search with one query; FaissSearcher's arguments and results, and three more.
+        """Search with one query; FaissSearcher's arguments and results, and four more.
 
         Args:
             query: its text, its fields, or its vector [d].
@@ -265,6 +269,7 @@ class TourSearcher:
             budget: most labels of this query, for methods that have a budget.
             filter: which documents may be found: a condition on the fields that the corpus gives beside title and
                 text, `{"year": {"gte": 2020}, "lang": "en"}`; their docids; or what a vector database understands.
+            min_relevance: leave out hits whose probability of relevance is lower; needs settings that `tune` wrote.
 
         Returns:
             The hits, best first; with `return_vector`, the optimised query vector [1, d] and hits that carry theirs.
@@ -272,7 +277,7 @@ class TourSearcher:
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
         config = self._config(budget)
         tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=config, filter=filter)
-        hits = self.hits(tasks[0].result, k, vectors=return_vector)
+        hits = self.hits_of(tasks[0], k, vectors=return_vector, min_relevance=min_relevance)
         if remove_dups:
             hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
         return (tasks[0].result.vector[None], hits) if return_vector else hits
@@ -311,9 +316,7 @@ class TourSearcher:
             raise TourError(f"the query id {twice!r} is given twice; ids must be unique.")
         tasks = self.run(queries, q_ids, k, threads, filter=filter)
         with self.costs.stage("rank"):
-            hits = {
-                q_id: self.hits(task.result, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)
-            }
+            hits = {q_id: self.hits_of(task, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)}
         return self._vectors_of(tasks), hits
 
     def optimise(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
@@ -430,6 +433,11 @@ class TourSearcher:
 
         return Scheduler(search, self.fetch)
 
+    def nearest(self, vector: Floats, k: int) -> Ranking:
+        """The k documents nearest to a vector [d]; further signals take no part."""
+        ids, similarities = (rows[0] for rows in self._nearest(vector[None], k, threads=1))
+        return Ranking(ids[ids >= 0], similarities[ids >= 0])
+
     def pairs(self, task: Task) -> "list[Pair]":
         """What the re-ranker has to read for the labels that a task waits for."""
         docids = [self.searcher.docids[id_] for id_ in task.wanted_labels.tolist()]
@@ -447,11 +455,28 @@ class TourSearcher:
             for (docid, score), vector in zip(found, own, strict=True)
         )
 
+    def hits_of(self, task: Task, k: int, *, vectors: bool = False, min_relevance: float | None = None) -> HitList:
+        """The first k documents of a task that has ended, with probabilities of relevance if settings have them."""
+        hits = self.hits(task.result, k, vectors=vectors)
+        least = self.min_relevance if min_relevance is None else min_relevance
+        if self.config.calibration is None:
+            if least:
+                raise TourError(
+                    "there are no probabilities of relevance; give the settings that `tune` wrote (config)."
+                )
+            return hits
+        from tour_pyserini.evaluation.relevance import hit_features, probabilities
+
+        told = probabilities(self.config.calibration, hit_features(task, k))
+        for hit, relevance in zip(hits, told.tolist(), strict=True):
+            hit.relevance = relevance
+        return HitList(hit for hit in hits if hit.relevance >= (least or 0.0))
+
     def round_so_far(self, task: Task, scheduler: Scheduler, k: int) -> SearchRound:
         """The list that a task would end with if it got no more labels."""
         outcome = task.outcome or scheduler.preview(task)
         return SearchRound(
-            self.hits(outcome, k),
+            self.hits_of(task, k, min_relevance=0.0) if task.outcome else self.hits(outcome, k),
             outcome.ranking.first(k).ids,
             outcome.vector,
             task.updates,

@@ -1,0 +1,228 @@
+"""Settings chosen by judged queries: every setting is replayed from memory, and gains over the default decide."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats, Ids, Ranking
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.fusion import Fusion
+from tour_pyserini.core.method import Query, Search, Vectors
+from tour_pyserini.core.scheduler import Task
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.measures import Scorer
+
+HITS = 100
+"""Length of the lists that are measured."""
+FOUND = 200
+"""Documents that the index is asked for once for each vector; searches of 100 hits with 30 labels ask for 130."""
+MEASURES = ("nDCG@10", "R@100")
+"""The first decides."""
+DEFAULT = TourConfig()
+SIGNAL_WEIGHTS = (0.0, 0.25, 0.5, 1.0)
+RERANKER_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+_MOVES = ((DEFAULT.step, DEFAULT.depth), (0.0, DEFAULT.depth), (DEFAULT.step, DEFAULT.budget))
+"""Step and depth: several rounds, re-ranking alone, one round."""
+_BUDGETS = (10, 20, DEFAULT.budget)
+_SEED, _RESAMPLED = 20230709, 2_000
+
+
+class JudgedQuery:
+    """A query with the labels that were bought for it: any search of it is replayed without the re-ranker.
+
+    Attributes:
+        query: the query.
+        labels: by document.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        labels: Mapping[int, float],
+        *,
+        search: Callable[[Floats, int], Ranking],
+        vectors: Callable[[Ids], Floats],
+    ) -> None:
+        """Keep what replays need.
+
+        Args:
+            query: the query.
+            labels: by document.
+            search: what the index finds for a vector [d]; each vector is searched once, for all settings.
+            vectors: the vectors [m, d] of documents [m].
+        """
+        self.query, self.labels, self._search, self._vectors = query, labels, search, vectors
+        self._queries: dict[float, Query] = {}
+        self._found: dict[tuple[float, bytes], Ranking] = {}
+
+    def replay(self, config: TourConfig) -> Task:
+        """The ended task of a search with these settings."""
+        weight = config.signal_weight
+        if weight not in self._queries:
+            self._queries[weight] = with_weight(self.query, weight)
+        task = Task(config.chosen, config.settings, self._queries[weight])
+        while (request := task.request) is not None:
+            if isinstance(request, Search):
+                task.answer(self._retrieve(task.query, weight, request))
+            elif isinstance(request, Vectors):
+                task.answer(self._vectors(request.ids))
+            elif task.waits_for_labels:
+                task.answer(np.array([self.labels[id_] for id_ in task.wanted_labels.tolist()]))
+            else:
+                raise TourError(f"searches with the method {config.method} cannot be replayed.")
+        return task
+
+    def forget(self) -> None:
+        """Free the memory that replays have used."""
+        self._queries, self._found = {}, {}
+
+    def _retrieve(self, query: Query, weight: float, request: Search) -> Ranking:
+        key = weight, request.vector.tobytes()
+        if key not in self._found:
+            found = self._search(request.vector, max(FOUND, request.hits))
+            self._found[key] = query.fusion.fuse(request.vector, found, self._vectors)
+        return self._found[key].first(request.hits)
+
+
+def with_weight(query: Query, weight: float) -> Query:
+    """The query with another weight of its further signals."""
+    return dataclasses.replace(query, fusion=Fusion(query.fusion.signals, weight=weight))
+
+
+def settings_to_try(*, signals: bool) -> list[TourConfig]:
+    """The settings of the default method that are compared; the first is the default.
+
+    A signal weight of 0 is the vectors alone; a budget of 0 is the first retrieval.
+    """
+    weights = SIGNAL_WEIGHTS if signals else (DEFAULT.signal_weight,)
+    tried = [DEFAULT, *(DEFAULT.replace(signal_weight=weight, budget=0) for weight in weights)]
+    for weight, (step, depth), budget, beta in product(weights, _MOVES, _BUDGETS, RERANKER_WEIGHTS):
+        if depth <= budget:
+            tried.append(
+                DEFAULT.replace(signal_weight=weight, step=step, depth=depth, budget=budget, reranker_weight=beta)
+            )
+    return list(dict.fromkeys(tried))
+
+
+def labelling_plan(*, signals: bool) -> list[TourConfig]:
+    """Searches whose labels are all that `settings_to_try` and `ingredients` ask for."""
+    weights = SIGNAL_WEIGHTS if signals else (DEFAULT.signal_weight,)
+    most = DEFAULT.replace(early_stopping=False)
+    return [
+        most.replace(signal_weight=weight, step=step, depth=depth)
+        for weight, (step, depth) in product(weights, ((0.0, DEFAULT.budget), (DEFAULT.step, DEFAULT.depth)))
+    ]
+
+
+def ingredients(*, signals: bool) -> dict[str, TourConfig]:
+    """Fixed recipes to compare with, by name: retrieval and re-ranking of 30, by the vectors alone and with signals."""
+    recipes = {
+        "": DEFAULT.replace(budget=0),
+        "re-rank": TourConfig("rerank", depth=DEFAULT.budget),
+        "mixed": TourConfig.preset("mixed"),
+    }
+    alone = {name or "dense": config.replace(signal_weight=0.0) for name, config in recipes.items()}
+    both = {f"hybrid {name}".strip(): config for name, config in recipes.items()}
+    return {**alone, **both} if signals else alone
+
+
+class Trials(NamedTuple):
+    """What settings gave on judged queries.
+
+    Attributes:
+        configs: the settings; the first is what the others are compared with.
+        values: each measure's value, [settings, queries].
+        labels: how many labels were asked for, [settings, queries].
+    """
+
+    configs: Sequence[TourConfig]
+    values: Mapping[str, Floats]
+    labels: Ids
+
+    @property
+    def gains(self) -> Floats:
+        """What the first measure gains over the first settings, [settings, queries]."""
+        first = self.values[MEASURES[0]]
+        return first - first[0]
+
+    def part(self, rows: slice) -> "Trials":
+        """Those of some of the settings."""
+        return Trials(self.configs[rows], {name: one[rows] for name, one in self.values.items()}, self.labels[rows])
+
+
+def try_settings(
+    judged: Iterable[tuple[str, JudgedQuery]], configs: Sequence[TourConfig], scorer: Scorer, docids: Sequence[str]
+) -> Trials:
+    """Replay all settings on all queries.
+
+    Args:
+        judged: the queries that the scorer has judgements of, with their ids; each is forgotten after its replays.
+        configs: the settings.
+        scorer: measures the lists.
+        docids: the documents' names.
+    """
+    from ir_measures import ScoredDoc
+
+    lists: list[list[ScoredDoc]] = [[] for _ in configs]
+    labels = np.zeros((len(configs), len(scorer.queries)), dtype=np.int64)
+    for qid, query in judged:
+        column = scorer.queries.index(qid)
+        for row, config in enumerate(configs):
+            task = query.replay(config)
+            labels[row, column] = len(task.labels)
+            found = task.result.ranking.ids[:HITS].tolist()
+            lists[row] += [ScoredDoc(qid, docids[id_], float(-rank)) for rank, id_ in enumerate(found)]
+        query.forget()
+    measured = [scorer.values(run) for run in lists]
+    return Trials(configs, {name: np.stack([one[name] for one in measured]) for name in scorer.measures}, labels)
+
+
+def choose(trials: Trials, queries: Ids) -> int:
+    """The settings that some of the queries, by their columns, speak for: their row; 0 for the default."""
+    gains = trials.gains[:, queries]
+    means = gains.mean(axis=1)
+    best = int(means.argmax())
+    return best if means[best] > standard_error(gains[best]) else 0
+
+
+def standard_error(values: Floats) -> float:
+    """The standard error of the mean of values [n]; infinite for fewer than two."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
+
+
+class Choice(NamedTuple):
+    """The settings that were chosen, and what choosing them so is worth on queries that had no part in it.
+
+    Attributes:
+        row: the settings' row among the trials; 0 for the default.
+        cross: for each query, the row that was chosen without it and others, [queries].
+        gain: the mean gain over the default of `cross`, and its standard error.
+    """
+
+    row: int
+    cross: Ids
+    gain: tuple[float, float]
+
+
+def tune_trials(trials: Trials, *, folds: int = 10) -> Choice:
+    """Choose settings; the default, unless their cross-validated gain is above its standard error."""
+    count = trials.gains.shape[1]
+    parts = np.random.default_rng(_SEED).permutation(count) % folds
+    cross = np.zeros(count, dtype=np.int64)
+    for part in range(min(folds, count)):
+        cross[parts == part] = choose(trials, np.flatnonzero(parts != part))
+    gained = trials.gains[cross, np.arange(count)]
+    gain = float(gained.mean()), standard_error(gained)
+    row = choose(trials, np.arange(count)) if gain[0] > gain[1] else 0
+    return Choice(row, cross, gain)
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """The 95 % confidence interval of a mean by the bootstrap over queries [n]."""
+    random = np.random.default_rng(_SEED)
+    means = values[random.integers(0, len(values), (_RESAMPLED, len(values)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)

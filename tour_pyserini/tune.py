@@ -1,0 +1,389 @@
+# PYTHON_ARGCOMPLETE_OK
+"""Choose settings by judged queries, and say what re-ranking is worth there.
+
+The labels of the judged queries are bought once; then every setting is replayed from memory. The settings of --output
+are for `search --config` and `serve --config`. They are the default's unless others gain more than the error of
+their gain on queries that had no part in the choice. With --dry nothing is judged and no setting is chosen: it says
+what can be said without judgements.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from tour_pyserini.command import run
+from tour_pyserini.core.arrays import Flags, Floats, Ids
+from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.scheduler import Task
+from tour_pyserini.data.judgements import read_qrels
+from tour_pyserini.data.records import is_phrase_index
+from tour_pyserini.data.topics import read_topics
+from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation.measures import Scorer
+from tour_pyserini.evaluation.pictures import check_picture, draw_tuning
+from tour_pyserini.evaluation.relevance import FIRST, Reliability, fit_calibration, hit_features, reliability
+from tour_pyserini.evaluation.tables import Table, as_text
+from tour_pyserini.evaluation.tuning import (
+    DEFAULT,
+    HITS,
+    MEASURES,
+    Choice,
+    JudgedQuery,
+    Trials,
+    ingredients,
+    interval,
+    labelling_plan,
+    settings_to_try,
+    try_settings,
+    tune_trials,
+    with_weight,
+)
+from tour_pyserini.flags import option, request_parser
+from tour_pyserini.opening import Opener
+from tour_pyserini.rerankers.reranker import score_pairs_counted
+from tour_pyserini.search import search_bar
+from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.searchers.searcher import TourSearcher
+from tour_pyserini.support.files import check_output
+
+BATCH = 8
+"""Queries whose labels are bought together; they are replayed before the next ones are read."""
+TIMED = 2
+"""Queries whose first labels show how long a label takes."""
+LEAST = 10
+"""With fewer judged queries, nothing can be told from chance."""
+
+_written = partial(option, group="what is written")
+_judged = partial(option, group="what is searched", common=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneRequest(SearchRequest):
+    """Choose settings by judged queries; the fields are the flags of `python -m tour_pyserini.tune`.
+
+    Attributes:
+        topics, index, corpus, sparse, ...: as in `SearchRequest`.
+        qrels: the judgements; topics without any are left out.
+        output: the TOML file of settings.
+        picture: a picture of quality against labels, and of probabilities against judgements.
+        dry: choose nothing: say what can be said without judgements.
+    """
+
+    NO_FLAGS: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("output_format", "output_queries", "trace", "trace_vectors", "hits", "tag", "min_relevance", "shard"),
+            *("ray", "ray_workers", "batch_size", "remove_query", "predictions", "unit", "max_words", "context"),
+            *("title", "separator"),
+        }
+    )
+
+    qrels: str | None = _judged(None, "judgements, TREC or BEIR; topics without any are left out", metavar="FILE")
+    output: str | None = _written(None, "the settings, for --config", metavar="FILE", common=True)
+    picture: str | None = _written(None, "draw quality against labels: .png, .pdf, .svg", metavar="FILE", common=True)
+    dry: bool = _judged(False, "choose nothing; say what can be said without judgements")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.dry and not (self.qrels and self.output):
+            raise TourError("--qrels and --output are needed: judgements, and the file of settings; or give --dry.")
+        if self.picture:
+            check_picture(self.picture)
+
+
+class TuneReport(NamedTuple):
+    """What was found.
+
+    Attributes:
+        config: the settings, with a calibration where there could be one.
+        advice: one sentence.
+        tables: the tables of the report.
+        trials: what each setting gave on each query.
+        choice: the settings that were chosen among them.
+        reliability: how far probabilities of relevance agree with judgements.
+    """
+
+    config: TourConfig
+    advice: str
+    tables: Sequence[Table]
+    trials: Trials
+    choice: Choice
+    reliability: Reliability | None
+
+    def __str__(self) -> str:
+        return "\n\n".join([*(as_text(table, width=100) for table in self.tables), self.advice]) + "\n"
+
+
+def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool = False) -> TuneReport:
+    """Choose settings by judged queries, and write them to `request.output`.
+
+    Args:
+        request: topics, judgements, and what is searched.
+        opener: opens models, indexes and texts.
+        progress: whether a bar is shown on a terminal.
+    """
+    check_output(str(request.output), [request.topics, request.qrels, request.corpus])
+    qrels = read_qrels(str(request.qrels))
+    judged = {qrel.query_id for qrel in qrels if qrel.relevance > 0}
+    opened = _open(request, opener or Opener(), judged)
+    if len(opened.queries) < LEAST:
+        raise TourError(
+            f"{len(opened.queries)} topics of {request.topics} have a relevant document in {request.qrels}; judge at "
+            f"least {LEAST}, better 30."
+        )
+    grades: dict[str, dict[str, int]] = {qid: {} for qid in opened.queries}
+    for qrel in qrels:
+        if qrel.query_id in grades:
+            grades[qrel.query_id][qrel.doc_id] = qrel.relevance
+    scorer = Scorer(MEASURES, [qrel for qrel in qrels if qrel.query_id in grades])
+
+    configs = [*settings_to_try(signals=opened.signals), *ingredients(signals=opened.signals).values()]
+    bought: dict[str, JudgedQuery] = {}
+    judged_queries = _buy_labels(opened, bought, progress=progress)
+    trials = try_settings(judged_queries, configs, scorer, opened.searcher.searcher.docids)
+    count = len(ingredients(signals=opened.signals))
+    recipes, trials = trials.part(slice(-count, None)), trials.part(slice(-count))
+    choice = tune_trials(trials)
+
+    config = trials.configs[choice.row]
+    features, relevant = _judge_hits([bought[qid].replay(config) for qid in scorer.queries], grades, opened)
+    told = reliability(features, relevant)
+    calibration = fit_calibration(np.concatenate(features), np.concatenate(relevant)) if told else None
+    config = config.replace(calibration=calibration)
+    config.save(str(request.output))
+    tables = [
+        _table_of_settings(opened, recipes, trials, choice),
+        *([_table_of_weights(trials)] if opened.signals else []),
+        *([_table_of_probabilities(told)] if told else []),
+    ]
+    report = TuneReport(config, _advice(trials, choice), tables, trials, choice, told)
+    if request.picture:
+        bins = told.bins if told else ()
+        draw_tuning(_curves(recipes, trials, choice), bins, measure=MEASURES[0], output=request.picture)
+    return report
+
+
+class _Opened(NamedTuple):
+    """What is searched: query texts by id, and whether there are further signals."""
+
+    searcher: TourSearcher
+    reranker: Any
+    queries: Mapping[str, Any]
+    signals: bool
+
+
+def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> _Opened:
+    if is_phrase_index(request.index):
+        raise TourError(f"{request.index} is a phrase index; tune needs one of passages.")
+    names = {item.name for item in fields(SearchRequest)} - {"config", "output"}
+    search = SearchRequest(**{name: getattr(request, name) for name in names}, config=DEFAULT).completed()
+    topics = [
+        (str(qid), text) for qid, text in read_topics(search.topics, search.topics_format, only=judged or frozenset())
+    ]
+    queries = {qid: text for qid, text in topics if judged is None or qid in judged}
+    reranker = opener.reranker(search)
+    return _Opened(opener.searcher(search, reranker), reranker, queries, search.has_signals)
+
+
+def _buy_labels(
+    opened: _Opened, bought: dict[str, JudgedQuery], *, progress: bool
+) -> Iterator[tuple[str, JudgedQuery]]:
+    """The queries with all labels that any of the settings asks for, in batches; they are added to `bought`."""
+    searcher, ids = opened.searcher, list(opened.queries)
+    plan = labelling_plan(signals=opened.signals)
+    with search_bar(len(ids), show=progress) as report:
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            queries = [task.query for task in searcher.tasks([opened.queries[qid] for qid in batch], batch, HITS)]
+            labels: dict[str, dict[int, float]] = {qid: {} for qid in batch}
+            tasks = [
+                Task(config.chosen, config.settings, with_weight(query, config.signal_weight))
+                for config in plan
+                for query in queries
+            ]
+            searcher.scheduler().run(tasks, partial(_label, opened, labels))
+            for query in queries:
+                bought[query.name] = JudgedQuery(
+                    query, labels[query.name], search=searcher.nearest, vectors=searcher.fetch
+                )
+                yield query.name, bought[query.name]
+            report(start + len(batch), sum(len(one.labels) for one in bought.values()))
+
+
+def _label(opened: _Opened, known: dict[str, dict[int, float]], tasks: Sequence[Task]) -> list[Floats]:
+    """The labels that tasks wait for; each pair of a query and a document is bought once."""
+    wanted: dict[tuple[str, int], Any] = {}
+    for task in tasks:
+        pairs = zip(task.wanted_labels.tolist(), opened.searcher.pairs(task), strict=True)
+        wanted |= {(task.query.name, id_): pair for id_, pair in pairs if id_ not in known[task.query.name]}
+    with opened.searcher.costs.stage("label"):
+        scores, computed = score_pairs_counted(opened.reranker, list(wanted.values()))
+    opened.searcher.costs.add(pairs=len(wanted), scored=computed)
+    for (qid, id_), score in zip(wanted, scores.tolist(), strict=True):
+        known[qid][id_] = score
+    return [np.array([known[task.query.name][id_] for id_ in task.wanted_labels.tolist()]) for task in tasks]
+
+
+def _judge_hits(
+    tasks: Sequence[Task], grades: Mapping[str, Mapping[str, int]], opened: _Opened
+) -> tuple[list[Floats], list[Flags]]:
+    """The features of the first hits of each query, and whether they were judged relevant."""
+    docids = opened.searcher.searcher.docids
+    relevant = [
+        np.array([grades[t.query.name].get(docids[id_], 0) > 0 for id_ in t.result.ranking.ids[:FIRST].tolist()])
+        for t in tasks
+    ]
+    return [hit_features(task, FIRST) for task in tasks], relevant
+
+
+# The report
+
+
+def _table_of_settings(opened: _Opened, recipes: Trials, trials: Trials, choice: Choice) -> Table:
+    costs, body = opened.searcher.costs, []
+    per_label = costs.seconds.get("label", 0.0) / costs.scored if costs.scored else None
+
+    def line(name: str, values: Sequence[Floats], labels: Ids) -> None:
+        low, high = interval(values[0])
+        seconds = "-" if per_label is None else f"{per_label * labels.mean():.2f}"
+        quality = [f"{values[0].mean():.4f}", f"[{low:.4f}, {high:.4f}]", f"{values[1].mean():.4f}"]
+        body.append([name, *quality, f"{labels.mean():.1f}", seconds])
+
+    measured = [[recipes.values[name] for name in MEASURES], [trials.values[name] for name in MEASURES]]
+    for row, name in enumerate(ingredients(signals=opened.signals)):
+        line(name, [values[row] for values in measured[0]], recipes.labels[row])
+    line("the default", [values[0] for values in measured[1]], trials.labels[0])
+    queries = np.arange(len(choice.cross))
+    line("tuned (cross-validated)", [values[choice.cross, queries] for values in measured[1]],
+         trials.labels[choice.cross, queries])  # fmt: skip
+    head = ["settings", MEASURES[0], "95 % interval", MEASURES[1], "labels", "seconds of labels"]
+    title = f"{len(queries)} judged queries, {costs.pairs} labels bought, {costs.scored} of them computed now"
+    legend = (
+        "Tuned: each tenth of the queries with the settings that the others chose. Labels and seconds are per query."
+    )
+    return Table([head, *body], title=title, legend=legend)
+
+
+def _table_of_weights(trials: Trials) -> Table:
+    """The mean of the first measure for each mix of signals and re-ranker, with as many labels as the default."""
+    means = {
+        config: float(values.mean()) for config, values in zip(trials.configs, trials.values[MEASURES[0]], strict=True)
+    }
+    signals = sorted({config.signal_weight for config in means})
+    rerankers = sorted({config.reranker_weight for config in means})
+    body = [
+        [f"{signal:g}", f"{means[DEFAULT.replace(signal_weight=signal, budget=0)]:.4f}"]
+        + [f"{means[DEFAULT.replace(signal_weight=signal, reranker_weight=weight)]:.4f}" for weight in rerankers]
+        for signal in signals
+    ]
+    head = ["signal weight", "no labels", *(f"{weight:g}" for weight in rerankers)]
+    return Table([head, *body], title=f"{MEASURES[0]} by signal weight (lines) and re-ranker weight (columns)")
+
+
+def _table_of_probabilities(told: Reliability) -> Table:
+    body = [[f"{mean:.2f}", f"{share:.2f}", str(count)] for mean, share, count in told.bins]
+    title = f"Probabilities of the first ten hits, cross-validated: Brier score {told.brier:.4f}, "
+    title += f"expected calibration error {told.error:.4f}"
+    return Table([["probability", "relevant", "hits"], *body], words=0, title=title)
+
+
+def _advice(trials: Trials, choice: Choice) -> str:
+    """One sentence: what to search with, and whether the re-ranker helps."""
+    gain, error = choice.gain
+    gained = f"{gain:+.4f} {MEASURES[0]} (standard error {error:.4f})"
+    chosen = trials.configs[choice.row]
+    if choice.row:
+        changed = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in chosen.changed().items())
+        first = (
+            f"Search with the tuned settings ({changed}): on queries that had no part in the choice they gain {gained}"
+        )
+    else:
+        first = f"Keep the default: other settings gain {gained} on queries that had no part in the choice"
+    alone = trials.configs.index(chosen.replace(budget=0, **_UNLABELLED))
+    moved = trials.values[MEASURES[0]][choice.row] - trials.values[MEASURES[0]][alone]
+    low, high = interval(moved)
+    word = "helps" if low > 0 else "harms" if high < 0 else "makes no clear difference"
+    return f"{first}; re-ranking {word} here ({moved.mean():+.4f}, 95 % interval {low:+.4f} to {high:+.4f})."
+
+
+_UNLABELLED = {name: getattr(DEFAULT, name) for name in ("step", "depth", "reranker_weight")}
+
+
+def _curves(recipes: Trials, trials: Trials, choice: Choice) -> dict[str, list[tuple[float, float]]]:
+    """Points (labels, quality) by name: the default and the tuned settings with fewer labels, and each recipe."""
+
+    def points(config: TourConfig) -> list[tuple[float, float]]:
+        fewer = [other for other in trials.configs if other == config.replace(budget=other.budget)]
+        fewer.append(config.replace(budget=0, **_UNLABELLED))
+        rows = [trials.configs.index(one) for one in dict.fromkeys(fewer)]
+        return sorted((float(trials.labels[row].mean()), float(trials.values[MEASURES[0]][row].mean())) for row in rows)
+
+    curves = {"default": points(DEFAULT)}
+    if choice.row:
+        curves["tuned"] = points(trials.configs[choice.row])
+    names = ingredients(signals=len(recipes.configs) > 3)
+    for row, name in enumerate(names):
+        curves[name] = [(float(recipes.labels[row].mean()), float(recipes.values[MEASURES[0]][row].mean()))]
+    return curves
+
+
+def look(request: TuneRequest, *, opener: Opener | None = None) -> str:
+    """What can be said without judgements: costs, how far signals agree; and what cannot be said."""
+    opened = _open(request, opener or Opener(), None)
+    searcher, ids = opened.searcher, list(opened.queries)
+    queries = [task.query for task in searcher.tasks(list(opened.queries.values()), ids, HITS)]
+    lists: dict[float, list[list[int]]] = {}
+    for weight in dict.fromkeys(config.signal_weight for config in labelling_plan(signals=opened.signals)):
+        config = DEFAULT.replace(signal_weight=weight, budget=0)
+        tasks = [Task(config.chosen, config.settings, with_weight(query, weight)) for query in queries]
+        searcher.scheduler().run(tasks, partial(_label, opened, {}))
+        lists[weight] = [task.result.ranking.ids.tolist() for task in tasks]
+
+    union = np.mean([len({id_ for own in found for id_ in own[: DEFAULT.budget]}) for found in _rows(*lists.values())])
+    said = f"{len(ids)} queries, {DEFAULT.budget} labels each with the default; `tune` buys {union:.0f} each and more."
+    scheduler, tasks = searcher.scheduler(), [Task(DEFAULT.chosen, DEFAULT.settings, one) for one in queries[:TIMED]]
+    scheduler.advance(tasks)
+    _label(opened, {task.query.name: {} for task in tasks}, tasks)
+    if searcher.costs.scored:
+        second = searcher.costs.seconds["label"] / searcher.costs.scored
+        said += f" A label takes {second:.3f} s here: {second * DEFAULT.budget:.1f} s a query."
+    lines = [said]
+    if opened.signals:
+        alone, both = lists[0.0], lists[DEFAULT.signal_weight]
+        words = [query.fusion.signals[0].ids[:10].tolist() for query in queries]
+        shared = np.mean([len({*one[:10]} & {*other}) / 10 for one, other in _rows(alone, words)])
+        first = np.mean([one[:1] != other[:1] for one, other in _rows(alone, both)])
+        ten = np.mean([{*one[:10]} != {*other[:10]} for one, other in _rows(alone, both)])
+        lines.append(
+            f"Vectors and the first signal share {shared:.0%} of their first ten. The signal changes which documents "
+            f"are among the first ten for {ten:.0%} of the queries, and the first hit for {first:.0%}."
+        )
+    lines.append(
+        "What cannot be said without judgements: which of these lists is better, whether labels help or harm, and how "
+        f"probable it is that a hit is relevant. Judge the first hits of 30 queries (at least {LEAST}); give --qrels."
+    )
+    return "\n".join(lines) + "\n"
+
+
+_rows = partial(zip, strict=True)
+
+
+EXAMPLE = """examples:
+  python -m tour_pyserini.tune --topics dev.jsonl --qrels dev.tsv --index indexes/a --corpus a/corpus.jsonl \\
+      --output tuned.toml --picture tuned.png
+  python -m tour_pyserini.search --config tuned.toml --topics test.jsonl --index indexes/a --corpus a/corpus.jsonl
+  python -m tour_pyserini.tune --dry --topics dev.jsonl --index indexes/a --corpus a/corpus.jsonl"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    parser = request_parser("tune", TuneRequest, description=__doc__ or "", epilog=EXAMPLE)
+    request = TuneRequest.from_flags(vars(parser.parse_args(argv)))
+    sys.stdout.write(look(request) if request.dry else str(tune(request, progress=True)))
+
+
+if __name__ == "__main__":
+    run(main)
