@@ -18,7 +18,7 @@ from tour_pyserini.command import WRONG_INPUT, CommandParser, program_name, run
 TASKS = {
     "search": ("index", "search", "merge", "serve"),
     "measure and look": ("compare", "page", "experiment", "answers", "convert"),
-    "learn from labels": ("learn", "train"),
+    "learn from judgements and labels": ("tune", "learn", "train"),
     "installation and caches": ("demo", "doctor", "cache"),
 }
 COMMANDS = tuple(command for commands in TASKS.values() for command in commands)

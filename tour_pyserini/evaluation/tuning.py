@@ -1,6 +1,7 @@
 """Settings chosen by judged queries: every setting is replayed from memory, and gains over the default decide."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -27,6 +28,9 @@ RERANKER_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 _MOVES = ((DEFAULT.step, DEFAULT.depth), (0.0, DEFAULT.depth), (DEFAULT.step, DEFAULT.budget))
 """Step and depth: several rounds, re-ranking alone, one round."""
 _BUDGETS = (10, 20, DEFAULT.budget)
+WIDTH, CAUTION = 0.2, 1.25
+"""How far neighbours on the grid of weights vote, and how many standard errors a gain is reduced by."""
+_FOLDS = 10
 _SEED, _RESAMPLED = 20230709, 2_000
 
 
@@ -169,28 +173,55 @@ def try_settings(
     lists: list[list[ScoredDoc]] = [[] for _ in configs]
     labels = np.zeros((len(configs), len(scorer.queries)), dtype=np.int64)
     for qid, query in judged:
-        column = scorer.queries.index(qid)
+        column, names = scorer.queries.index(qid), dict[int, str]()  # reading a docid takes longer than a replay
         for row, config in enumerate(configs):
             task = query.replay(config)
             labels[row, column] = len(task.labels)
             found = task.result.ranking.ids[:HITS].tolist()
-            lists[row] += [ScoredDoc(qid, docids[id_], float(-rank)) for rank, id_ in enumerate(found)]
+            names |= {id_: docids[id_] for id_ in found if id_ not in names}
+            lists[row] += [ScoredDoc(qid, names[id_], float(-rank)) for rank, id_ in enumerate(found)]
         query.forget()
     measured = [scorer.values(run) for run in lists]
     return Trials(configs, {name: np.stack([one[name] for one in measured]) for name in scorer.measures}, labels)
 
 
-def choose(trials: Trials, queries: Ids) -> int:
-    """The settings that some of the queries, by their columns, speak for: their row; 0 for the default."""
+def choose(trials: Trials, queries: Ids, *, width: float = WIDTH, caution: float = CAUTION) -> int:
+    """The settings that some of the queries, by their columns, speak for: their row; 0 for the default.
+
+    First the weights, with as many labels as the default or none. Neighbours on the grid of weights vote: a query's
+    gain is the mean over them, weighted by exp(-d^2 / 2 width^2). The settings with the highest lower bound of the mean
+    gain, mean - caution x standard error, are chosen: few queries favour what is near the default, as its gains vary
+    less. Then step, depth and budget, if a lower bound is above what the weights give.
+    """
+    places = np.array([_place(config) for config in trials.configs])
+    grid = np.flatnonzero([config.budget == 0 or config == _of_default(config) for config in trials.configs])
     gains = trials.gains[:, queries]
-    means = gains.mean(axis=1)
-    best = int(means.argmax())
-    return best if means[best] > standard_error(gains[best]) else 0
+    kernel = np.exp(-((places[grid, None] - places[None, grid]) ** 2).sum(axis=2) / (2 * width**2))
+    smooth = (kernel / kernel.sum(axis=1, keepdims=True)) @ gains[grid]
+    bounds = _lower_bounds(smooth - smooth[0], caution)
+    bounds[1:][gains[grid].mean(axis=1)[1:] <= 0] = -np.inf  # neighbours alone do not decide
+    row = int(grid[bounds.argmax()])
+    same = np.flatnonzero((places == places[row]).all(axis=1))
+    bounds = _lower_bounds(gains[same] - gains[row], caution)
+    return int(same[bounds.argmax()]) if bounds.max() > 0 else row
 
 
-def standard_error(values: Floats) -> float:
-    """The standard error of the mean of values [n]; infinite for fewer than two."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
+@functools.cache
+def _place(config: TourConfig) -> tuple[float, float]:
+    """Where settings are on the grid: both weights as shares of what they are weighed against; no labels are apart."""
+    share = config.reranker_weight / (config.reranker_weight + DEFAULT.reranker_weight)
+    return config.signal_weight / (config.signal_weight + DEFAULT.signal_weight), share if config.budget else -0.5
+
+
+@functools.cache
+def _of_default(config: TourConfig) -> TourConfig:
+    """The default with the weights of other settings."""
+    return DEFAULT.replace(signal_weight=config.signal_weight, reranker_weight=config.reranker_weight)
+
+
+def _lower_bounds(gains: Floats, caution: float) -> Floats:
+    """Mean - caution x standard error of gains [settings, queries]; 0 where all are 0."""
+    return gains.mean(axis=1) - caution * gains.std(axis=1, ddof=1) / np.sqrt(gains.shape[1])
 
 
 class Choice(NamedTuple):
@@ -199,7 +230,7 @@ class Choice(NamedTuple):
     Attributes:
         row: the settings' row among the trials; 0 for the default.
         cross: for each query, the row that was chosen without it and others, [queries].
-        gain: the mean gain over the default of `cross`, and its standard error.
+        gain: the mean gain of `cross` over the default, and its standard error.
     """
 
     row: int
@@ -207,16 +238,16 @@ class Choice(NamedTuple):
     gain: tuple[float, float]
 
 
-def tune_trials(trials: Trials, *, folds: int = 10) -> Choice:
-    """Choose settings; the default, unless their cross-validated gain is above its standard error."""
-    count = trials.gains.shape[1]
-    parts = np.random.default_rng(_SEED).permutation(count) % folds
-    cross = np.zeros(count, dtype=np.int64)
-    for part in range(min(folds, count)):
-        cross[parts == part] = choose(trials, np.flatnonzero(parts != part))
-    gained = trials.gains[cross, np.arange(count)]
-    gain = float(gained.mean()), standard_error(gained)
-    row = choose(trials, np.arange(count)) if gain[0] > gain[1] else 0
+def tune_trials(trials: Trials, *, width: float = WIDTH, caution: float = CAUTION) -> Choice:
+    """Choose settings; the default, unless their gain in tenfold cross-validation is above its standard error."""
+    everyone = np.arange(trials.gains.shape[1])
+    cross = np.zeros(len(everyone), dtype=np.int64)
+    for part in range(_FOLDS):
+        held = everyone % _FOLDS == part
+        cross[held] = choose(trials, everyone[~held], width=width, caution=caution)
+    gained = trials.gains[cross, everyone]
+    gain = float(gained.mean()), float(gained.std(ddof=1) / np.sqrt(len(gained)))
+    row = choose(trials, everyone, width=width, caution=caution) if gain[0] > gain[1] else 0
     return Choice(row, cross, gain)
 
 

@@ -1,0 +1,101 @@
+"""Settings chosen by judged queries, from the command and from Python."""
+
+import json
+
+import numpy as np
+import pytest
+from toy_collection import HashReranker, ToyCollection
+
+from tour_pyserini import TourConfig
+from tour_pyserini.command import run
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
+from tour_pyserini.search import SearchRequest, search
+from tour_pyserini.tune import TuneRequest, look, main, tune
+
+QUERIES = 16
+
+
+@pytest.fixture
+def files(tmp_path, cache_folder):
+    """A collection in which a signal knows the relevant document of each query, and the re-ranker knows nothing."""
+    toy = ToyCollection(tmp_path, documents=200, queries=QUERIES)
+    lines = [{"_id": docid, "title": "", "text": text} for docid, text in toy.texts.items()]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pairs = list(zip(toy.q_ids, toy.queries, strict=True))
+    (tmp_path / "topics.tsv").write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
+    write_encoded_queries(
+        tmp_path / "queries", toy.q_ids, toy.queries, np.stack([toy.encoder.encode(query) for query in toy.queries])
+    )
+    (tmp_path / "qrels").write_text("".join(f"{q_id} 0 d{7 * at} 1\n" for at, q_id in enumerate(toy.q_ids)))
+    return {
+        "topics": str(tmp_path / "topics.tsv"),
+        "index": str(toy.folder),
+        "corpus": str(tmp_path / "corpus.jsonl"),
+        "encoded_queries": str(tmp_path / "queries"),
+    }
+
+
+def knowing(queries, k):
+    """The relevant document of each query first, then the others."""
+    orders = [[7 * int(text.split()[-1]), *range(150)] for text in queries]
+    docids = [[f"d{at}" for at in dict.fromkeys(order)] for order in orders]
+    return docids, [[float(-rank) for rank in range(len(one))] for one in docids]
+
+
+def test_settings_are_written_that_searches_read(files, tmp_path, capsys):
+    given = {**files, "reranker": HashReranker(), "no_cache": True, "sparse": (knowing,)}
+    request = TuneRequest(
+        **given, qrels=str(tmp_path / "qrels"), output=str(tmp_path / "tuned.toml"), picture=str(tmp_path / "a.png")
+    )
+    report = tune(request)
+    loaded = TourConfig.load(tmp_path / "tuned.toml")
+    assert loaded == report.config and loaded.signal_weight == 1.0 and report.choice.gain[0] > report.choice.gain[1]
+    text = str(report)
+    assert "Search with the tuned settings (signal weight 1" in text and "the default" in text
+    lines = {line[:24].strip(): line.split() for line in text.splitlines()}
+    assert float(lines["tuned (cross-validated)"][2]) > float(lines["the default"][2])
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+    # The settings make probabilities, and a list may end early or be empty.
+    assert loaded.calibration is not None
+    sizes = []
+    for least in (None, 0.05, 1.0):
+        run_file = tmp_path / "run"
+        search(SearchRequest(**given, config=loaded, min_relevance=least, hits=20, output=str(run_file)))
+        sizes.append(len(run_file.read_text().splitlines()))
+    assert sizes[0] == 20 * QUERIES > sizes[1] > sizes[2] == 0
+
+
+def test_the_default_is_kept_and_said_where_nothing_gains(files, tmp_path):
+    random = np.random.default_rng(2)
+    lines = [f"q{at} 0 d{document} 1\n" for at in range(QUERIES) for document in random.choice(200, 8, replace=False)]
+    (tmp_path / "qrels").write_text("".join(lines))
+    request = {**files, "qrels": str(tmp_path / "qrels"), "output": str(tmp_path / "tuned.toml")}
+    report = tune(TuneRequest(**request, reranker=HashReranker(), no_cache=True))
+    assert report.config.replace(calibration=None) == TourConfig()
+    assert report.advice.startswith("Keep the default") and "clear difference" in report.advice
+
+
+def test_what_can_be_said_without_judgements(files):
+    said = look(TuneRequest(**files, dry=True, reranker=HashReranker(), no_cache=True, sparse=(knowing,)))
+    assert said.startswith(f"{QUERIES} queries, 30 labels each") and "A label takes" in said
+    assert "share" in said and "cannot be said" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("--output tuned.toml", "--qrels"),
+        ("--qrels few --output tuned.toml", "at least 10"),
+        ("--qrels few --output few", "overwrite"),
+        ("--qrels few --output tuned.toml --picture a.bmp", "a.bmp"),
+    ],
+)
+def test_wrong_input_is_refused_and_nothing_is_written(files, tmp_path, monkeypatch, capsys, more, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few").write_text("q1 0 d1 1\nq2 0 d2 0\n")
+    flags = [word for name, value in files.items() for word in (f"--{name.replace('_', '-')}", value)]
+    with pytest.raises(SystemExit) as left:
+        run(lambda _: main([*flags, *more.split()]))
+    assert left.value.code == 2 and says in capsys.readouterr().err
+    assert not (tmp_path / "tuned.toml").exists()
