@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""Choose settings by judged queries, and say what re-ranking is worth there.
+"""Choose settings by judged queries; what is re-ranking worth?
 
 The labels of the judged queries are bought once; then every setting is replayed from memory. The settings of --output
 are for `search --config` and `serve --config`. They are the default's unless others gain more than the error of

@@ -47,7 +47,7 @@ class JudgedQuery:
         query: Query,
         labels: Mapping[int, float],
         *,
-        search: Callable[[Floats, int], Ranking],
+        search: Callable[[Query, Floats, int], Ranking],
         vectors: Callable[[Ids], Floats],
     ) -> None:
         """Keep what replays need.
@@ -55,7 +55,7 @@ class JudgedQuery:
         Args:
             query: the query.
             labels: by document.
-            search: what the index finds for a vector [d]; each vector is searched once, for all settings.
+            search: what the index finds for a vector [d]; each vector of the query is searched once, for all settings.
             vectors: the vectors [m, d] of documents [m].
         """
         self.query, self.labels, self._search, self._vectors = query, labels, search, vectors
@@ -86,8 +86,9 @@ class JudgedQuery:
     def _retrieve(self, query: Query, weight: float, request: Search) -> Ranking:
         key = weight, request.vector.tobytes()
         if key not in self._found:
-            found = self._search(request.vector, max(FOUND, request.hits))
-            self._found[key] = query.fusion.fuse(request.vector, found, self._vectors)
+            wanted = max(FOUND, request.hits)
+            found = self._search(query, request.vector, wanted)
+            self._found[key] = query.fusion.fuse(request.vector, found, self._vectors, wanted)
         return self._found[key].first(request.hits)
 
 

@@ -433,9 +433,9 @@ class TourSearcher:
 
         return Scheduler(search, self.fetch)
 
-    def nearest(self, vector: Floats, k: int) -> Ranking:
-        """The k documents nearest to a vector [d]; further signals take no part."""
-        ids, similarities = (rows[0] for rows in self._nearest(vector[None], k, threads=1))
+    def nearest(self, query: Query, vector: Floats, k: int) -> Ranking:
+        """The k documents nearest to a vector [d] of a query; further signals take no part."""
+        ids, similarities = (rows[0] for rows in self._search(vector[None], k, [query], 1))
         return Ranking(ids[ids >= 0], similarities[ids >= 0])
 
     def pairs(self, task: Task) -> "list[Pair]":
