@@ -183,7 +183,7 @@ def _origin(record: Mapping[str, Any]) -> list[str]:
     signals = [
         Path(file.get("path") or file["name"]).name
         for role, file in record["files"].items()
-        if role.startswith(("index", "sparse"))
+        if role.startswith(("index", "sparse", "run"))
     ]
     reranker = re.sub(r"([0-9a-f]{8})[0-9a-f]{24,}", r"\1", str(record["models"].get("reranker", "-")))
     command = record.get("command", [])

@@ -159,7 +159,10 @@ class TourSearcher:
             self._reranker = load_reranker(reranker)
         self._label_cost: LabelCost | None = None  # measured by the first search with a deadline
 
-        self._store, self._vector_source = as_store(searcher.index), vectors
+        self._store = as_store(searcher.index)
+        if hasattr(vectors, "encode") and not isinstance(vectors, str):
+            vectors = self._passage_vectors(vectors)
+        self._vector_source = vectors
         reads = order == "exact" or (order is None and isinstance(vectors, str | os.PathLike | EncodedCorpus))
         searched = in_order(self._store, self._vectors if vectors is not None and reads else None, order)
         self._searched = searched
@@ -503,7 +506,7 @@ class TourSearcher:
     @property
     def encodes_passages(self) -> bool:
         """Whether passages are encoded for their vectors, as they are met."""
-        return hasattr(self._vector_source, "encode") and not isinstance(self._vector_source, str)
+        return isinstance(self._vector_source, PassageVectors)
 
     def _config(self, budget: int | None) -> TourConfig:
         return self.config if budget is None else self.config.replace(budget=budget)
@@ -637,13 +640,13 @@ class TourSearcher:
         return text
 
     def _open_vectors(self) -> Callable[[Ids], Floats]:
-        if not self.encodes_passages:
-            return open_vectors(self._vector_source, store=self._store, docids=self.searcher.docids)
+        return open_vectors(self._vector_source, store=self._store, docids=self.searcher.docids)
+
+    def _passage_vectors(self, encoder: Any) -> PassageVectors:
         if self._texts is None:
             raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
-        return PassageVectors(
-            self._vector_source, docids=self.searcher.docids, texts=self._texts, dimension=self._store.dimension
-        )
+        docids = self.searcher.docids
+        return PassageVectors(encoder, docids=docids, texts=self._texts, dimension=self._store.dimension)
 
 
 def _as_config(config: Any) -> TourConfig:
