@@ -1,10 +1,10 @@
-"""The same vectors in FAISS, Milvus and Qdrant: time of a search and of TouR, recall, and whether lists are equal."""
+"""The same vectors in FAISS, Milvus, Qdrant and PostgreSQL: time of a search and of TouR, recall, equality of lists."""
 
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,12 @@ from tour_pyserini.searchers.searched_index import SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.faiss_building import check_fit
 from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.filters import FieldTable, Filter, search_within
+from tour_pyserini.stores.index_folder import positions_of
 from tour_pyserini.stores.store import Store, as_store
+from tour_pyserini.stores.vector_collection import CollectionStore
 from tour_pyserini.support.files import sha256
+from tour_pyserini.support.packages import import_optional
 
 K = 100  # hits of a query
 _TOUR = TourConfig("hard", depth=10, iterations=3)
@@ -34,7 +38,10 @@ COLLECTIONS: Mapping[str, str] = {
     "Milvus Lite, HNSW": "milvus:{}/lite.db?collection=hnsw_{}&texts=no&kind=hnsw&M=32&efC=100&ef=128",
     "Milvus Lite, IVF": "milvus:{}/lite.db?collection=ivf_{}&texts=no&kind=ivf&nlist=128&nprobe=16",
     "Qdrant, local mode": "qdrant:{}/points?collection=flat_{}&texts=no",
+    "PostgreSQL, exact": "{}&texts=no#flat_{}",
+    "PostgreSQL, HNSW": "{}&texts=no&kind=hnsw&M=32&efC=100&ef=128#hnsw_{}",
 }
+_PASSING = 1000  # documents that pass the filter
 
 
 class _Contender(NamedTuple):
@@ -52,7 +59,14 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     queries = np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in texts])
     place, version = setup.work / "stores", sha256(folder / "index")[:12]
     place.mkdir(parents=True, exist_ok=True)
-    addresses = {name: address.format(place, version) for name, address in COLLECTIONS.items()}
+    postgres: Any = import_optional("pgserver", extra="test")
+    server = (
+        postgres.get_server(place / "postgres").get_uri().replace("postgres:@", "postgres@")
+    )  # it ends with this process
+    addresses = {
+        name: address.format(server if name.startswith("PostgreSQL") else place, version)
+        for name, address in COLLECTIONS.items()
+    }
     # All are filled before one is opened: a local database is for one process at a time.
     filled = {name: _fill(setup, address, folder, corpus) for name, address in addresses.items()}
     flat = as_store(opened.index)
@@ -64,6 +78,16 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     searches = time_in_turns(
         {name: _searching(contender.store, queries) for name, contender in contenders.items()}, rounds=setup.rounds
     )
+    docids = list(opened.docids)
+    wanted = Filter.parse(docids[:: max(1, len(docids) // _PASSING)][:_PASSING])
+    documents = FieldTable(lambda: (), positions_of(docids), flat.size).passing(wanted)
+    within: dict[str, Any] = {
+        name: one.store.within(wanted) if isinstance(one.store, CollectionStore) else documents
+        for name, one in contenders.items()
+    }
+    filtered = time_in_turns(
+        {name: _searching(one.store, queries, within[name]) for name, one in contenders.items()}, rounds=setup.rounds
+    )
     with tempfile.TemporaryDirectory() as scores:
         reranker = CachedReranker(load_reranker(setup.model), Path(scores) / "scores.sqlite")
         engines = {
@@ -74,14 +98,16 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
         }
         # The call that warms a store up labels what no store before it has found.
         tours = time_in_turns({name: _touring(engine, texts) for name, engine in engines.items()}, rounds=1)
-    exact = flat.search(queries, K)
+    exact, exact_filtered = flat.search(queries, K), search_within(flat, queries, K, documents)
     body = []
     for name, contender in contenders.items():
         hits = contender.store.search(queries, K)
-        milliseconds = [1000 * timings.best(name) / len(queries) for timings in (searches, tours)]
+        milliseconds = [1000 * timings.best(name) / len(queries) for timings in (searches, filtered, tours)]
+        among = search_within(contender.store, queries, K, within[name])
         seconds = "-" if contender.seconds is None else f"{contender.seconds:.0f}"
         row = [name, seconds, *(f"{value:.1f}" for value in milliseconds), f"{_recall(hits, exact):.3f}"]
-        body.append([*row, _agreement(hits, exact), str(sum(_same(tours, "FAISS, flat", name)))])
+        agree = _agreement(hits, exact), _agreement(among, exact_filtered)
+        body.append([*row, *agree, str(sum(_same(tours, "FAISS, flat", name)))])
     costs = engines["FAISS, flat"].costs
     graph = ", ".join(f"{name} = {value}" for name, value in _GRAPH.items())
     note = (
@@ -90,13 +116,14 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
         "fill: seconds of the index command, which copies the vectors of the flat index; of FAISS, HNSW, of building "
         f"the graph. TouR ({_TOUR.method}, k = {_TOUR.depth}, T = {_TOUR.iterations}): ms per question, with "
         f"encoding it and without labels; its {costs.scored / len(queries):.1f} labels take "
-        f"{1000 * costs.seconds['label'] / len(queries):.0f} ms more, with {setup.model.name}. Milvus Lite and "
+        f"{1000 * costs.seconds['label'] / len(queries):.0f} ms more, with {setup.model.name}. With a filter, "
+        f"{len(documents.ids):,} documents pass, which it names. Milvus Lite and "
         "Qdrant's local mode are for small collections and run in this process: servers have other figures. A search "
         "of a collection brings the vectors along."
     )
     head = [
-        *("store", "s to fill", "search, ms", "TouR, ms", f"recall at {K}"),
-        *("lists as of FAISS flat", "TouR's lists the same"),
+        *("store", "s to fill", "search, ms", "with a filter, ms", "TouR, ms", f"recall at {K}"),
+        *("lists as of FAISS flat", "with a filter", "TouR's lists the same"),
     ]
     return Report("stores", "Vector stores", Table([head, *body]), note)
 
@@ -124,8 +151,10 @@ def _fill(setup: BenchmarkSetup, address: str, folder: Path, corpus: Path) -> fl
         return None
 
 
-def _searching(store: Store, queries: Floats) -> Callable[[], object]:
-    return lambda: [store.search(query[None], K) for query in queries]
+def _searching(store: Store, queries: Floats, within: Any = None) -> Callable[[], object]:
+    if within is None:
+        return lambda: [store.search(query[None], K) for query in queries]
+    return lambda: [search_within(store, query[None], K, within) for query in queries]
 
 
 def _touring(engine: TourSearcher, texts: list[str]) -> Callable[[], list[list[str]]]:

@@ -218,5 +218,13 @@ def test_docids_and_the_engine_s_own_language(collection):
     for wanted, ids in ((own, np.flatnonzero(mask).tolist()), (["doc-9", "doc-4", "x"], [4, 9])):
         found = search_within(collection, QUERIES, SIZE, collection.within(Filter.parse(wanted)))
         assert sorted(found.ids[0][found.ids[0] >= 0].tolist()) == ids
-    with pytest.raises(TourError):
-        search_within(collection, QUERIES, 3, collection.within(Filter.parse("year >>")))
+    both = Filter.parse(own if collection.address.engine != "milvus" else {"year": {"gt": 2020}, "ok": True})
+    both &= (
+        Filter.parse({"lang": WORDS[0]}) & Filter.parse(docids_of(VECTORS)[:30]) & Filter.parse(docids_of(VECTORS)[9:])
+    )
+    found = search_within(collection, QUERIES, SIZE, collection.within(both))
+    mask &= expected({"lang": {"eq": WORDS[0]}}) & (np.arange(SIZE) < 30) & (np.arange(SIZE) >= 9)
+    assert sorted(found.ids[0][found.ids[0] >= 0].tolist()) == np.flatnonzero(mask).tolist() != []
+    for wrong in (Filter.parse("year >>"), Filter.parse("id > 0) or (id > 0") & Filter.parse(["doc-1"])):
+        with pytest.raises(TourError):
+            search_within(collection, QUERIES, 3, collection.within(wrong))

@@ -85,6 +85,45 @@ class Filter:
             (*self.expressions, *other.expressions),
         )
 
+    def milvus(self) -> str:
+        """The same as an expression of Milvus.
+
+        Raises:
+            TourError: if an expression would have to be joined with another filter: its brackets could end theirs.
+        """
+        parts = [*self.expressions, *([_milvus(self.condition)] if self.condition else [])]
+        if self.docids is not None:
+            parts.append(f"docid in {_text(sorted(self.docids))}")
+        if self.expressions and len(parts) > 1:
+            raise TourError(f"{self.expressions[0]!r:.100} cannot be joined with another filter; {_FORM}.")
+        return " and ".join(f"({part})" for part in parts)
+
+    def qdrant(self, models: Any) -> Any:
+        """The same as Qdrant's `Filter`; an expression is the JSON of one.
+
+        Raises:
+            TourError: if Qdrant has no such condition.
+        """
+        parts = [_qdrant(self.condition, models)] if self.condition else []
+        if self.docids is not None:
+            parts.append(models.FieldCondition(key="docid", match=models.MatchAny(any=sorted(self.docids))))
+        for expression in self.expressions:
+            try:
+                parts.append(models.Filter.model_validate_json(expression))
+            except ValueError:
+                raise TourError(f"{expression!r:.100} is neither a condition nor Qdrant's Filter as JSON.") from None
+        return models.Filter(must=parts)
+
+    def sql(self) -> tuple[str, list[Any]]:
+        """The same as a condition of PostgreSQL on the columns `docid` and `fields`, and the values of its parameters.
+
+        Conditions and expressions are JSON path predicates.
+        """
+        docids = [] if self.docids is None else [sorted(self.docids)]
+        paths = [*self.expressions, *([_json_path(self.condition)] if self.condition else [])]
+        parts = ["docid = ANY(%s)"] * len(docids) + ["fields @@ %s::jsonpath"] * len(paths)
+        return " AND ".join(parts) or "true", [*docids, *paths]
+
 
 def _parsed(given: Any) -> _Group:
     if not isinstance(given, Mapping):
@@ -251,14 +290,6 @@ def first_passing(search: Callable[[Ids, int], Hits], count: int, k: int, within
 # In the languages of vector databases
 
 
-def milvus_expression(wanted: Filter) -> str:
-    """A filter as an expression of Milvus."""
-    parts = [*wanted.expressions, *([_milvus(wanted.condition)] if wanted.condition else [])]
-    if wanted.docids is not None:
-        parts.append(f"docid in {_text(sorted(wanted.docids))}")
-    return " and ".join(f"({part})" for part in parts)
-
-
 def _milvus(condition: _Test | _Group) -> str:
     if isinstance(condition, _Group):
         parts = [f"({_milvus(part)})" for part in condition.parts]
@@ -270,11 +301,6 @@ def _milvus(condition: _Test | _Group) -> str:
     return f"{field} {_SIGNS[condition.operator]} {_text(condition.values[0])}"
 
 
-def json_paths(wanted: Filter) -> list[str]:
-    """Condition and expressions of a filter as JSON path predicates of PostgreSQL; its docids are not among them."""
-    return [*wanted.expressions, *([_json_path(wanted.condition)] if wanted.condition else [])]
-
-
 def _json_path(condition: _Test | _Group) -> str:
     if isinstance(condition, _Group):
         parts = [f"({_json_path(part)})" for part in condition.parts]
@@ -282,23 +308,6 @@ def _json_path(condition: _Test | _Group) -> str:
         return f" {sign} ".join(parts) or ("1 == 1" if sign == "&&" else "1 == 2")
     sign = _SIGNS.get(condition.operator, "==")
     return " || ".join(f"$.{_text(condition.field)} {sign} {_text(value)}" for value in condition.values) or "1 == 2"
-
-
-def qdrant_filter(wanted: Filter, models: Any) -> Any:
-    """A filter as Qdrant's `Filter`; an expression is the JSON of one.
-
-    Raises:
-        TourError: if Qdrant has no such condition.
-    """
-    parts = [_qdrant(wanted.condition, models)] if wanted.condition else []
-    if wanted.docids is not None:
-        parts.append(models.FieldCondition(key="docid", match=models.MatchAny(any=sorted(wanted.docids))))
-    for expression in wanted.expressions:
-        try:
-            parts.append(models.Filter.model_validate_json(expression))
-        except ValueError:
-            raise TourError(f"{expression!r:.100} is neither a condition nor the JSON of Qdrant's Filter.") from None
-    return models.Filter(must=parts)
 
 
 def _qdrant(condition: _Test | _Group, models: Any) -> Any:

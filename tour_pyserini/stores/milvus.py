@@ -9,7 +9,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.filters import Filter, milvus_expression
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
 from tour_pyserini.support.packages import import_optional
 
@@ -145,14 +145,14 @@ class _MilvusEngine:
 
     def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
         """Those of the ids whose passages pass the filter, in any order."""
-        expression = f"id in {list(ids)} and ({milvus_expression(wanted)})"
+        expression = f"id in {list(ids)} and ({wanted.milvus()})"
         options = {"filter": expression, "output_fields": ["id"], **_READING, **self._time}
         return [row["id"] for row in self._loaded(name, lambda: self._client.query(name, **options))]
 
     def _hits(
         self, name: str, data: list[Any], k: int, wanted: Filter | None, options: dict[str, Any]
     ) -> list[list[Row]]:
-        expression = milvus_expression(wanted) if wanted else ""
+        expression = wanted.milvus() if wanted else ""
         options = {"limit": k, "filter": expression, **options, **_READING, **self._time}
         found = self._loaded(name, lambda: self._client.search(name, data=data, **options))
         return [[Row(hit["id"], **_values(hit["entity"]), score=hit["distance"]) for hit in hits] for hits in found]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.filters import Filter, json_paths
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.stores.vector_database import FOREIGN, CollectionState, Row, StoreAddress
 from tour_pyserini.support.packages import import_optional
 
@@ -108,7 +108,7 @@ class _PostgresEngine:
         self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, wanted: Filter | None
     ) -> list[list[Row]]:
         """The k hits of each of the vectors [n, d], with their own vectors, among passages that pass the filter."""
-        passing, values = _where(wanted)
+        passing, values = wanted.sql() if wanted else ("true", [])
         query = (
             f"SELECT id, docid, vector, -(vector <#> %s::vector) FROM {_quoted(address.collection)} WHERE {passing} "
             "ORDER BY vector <#> %s::vector LIMIT %s"
@@ -131,7 +131,7 @@ class _PostgresEngine:
 
     def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
         """Those of the ids whose passages pass the filter, in any order."""
-        passing, values = _where(wanted)
+        passing, values = wanted.sql()
         with self.cursor() as cursor:
             query = f"SELECT id FROM {_quoted(name)} WHERE id = ANY(%s) AND {passing}"
             return [id_ for (id_,) in cursor.execute(query, [list(ids), *values])]
@@ -147,16 +147,6 @@ class _PostgresEngine:
     def is_temporary(self, error: Exception) -> bool:
         """Whether a request that failed so may succeed when it is repeated."""
         return isinstance(error, self._psycopg.OperationalError | self._psycopg.InterfaceError)
-
-
-def _where(wanted: Filter | None) -> tuple[str, list[Any]]:
-    """The condition of a filter in SQL, and the values of its parameters."""
-    if wanted is None:
-        return "true", []
-    paths = json_paths(wanted)
-    docids = [] if wanted.docids is None else [sorted(wanted.docids)]
-    parts = ["docid = ANY(%s)"] * len(docids) + ["fields @@ %s::jsonpath"] * len(paths)
-    return " AND ".join(parts) or "true", [*docids, *paths]
 
 
 def _quoted(name: str) -> str:

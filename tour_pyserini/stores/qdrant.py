@@ -13,7 +13,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.filters import Filter, qdrant_filter
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, CollectionState, Row, StoreAddress
 from tour_pyserini.support.packages import import_optional
 
@@ -110,7 +110,7 @@ class _QdrantEngine:
             params = models.SearchParams(exact=state.exact, hnsw_ef=max(k, address.numbers.get("ef", _EF)))
             consistency = models.ReadConsistencyType.ALL
         asked = {"limit": k, "params": params, "with_vector": True, "with_payload": ["docid"]}
-        asked["filter"] = qdrant_filter(wanted, models) if wanted else None
+        asked["filter"] = wanted.qdrant(models) if wanted else None
         requests = [models.QueryRequest(query=vector.tolist(), **asked) for vector in vectors]
         answers = self._client.query_batch_points(address.collection, requests, consistency=consistency)
         return [[_row(point, score=point.score) for point in answer.points] for answer in answers]
@@ -120,7 +120,7 @@ class _QdrantEngine:
         models = self._models
         scoring = models.Bm25Scoring(bm25=models.Bm25Params(**_BM25))
         text = models.TextQuery(text=models.TextQueryInput(query=query, scoring=scoring))
-        passing = qdrant_filter(wanted, models) if wanted else None
+        passing = wanted.qdrant(models) if wanted else None
         options = {"using": "passage", "query_filter": passing, "limit": k, "with_payload": ["docid"]}
         found = self._client.query_points(name, query=text, **options)
         return [_row(point, score=point.score) for point in found.points]
@@ -128,7 +128,7 @@ class _QdrantEngine:
     def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
         """Those of the ids whose passages pass the filter, in any order."""
         models = self._models
-        both = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), qdrant_filter(wanted, models)])
+        both = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), wanted.qdrant(models)])
         found, _ = self._client.scroll(name, scroll_filter=both, limit=len(ids), with_payload=False)
         return [int(point.id) for point in found]
 
