@@ -171,7 +171,7 @@ def test_keys_come_from_the_environment_and_that_of_openai_is_for_openai_alone(s
     ("address", "options", "word"),
     [
         ("chat:http://127.0.0.1:1/v1", {}, "#MODEL"),
-        ("chat:http://me:s3cret@h/v1#m", {}, "password"),
+        ("chat:http://me:s3cret@h/v1", {}, "password"),
         ("chat:http://h/v1?answer=maybe#m", {}, "yes_no, grades"),
         ("chat:http://h/v1#m", {"max_length": 128}, "max_length"),
         ("chat:http://h/v1#m", {"prompt": "nowhere.toml"}, "cannot be read"),

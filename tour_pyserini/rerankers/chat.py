@@ -49,7 +49,7 @@ class ChatReranker(PartsReranker):
     `?answer=yes_no` or `?answer=grades` in the address says it.
 
     Args:
-        spec: `chat:http://HOST/v1#MODEL`; `?deadline=SECONDS&retries=N` before the `#` are for one try.
+        spec: `chat:http://HOST/v1#MODEL`; `?deadline=SECONDS&retries=N` may stand before the `#`.
         options: `threads` is the number of requests at a time, `prompt` a file as `chat.toml`, `instruction` the task.
 
     Attributes:
@@ -63,9 +63,9 @@ class ChatReranker(PartsReranker):
 
     def __init__(self, spec: str, options: Options) -> None:
         address, _, self._model = spec.removeprefix(SCHEME).partition("#")
-        if not self._model:
-            raise TourError(f"{spec} does not name a model; give chat:http://HOST/v1#MODEL.")
         base, said = split_address(address, {"answer": (YES_NO, GRADES), "deadline": (), "retries": ()})
+        if not self._model:
+            raise TourError(f"{SCHEME}{base} does not name a model; give chat:http://HOST/v1#MODEL.")
         refuse_options(options, ("max_length", "backend", "precision"), base)
         self.name, self._requests = f"{base}#{self._model}", options.threads or REQUESTS
         self._prompt = _read_prompt(options.prompt, options.instruction)
@@ -89,9 +89,9 @@ class ChatReranker(PartsReranker):
 
     def spent(self) -> dict[str, float]:
         """The requests and tokens since the last call of this, and their cost if the prompt has prices."""
-        spent: dict[str, float] = dict(self._spent)
-        self._spent = {}
-        if self._price and spent:
+        counted, self._spent = self._spent, {}
+        spent: dict[str, float] = dict(counted)
+        if self._price and "prompt tokens" in spent:  # otherwise the service does not tell
             tokens = {name: spent.get(f"{name} tokens", 0) for name in ("prompt", "answer")}
             spent[self._price["currency"]] = sum(tokens[name] * self._price[name] for name in tokens) / 1e6
         return spent
@@ -211,6 +211,8 @@ def _yes_no_label(choice: Mapping[str, Any], scale: Mapping[str, Any]) -> float:
 
     An answer that is not among the listed tokens is at most as probable as the last of them, and counts as that.
     """
+    if not choice.get("logprobs"):
+        raise ValueError("it has no log-probabilities; try ?answer=grades in the address")
     listed = {token["token"]: float(token["logprob"]) for token in choice["logprobs"]["content"][0]["top_logprobs"]}
     if not listed or not all(value <= 0.01 for value in listed.values()):
         raise ValueError("its log-probabilities are none")
@@ -227,7 +229,7 @@ def _yes_no_label(choice: Mapping[str, Any], scale: Mapping[str, Any]) -> float:
 
 def _grade_label(choice: Mapping[str, Any], scale: Mapping[str, Any]) -> float:
     """The logit of a grade, which must be the whole answer: (g - least + 1/2) / (most - least + 1)."""
-    said = choice["message"]["content"].strip()
+    said = str(choice["message"]["content"]).strip()
     grade = int(said) if re.fullmatch(r"-?[0-9]{1,9}", said) else None
     least, most = scale["least"], scale["most"]
     if grade is None or not least <= grade <= most:
