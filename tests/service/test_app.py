@@ -62,7 +62,7 @@ def test_the_description_of_the_routes_is_true(server):
             if other[name] not in routes:
                 assert refused.status_code == 405 and name.upper() in refused.headers["Allow"], path
                 assert set(refused.json()) == {"detail"}
-            for content in (b"{", b"[]", b"\xff", b"[" * 100_000) if name == "post" else ():
+            for content in (b"{", b"[]", b"\xff", b"[" * 100_000) if "requestBody" in told else ():
                 answer = server.client.post(address, content=content, headers={"Content-Type": "application/json"})
                 assert answer.status_code == 422 and "422" in told["responses"], path
             assert {"401", "405", "408", "413", "421", "429", "500"} <= told["responses"].keys()

@@ -1,7 +1,10 @@
 """The web application: all routes, what goes wrong, and what begins and ends with it."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import logging
+import signal
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,16 +19,33 @@ from starlette.requests import ClientDisconnect
 
 import tour_pyserini
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.errors import RequestError
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.dispatcher import Dispatcher, sentence
 from tour_pyserini.service.messages import About, Choice, Problem
 from tour_pyserini.service.middleware import Guard
-from tour_pyserini.service.routes import mcp_server, routes_of
+from tour_pyserini.service.routes import check_site, mcp_server, routes_of
 from tour_pyserini.service.search_loop import BusyError
 
-ROUTES = ("", "search", "rerank", "documents", "v1", "v2", "mcp", "info", "health", "ready", "metrics", "about", "docs")
+log = logging.getLogger(__name__)
+
+ROUTES = (
+    "",
+    "search",
+    "rerank",
+    "documents",
+    "v1",
+    "v2",
+    "mcp",
+    "info",
+    "reload",
+    "health",
+    "ready",
+    "metrics",
+    "about",
+    "docs",
+)
 """First parts of the paths that are counted by name."""
 EXAMPLES = 5
 """Queries that the page offers."""
@@ -62,8 +82,10 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        reloads = _reloading_on_sighup(dispatcher)
         async with mcp.session_manager.run() if mcp else contextlib.nullcontext():
-            yield
+            with reloads:
+                yield
             # Requests that were accepted have their answers by now.
             await anyio.to_thread.run_sync(dispatcher.searches.close)
 
@@ -87,6 +109,26 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     return Guard(app, dispatcher.count, routes=ROUTES, pages=pages.keys(), key=key, names=request.names)
 
 
+@contextlib.contextmanager
+def _reloading_on_sighup(dispatcher: Dispatcher) -> Iterator[None]:
+    """Reload when the signal SIGHUP comes, as servers do."""
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    async def reload() -> None:
+        try:
+            await dispatcher.reload()
+        except TourError as error:
+            log.error("not reloaded: %s", error)
+
+    def begin() -> None:
+        tasks.add(task := loop.create_task(reload()))
+        task.add_done_callback(tasks.discard)
+
+    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread, or on Windows
+        loop.add_signal_handler(signal.SIGHUP, begin)
+    yield
+
+
 async def _send_file(_: Request, file: Path) -> Response:
     return FileResponse(file)
 
@@ -99,7 +141,7 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
         method=limits.config.method,
         methods=list(METHODS),
         choices=_choices(),
-        documents=dispatcher.collection.size,
+        documents=0,
         most_hits=limits.most_hits,
         most_labels=limits.most_labels,
         examples=dispatcher.collection.examples(EXAMPLES),
@@ -108,7 +150,19 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get("/about")
     def about_service() -> About:
         """What a search can choose from."""
-        return about
+        return about.model_copy(update={"documents": dispatcher.collection.size})
+
+    @routes.post("/reload")
+    async def reload(request: Request) -> dict[str, int]:
+        """Open the index and its passages again, when they were changed; no search is lost or disturbed."""
+        check_site(request)
+        try:
+            return {"documents": (await dispatcher.reload()).size}
+        except TourError as error:
+            log.error("not reloaded: %s", error)
+            raise HTTPException(
+                503, "it cannot be opened again, the log says why; what was served before is."
+            ) from None
 
     @routes.get("/health")
     def health() -> dict[str, str]:

@@ -14,7 +14,7 @@ from tour_pyserini.data.texts import Passage, open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.opening import Opener
-from tour_pyserini.rerankers.reranker import display_name, score_pairs
+from tour_pyserini.rerankers.reranker import Reranker, display_name, score_pairs
 from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.serving import ServeRequest
@@ -38,12 +38,13 @@ class Collection:
         searcher: from settings to TouR with these settings, over the one index.
     """
 
-    def __init__(self, request: ServeRequest) -> None:
-        """Open everything.
+    def __init__(self, request: ServeRequest, *, reranker: Reranker | None = None) -> None:
+        """Open everything, but a re-ranker that is given.
 
         Raises:
             TourError: if something is missing or wrong.
         """
+        self._given = request
         topics = demo_collection.QUERIES if request.topics == "demo" else request.topics
         self._topics = [text for _, text in read_topics(topics)] if topics else []
         self.name = "demo" if request.topics == "demo" else Path(request.index or "").name
@@ -58,8 +59,14 @@ class Collection:
         self._opener = Opener()
         self.searcher = lru_cache(SEARCHERS)(self._new_searcher)
         self.texts = self._opener.open(open_texts, request.corpus)
-        self.reranker = self._opener.reranker(request)
+        self.reranker = reranker or self._opener.reranker(request)
         self.size = int(self.searcher(request.config).searcher.num_docs)
+
+    def reopened(self) -> "Collection":
+        """The collection as its files are now, ready to search, with the same re-ranker."""
+        new = Collection(self._given, reranker=self.reranker)
+        new.try_search()
+        return new
 
     def examples(self, count: int) -> list[str]:
         """Some queries to begin with: topics, or titles of documents, from the first to the last."""

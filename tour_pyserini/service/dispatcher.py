@@ -66,15 +66,30 @@ class Dispatcher:
     """Hands requests over to the searches, and their answers back.
 
     Attributes:
-        collection: what is searched.
         limits: what is served, and how much a request may ask for.
         searches: what does the work.
     """
 
     def __init__(self, collection: Collection) -> None:
-        self.collection, self.limits = collection, collection.request
-        self.searches = SearchLoop(collection)
+        self.limits, self.searches = collection.request, SearchLoop(collection)
+        self._reloading = asyncio.Lock()
         self._metrics = _Metrics(self.searches)
+
+    @property
+    def collection(self) -> Collection:
+        """What is searched."""
+        return self.searches.collection
+
+    async def reload(self) -> Collection:
+        """Open the files of the collection again; searches that have begun end with those that they began with.
+
+        Raises:
+            TourError: if something is missing or wrong; the service then goes on with what it has.
+        """
+        async with self._reloading:
+            self.searches.collection = await asyncio.to_thread(self.collection.reopened)
+        log.warning("reloaded %s: %d documents", self.collection.name, self.collection.size)
+        return self.collection
 
     def count(self, route: str, status: int) -> None:
         """Count an answer of the service."""

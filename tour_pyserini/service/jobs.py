@@ -70,6 +70,7 @@ class SearchJob(Job):
         qid: its id, which the answer repeats.
         hits: length of its list.
         config: the method and its settings.
+        collection: what is searched, as it was when the job was taken in.
         streamed: whether every list is told as a `Round`.
         rounds: whether the answer holds them.
         task: where its method is; None before it begins.
@@ -83,6 +84,7 @@ class SearchJob(Job):
     query: str
     hits: int
     config: TourConfig
+    collection: Collection = field(init=False)
     qid: str = ""
     streamed: bool = False
     rounds: bool = False

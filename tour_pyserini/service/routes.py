@@ -64,7 +64,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     )
     async def stream(request: Request, asked: Annotated[StreamQuery, Query()]) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
-        _check_site(request)
+        check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
         job = dispatcher.new_job(asked.body(), asked.query, 1, request, streamed=True)
@@ -129,11 +129,11 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     `/status`.
     """
     routes = APIRouter(prefix="/v1", tags=["Pyserini"])
-    collection = dispatcher.collection
+    name = dispatcher.collection.name
 
     def check(index: str) -> None:
-        if index != collection.name:
-            raise HTTPException(404, f"this service has the index {collection.name} only.")
+        if index != name:
+            raise HTTPException(404, f"this service has the index {name} only.")
 
     def contents(docid: str) -> dict[str, str]:
         return {"id": docid, "contents": _passage(dispatcher, docid)}
@@ -141,7 +141,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get("/indexes/")
     def indexes(index_type: str = "faiss") -> list[str]:
         """The name of the index."""
-        return [collection.name] if index_type == "faiss" else []
+        return [name] if index_type == "faiss" else []
 
     @routes.post("/indexes/{index}/search")
     async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     def status(index: str) -> dict[str, Any]:
         """Whether the index is here, and how large it is."""
         check(index)
-        return {"downloaded": True, "size_bytes": str(collection.bytes)}
+        return {"downloaded": True, "size_bytes": str(dispatcher.collection.bytes)}
 
     @routes.get("/{index}/search")
     async def find(
@@ -172,7 +172,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         check(index)
         (answer,) = await dispatcher.search(SearchBody(query=query, hits=hits), request, after)
         candidates = [
-            {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": contents(hit.docid)}
+            {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": {"id": hit.docid, "contents": hit.text}}
             for rank, hit in enumerate(answer.candidates, start=1)
         ]
         return {"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates}
@@ -219,7 +219,7 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
             (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
             passages = [
                 _FoundPassage(
-                    docid=hit.docid, score=hit.score, title=hit.title, text=collection.text(hit.docid).parts[1]
+                    docid=hit.docid, score=hit.score, title=hit.title, text=_without(hit.title, hit.text or "")
                 )
                 for hit in answer.candidates
             ]
@@ -280,7 +280,12 @@ def _event(name: str, message: BaseModel) -> bytes:
     return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
-def _check_site(request: Request) -> None:
+def _without(title: str, contents: str) -> str:
+    """The text of a passage, before which its title and one character stand."""
+    return contents[len(title) + bool(title) :]
+
+
+def check_site(request: Request) -> None:
     """Refuse what the page of another site asks: browsers send such requests, and labels would be spent."""
     origin = request.headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")

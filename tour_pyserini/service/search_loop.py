@@ -147,6 +147,7 @@ class SearchLoop:
         collection: what is searched.
 
     Attributes:
+        collection: what searches that come now are to search; those that were taken in go on with what it was then.
         labels: where labels come from.
     """
 
@@ -198,6 +199,8 @@ class SearchLoop:
             raise BusyError("the deadline would pass in the queue", wait)
         for job in jobs:
             job.turn = asyncio.get_running_loop().create_future()
+            if isinstance(job, SearchJob):
+                job.collection = self.collection
             bisect.insort(self._waiting, job, key=lambda one: one.due)
         self._begin()
 
@@ -320,7 +323,7 @@ class SearchLoop:
         """Let jobs go on until each has ended or wants labels; those of the same settings and length together."""
         kinds: dict[object, list[SearchJob]] = {}
         for job in jobs:
-            kinds.setdefault((job.config, job.hits), []).append(job)
+            kinds.setdefault((id(job.collection), job.config, job.hits), []).append(job)
         for kind in kinds.values():
             self._together(kind, self._search)
             for job in kind:
@@ -339,7 +342,7 @@ class SearchLoop:
                     self._together([job], work)
 
     def _search(self, jobs: Sequence[SearchJob]) -> None:
-        searcher = self.collection.searcher(jobs[0].config)
+        searcher = jobs[0].collection.searcher(jobs[0].config)
         if new := [job for job in jobs if job.task is None]:
             tasks = searcher.tasks([job.query for job in new], [job.qid or "query" for job in new], new[0].hits)
             for job, task in zip(new, tasks, strict=True):
@@ -354,12 +357,12 @@ class SearchLoop:
         """Tell the list of a search and, if it has ended, its answer; else the labels that it wants."""
         for job in jobs:
             assert job.task is not None
-            searcher = self.collection.searcher(job.config)
+            searcher = job.collection.searcher(job.config)
             if job.streamed or job.rounds:
                 scheduler = searcher.scheduler(self.collection.request.threads)
-                job.add_list(searcher.round_so_far(job.task, scheduler, job.hits), self.collection, searcher)
+                job.add_list(searcher.round_so_far(job.task, scheduler, job.hits), job.collection, searcher)
             if job.task.outcome is not None:
-                job.answer = job.answer_in(self.collection, searcher)
+                job.answer = job.answer_in(job.collection, searcher)
             else:
                 pairs = searcher.pairs(job.task)
                 job.wanted = pairs, self.labels.lookup(pairs)
