@@ -139,6 +139,8 @@ def encode_queries(encoder: Any, queries: Any, q_ids: Sequence[str], dimension: 
         TourError: if a vector has another dimension or is not finite, or encoded queries lack a query.
     """
     vectors: Any
+    if encoder is None and not isinstance(queries, np.ndarray):
+        raise TourError("the index was opened without a query encoder; give one: open_index(index, encoder).")
     if isinstance(queries, np.ndarray):
         vectors = queries
     elif hasattr(encoder, "encode_batch") and all(isinstance(query, str) for query in queries):

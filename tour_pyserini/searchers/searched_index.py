@@ -11,11 +11,12 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import PASSAGE_INDEX
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import is_lucene_index, open_texts
 from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
+from tour_pyserini.stores.lucene_vectors import JavaEncoder, LuceneVectors
 from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vector_database import store_address
@@ -59,8 +60,8 @@ def check_index(index: str | os.PathLike[str]) -> None:
     """Refuse an index that does not exist, without importing FAISS or Pyserini.
 
     Args:
-        index: a folder with `index` and `docid`, the address of a collection, or a name from Pyserini's list of
-            prebuilt indexes.
+        index: a folder with `index` and `docid`, or of a Lucene index; the address of a collection; or a name from
+            Pyserini's list of prebuilt indexes.
     """
     folder = Path(index)
     if store_address(index):
@@ -69,10 +70,12 @@ def check_index(index: str | os.PathLike[str]) -> None:
         if isinstance(index, os.PathLike) or not may_be_prebuilt(str(index)):
             raise _no_index(str(index))
         return
+    if is_lucene_index(folder):
+        return
     for name in ("index", "docid"):
         if not (folder / name).is_file():
             raise TourError(
-                f"{folder} is not a FAISS index of Pyserini's: it has no file `{name}`; "
+                f"{folder} is neither a Lucene index nor a FAISS index of Pyserini's: it has no file `{name}`; "
                 "build one with python -m tour_pyserini.index."
             )
 
@@ -83,8 +86,9 @@ def open_index(
     """Open an index; Pyserini is imported only for a prebuilt one, which it downloads.
 
     Args:
-        index: a folder, where `index` is a FAISS index and `docid` has one docid per line; the address of a collection
-            in a vector database; or a name from Pyserini's list of prebuilt indexes.
+        index: a folder, where `index` is a FAISS index and `docid` has one docid per line, or of a Lucene index of
+            vectors; the address of a collection in a vector database; or a name from Pyserini's list of prebuilt
+            indexes.
         encoder: the query encoder.
         ef_search: efSearch of an HNSW index.
         nprobe: lists of an inverted file that a query searches; None: as the index was built.
@@ -97,13 +101,27 @@ def open_index(
 
         store = CollectionStore.open(address)
         return SearchedIndex(store, store.docids, encoder)
-    found, docids = read_index_files(Path(index), PASSAGE_INDEX) if Path(index).exists() else _prebuilt(str(index))
-    set_search_effort(found, str(index), ef_search=ef_search, nprobe=nprobe)
-    return SearchedIndex(found, docids, encoder)
+    folder, name = Path(index), str(index)
+    found = folder if folder.exists() else _prebuilt(name)
+    if isinstance(found, Path) and is_lucene_index(found):
+        if nprobe is not None:
+            raise TourError(f"--nprobe is for inverted files and {name} is a Lucene index; leave it out.")
+        lucene = LuceneVectors.open(found, ef_search=ef_search)
+        return SearchedIndex(lucene, lucene.docids, encoder)
+    faiss_index, docids = read_index_files(found, PASSAGE_INDEX) if isinstance(found, Path) else found
+    set_search_effort(faiss_index, name, ef_search=ef_search, nprobe=nprobe)
+    return SearchedIndex(faiss_index, docids, encoder)
 
 
-def _prebuilt(name: str) -> tuple[Any, Sequence[str]]:
+def _prebuilt(name: str) -> Path | tuple[Any, Sequence[str]]:
+    """A prebuilt index: the folder of one of Lucene's, or the FAISS index and its docids."""
     ensure_java()
+    from pyserini import prebuilt_index_info
+
+    if any(name in getattr(prebuilt_index_info, f"LUCENE_{kind}_INDEX_INFO", ()) for kind in ("HNSW", "FLAT")):
+        from pyserini.util import download_prebuilt_index
+
+        return Path(open_prebuilt(name, lambda: download_prebuilt_index(name, verbose=False)))
     from pyserini.search.faiss import FaissSearcher
 
     searcher = open_prebuilt(name, lambda: FaissSearcher.from_prebuilt_index(name, None))
@@ -264,7 +282,14 @@ def listed(signals: Any) -> list[Any]:
 
 
 def hybrid_parts(searcher: Any) -> tuple[Any, list[Any]]:
-    """The two searchers of a HybridSearcher of Pyserini's: of vectors, and a signal. Any other searcher has none."""
+    """What searches vectors, and signals: the two searchers of a HybridSearcher of Pyserini's; else one, and none.
+
+    A searcher of vectors in Lucene (LuceneHnswDenseSearcher, LuceneFlatDenseSearcher) becomes a `SearchedIndex`.
+    """
+    signals = []
     if hasattr(searcher, "dense_searcher") and hasattr(searcher, "sparse_searcher"):
-        return searcher.dense_searcher, [searcher.sparse_searcher]
-    return searcher, []
+        searcher, signals = searcher.dense_searcher, [searcher.sparse_searcher]
+    if type(searcher).__name__ in ("LuceneHnswDenseSearcher", "LuceneFlatDenseSearcher"):
+        store, encoder = LuceneVectors.of_searcher(searcher), searcher.searcher.encoder
+        searcher = SearchedIndex(store, store.docids, JavaEncoder(encoder) if encoder is not None else None)
+    return searcher, signals

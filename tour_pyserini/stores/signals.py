@@ -20,7 +20,7 @@ from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.filters import Filter, Within, first_passing
 from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
@@ -33,7 +33,7 @@ from tour_pyserini.stores.index_folder import (
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.pyserini import may_be_prebuilt
+from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ attribute `by_id` that is true gets the queries' ids in place of their texts."""
 
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
+IMPACT = "impact:"
+"""The beginning of a signal whose words have learnt weights."""
 ENGLISH = "en"
 UNSTEMMED = ("bn", "ja", "ko", "sw", "te", "th", "uk", "vi", "yo", "zh", "none")
 """Languages without a stemmer of Snowball's: every word counts as it is written."""
@@ -66,9 +68,11 @@ _ASCII_PIECE = regex.compile(r"\w\w+")  # the same pieces of ASCII text, found f
 
 def check_signal(spec: str) -> None:
     """Refuse a signal that does not exist, without opening it and without importing Pyserini."""
-    path = Path(spec)
     if store_address(spec):
         return  # it is asked for the collection when it is opened
+    if spec.startswith(IMPACT):
+        spec = _impact_index(spec)[0]
+    path = Path(spec)
     if path.exists():
         if not has_bm25(path) and not is_lucene_index(path):
             raise TourError(
@@ -84,7 +88,8 @@ def open_signal(spec: Any) -> Signal:
 
     Args:
         spec: an index folder, or the address of a collection, with BM25 (`python -m tour_pyserini.index --bm25`); the
-            folder of a Lucene index, or the name of a prebuilt one, which Pyserini searches with its BM25; or a
+            folder of a Lucene index, or the name of a prebuilt one, which Pyserini searches with its BM25; the same as
+            `impact:INDEX?encoder=NAME` for learnt weights of words (SPLADE, uniCOIL) and their encoder of queries; or a
             function `(queries, k) -> docids, scores`, which is used as it is.
 
     Raises:
@@ -97,7 +102,37 @@ def open_signal(spec: Any) -> Signal:
         from tour_pyserini.stores.vector_collection import CollectionStore
 
         return _CollectionSignal(CollectionStore.open(address))
+    if str(spec).startswith(IMPACT):
+        return LuceneSignal(_open_impact(*_impact_index(str(spec))).search)
     return _Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
+
+
+def _impact_index(spec: str) -> tuple[str, str]:
+    """Index and encoder of `impact:INDEX?encoder=NAME`."""
+    index, _, encoder = spec.removeprefix(IMPACT).partition("?encoder=")
+    if not index or not encoder:
+        raise TourError(f"--sparse {spec} does not say index and encoder: write {IMPACT}INDEX?encoder=NAME.")
+    return index, encoder
+
+
+def _open_impact(index: str, encoder: str) -> Any:
+    """Pyserini's LuceneImpactSearcher on a folder or a prebuilt index, with one of Pyserini's encoders of words."""
+    ensure_java()
+    from pyserini.search.lucene import LuceneImpactSearcher
+
+    if Path(index).exists():
+        try:
+            searcher = LuceneImpactSearcher(index, encoder)
+        except Exception as error:  # Java and damaged models raise errors of many types
+            raise TourError(f"cannot open {index} with the encoder {encoder}: {first_line(error)}.") from error
+    else:
+        searcher = open_prebuilt(index, lambda: LuceneImpactSearcher.from_prebuilt_index(index, encoder))
+    if getattr(searcher, "query_encoder", None) is None:
+        raise TourError(
+            f"{IMPACT}{index}: Pyserini knows no such index, or does not recognise the encoder {encoder} by its name "
+            "(unicoil, splade, slim; or a file of encoded queries, .jsonl)."
+        )
+    return searcher
 
 
 def signal_files(spec: Any) -> str | None:
