@@ -3,8 +3,9 @@
     python -m benchmarks.lists --topics T --qrels Q --index I --corpus C --cache scores.sqlite --output runs/cacm
 
 The index has BM25 (`index --bm25`). For the lists of BM25 and of dense search, and for each budget, it writes the runs,
-and prints nDCG@10 and labels per query as JSON: `cut` re-ranks the first passages alone, `mixed` as well with label and
-first-stage score together, `tour` labels what is promising, `moved` with the vectors of the list too.
+and prints nDCG@10 and labels per query as JSON. `cut` re-ranks the first passages alone, `mixed` does so by label and
+first-stage score together, and `tour` labels what is promising. `moved` has the vectors of the list too; `still` is that
+without moving the query, and `vectors` without labels.
 """
 
 import argparse
@@ -38,6 +39,7 @@ def conditions(budget: int, list_name: str) -> dict[str, tuple[TourConfig, bool]
         "mixed": (TourConfig.preset("mixed").replace(depth=budget), False),
         "tour": (every, False),
         "moved": (moved, True),
+        "still": (moved.replace(step=0.0), True),
         "tour, early stop": (TourConfig(budget=budget), False),
     }
 
@@ -73,6 +75,13 @@ def main() -> None:
     searched = {str(qid) for qid, _ in read_topics(args.topics)}
     qrels = [one for one in read_qrels(args.qrels) if one.query_id in searched]
 
+    def run_list(list_name: str, condition: str, budget: int, config: TourConfig, *, vectors: bool) -> None:
+        name = condition.replace(", ", "-").replace(" ", "-")
+        output = f"{args.output}.{list_name}.{name}.{budget}.trec"
+        asked = replace(request, run=(str(lists[list_name]),), config=config, output=output)
+        done = search(replace(asked, vectors=args.index if vectors else None), opener=opener)
+        report(list_name, condition, budget, Path(output), done.costs.pairs / max(done.costs.queries, 1))
+
     def report(list_name: str, condition: str, budget: int, run: Path, labels: float) -> None:
         by_query = {
             one.query_id: one.value
@@ -85,13 +94,11 @@ def main() -> None:
 
     for list_name, run in lists.items():
         report(list_name, "first stage", 0, run, 0.0)
+        weight = 0.5 if list_name == "bm25" else 0.0
+        run_list(list_name, "vectors", 0, TourConfig("dense", signal_weight=weight), vectors=True)
         for budget in BUDGETS:
-            for condition, (config, moves) in conditions(budget, list_name).items():
-                output = f"{args.output}.{list_name}.{condition.replace(', ', '-').replace(' ', '-')}.{budget}.trec"
-                vectors = args.index if moves else None
-                asked = replace(request, run=(str(run),), vectors=vectors, config=config, output=output)
-                done = search(asked, opener=opener)
-                report(list_name, condition, budget, Path(output), done.costs.pairs / max(done.costs.queries, 1))
+            for condition, (config, vectors) in conditions(budget, list_name).items():
+                run_list(list_name, condition, budget, config, vectors=vectors)
 
 
 if __name__ == "__main__":
