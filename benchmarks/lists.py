@@ -4,8 +4,8 @@
 
 The index has BM25 (`index --bm25`). For the lists of BM25 and of dense search, and for each budget, it writes the runs,
 and prints nDCG@10 and labels per query as JSON. `cut` re-ranks the first passages alone, `mixed` does so by label and
-first-stage score together, and `tour` labels what is promising. `moved` has the vectors of the list too; `still` is that
-without moving the query, and `vectors` without labels.
+first-stage score together, and `tour` labels what is promising. `moved` has the vectors of the list too, `still` does
+not move the query by them, and `vectors` has no labels.
 """
 
 import argparse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini import TourConfig, load_reranker
+from tour_pyserini import TourConfig, TourReranker, load_reranker
 from tour_pyserini.core.arrays import strictly_decreasing
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
@@ -131,6 +131,18 @@ def test_our_own_client_gets_the_models_scores(small, server):
     local = load_reranker(small.folder / "reranker", threads=1)
     remote = load_reranker(f"{server.url}/rerank")
     assert np.array_equal(remote.predict(pairs), local.predict(pairs))
+
+
+def test_a_list_is_ranked_with_a_budget(small, server):
+    texts, scores = [*small.texts.values()][:30], [30.0 - i for i in range(30)]
+    body = {"query": small.queries["q1"], "texts": texts, "scores": scores, "budget": 7}
+    answer = server.client.post("/rerank", json=body).json()
+    local = TourReranker(load_reranker(small.folder / "reranker", threads=1), TourConfig(depth=5, budget=7))
+    expected = local.rank(small.queries["q1"], texts, scores=scores)
+    assert [one["index"] for one in answer] == [one.position for one in expected]
+    assert [one["score"] for one in answer] == pytest.approx([one.score for one in expected], abs=1e-6)
+    for wrong in ({"scores": [1.0]}, {"budget": 0}, {"budget": 10**6}):
+        assert server.client.post("/rerank", json={**body, **wrong}).status_code == 422
 
 
 def test_a_rerank_request_of_the_common_dialect(small, server):

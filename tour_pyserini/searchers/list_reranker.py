@@ -13,7 +13,7 @@ from tour_pyserini.core.scheduler import Scheduler, Task
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.reranker import score_pairs
+from tour_pyserini.rerankers.reranker import Pair, score_pairs
 from tour_pyserini.searchers.searched_index import as_signal, listed
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, found_by
@@ -84,11 +84,10 @@ class TourReranker:
 
     def rank_lists(self, lists: Sequence[DocumentList]) -> list[list[RankedDocument]]:
         """The documents of each list, best first; the labels of all lists are computed together."""
-        works = [_work(one, self.config) for one in lists]
+        works = [list_task(one, self.config) for one in lists]
         _run([work for work in works if work is not None], self._reranker)
-        return [
-            [] if work is None else _ranked(one.documents, work.task) for one, work in zip(lists, works, strict=True)
-        ]
+        pairs = zip(lists, works, strict=True)
+        return [[] if work is None else ranked_documents(one.documents, work.task) for one, work in pairs]
 
 
 class Feedback:
@@ -141,13 +140,19 @@ class Feedback:
         known = self.config.values()
         config = self.config.replace(**{name: value for name, value in rounds.items() if name in known})
         signals = [_scores_of(signal, query, docids) for signal in self._signals] if query else []
-        work = _Work.of(query or "", vector, as_store(vectors), signals, passages, config)
+        work = ListTask.of(query or "", vector, as_store(vectors), signals, passages, config)
         _run([work], self._reranker)
         return work.task.result.vector
 
 
-class _Work(NamedTuple):
-    """A query at work on its own list."""
+class ListTask(NamedTuple):
+    """A query at work on its own list.
+
+    Attributes:
+        task: the query.
+        scheduler: what answers it, but for labels.
+        passages: the list.
+    """
 
     task: Task
     scheduler: Scheduler
@@ -162,7 +167,9 @@ class _Work(NamedTuple):
         signals: Sequence[SignalScores],
         passages: Sequence[str],
         config: TourConfig,
-    ) -> "_Work":
+    ) -> "ListTask":
+        """A query that searches an index of its list, by a vector [d] and by what signals say of the list."""
+
         def search(vectors: Floats, k: int, _: Sequence[Query]) -> Hits:
             return index.search(vectors, k)
 
@@ -170,24 +177,35 @@ class _Work(NamedTuple):
         task = Task(config.chosen, config.settings, Query(vector, index.size, fusion, text=query))
         return cls(task, Scheduler(search, index.fetch), passages)
 
+    @property
+    def pairs(self) -> list[Pair]:
+        """What the re-ranker has to read for the labels that it waits for."""
+        return [(self.task.query.text, self.passages[id_]) for id_ in self.task.wanted_labels.tolist()]
 
-def _run(works: Sequence[_Work], reranker: Any) -> None:
+    def go_on(self, labels: Floats | None = None) -> None:
+        """Advance until it has ended or waits for labels; the labels [m] that it waited for come first."""
+        if labels is not None:
+            self.task.answer(labels)
+        self.scheduler.advance([self.task])
+
+
+def _run(works: Sequence[ListTask], reranker: Any) -> None:
     """Advance the tasks of lists to their ends; each time, the labels that all of them wait for are one call."""
     for work in works:
-        work.scheduler.advance([work.task])
+        work.go_on()
     while waiting := [work for work in works if work.task.waits_for_labels]:
-        wanted = [work.task.wanted_labels.tolist() for work in waiting]
-        pairs = [
-            (work.task.query.text, work.passages[id_]) for work, ids in zip(waiting, wanted, strict=True) for id_ in ids
-        ]
-        labels = np.split(score_pairs(reranker, pairs), np.cumsum([len(ids) for ids in wanted])[:-1])
-        for work, own in zip(waiting, labels, strict=True):
-            work.task.answer(own)
-            work.scheduler.advance([work.task])
+        wanted = [work.pairs for work in waiting]
+        labels = score_pairs(reranker, [pair for pairs in wanted for pair in pairs])
+        for work, own in zip(waiting, np.split(labels, np.cumsum(list(map(len, wanted)))[:-1]), strict=True):
+            work.go_on(own)
 
 
-def _work(given: DocumentList, config: TourConfig) -> _Work | None:
-    """The work for a list; None for one without documents."""
+def list_task(given: DocumentList, config: TourConfig) -> ListTask | None:
+    """The task of a list, not begun yet; None for a list without documents.
+
+    Raises:
+        TourError: if what is given does not belong together.
+    """
     query, documents, vectors, scores, query_vector = given
     count = len(documents)
     if not isinstance(query, str) or not query.strip():
@@ -211,7 +229,7 @@ def _work(given: DocumentList, config: TourConfig) -> _Work | None:
     vector = np.asarray([] if query_vector is None else query_vector, dtype=np.float32).reshape(-1)
     if len(vector) != index.dimension:
         raise TourError(f"the query's vector has {len(vector)} dimensions and the documents' have {index.dimension}.")
-    return _Work.of(query, vector, index, signals, passages, config)
+    return ListTask.of(query, vector, index, signals, passages, config)
 
 
 _TEXTS = ("text", "content", "contents", "page_content")
@@ -230,7 +248,8 @@ def _passage(document: Any, place: int) -> str:
     return Passage(fields["title"], text) if fields.get("title") else text
 
 
-def _ranked(documents: Sequence[Any], task: Task) -> list[RankedDocument]:
+def ranked_documents(documents: Sequence[Any], task: Task) -> list[RankedDocument]:
+    """The documents of a list whose task has ended, best first."""
     ids, scores = task.result.ranking
     labels = task.labels
     return [

@@ -17,9 +17,10 @@ from starlette.requests import ClientDisconnect
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.searchers.list_reranker import DocumentList, RankedDocument, list_task, ranked_documents
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
-from tour_pyserini.service.messages import Answer, Round, SearchBody
+from tour_pyserini.service.messages import Answer, RerankBody, Round, SearchBody
 from tour_pyserini.service.search_loop import BusyError, SearchLoop
 from tour_pyserini.service.serving import ServeRequest
 
@@ -134,6 +135,21 @@ class Dispatcher:
             pairs = [(query, passage) for passage in passages]
             scores: list[float] = await _unless_gone(request, self.searches.rerank(job, pairs))
             return scores
+
+    async def rank(self, body: RerankBody, request: Request) -> list[RankedDocument]:
+        """The passages of a list, best first, by the service's method and a budget; raises what `search` does."""
+        if len(body.passages) > self.limits.most_hits:
+            raise RequestError(f"a list has 1 to {self.limits.most_hits} passages, not {len(body.passages)}.")
+        config = _chosen_config(SearchBody(query=body.query, budget=body.budget), self.limits)
+        try:
+            work = list_task(DocumentList(body.query, body.passages, scores=body.scores), config)
+        except TourError as error:
+            raise RequestError(error) from error
+        job = Job(arrived=_arrival(request))
+        assert work is not None
+        with self._submitted([job]):
+            await _unless_gone(request, self.searches.rank(job, work))
+        return ranked_documents(body.passages, work.task)
 
     async def stream(self, job: SearchJob) -> AsyncIterator[Round | Answer | Exception]:
         """The lists of a search that was submitted, as they come, and its answer or why there is none."""

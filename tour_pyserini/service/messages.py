@@ -231,6 +231,8 @@ class RerankBody(BaseModel):
     return_documents: bool = False
     top_n: int | None = Field(default=None, ge=1)
     truncate: bool = True
+    budget: int | None = Field(default=None, ge=1, description="most labels; the method chooses which")
+    scores: list[float] | None = Field(default=None, description="what the first stage says of each passage")
 
     @model_validator(mode="after")
     def _check_passages(self) -> Self:

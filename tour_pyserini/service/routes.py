@@ -93,14 +93,19 @@ def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
         """Score passages for a query, best first.
 
         With `texts`, the answer is that of text-embeddings-inference; with `documents`, that of Cohere, Jina and vLLM.
-        Scores are probabilities, or raw logits with `raw_scores`. The model is the service's: `model` is not read.
+        Scores are probabilities, or raw logits with `raw_scores`. The model is the service's: `model` is not read. With
+        `budget` or first-stage `scores`, the service's method ranks the list, and scores are its own.
         """
         passages, is_tei = body.passages, body.texts is not None
-        scores = np.array(await dispatcher.rerank(body.query, passages, request))
-        shown = scores if body.raw_scores else expit(scores)
+        if body.budget is not None or body.scores is not None:
+            order = [(one.position, one.score) for one in await dispatcher.rank(body, request)]
+        else:
+            scores = np.array(await dispatcher.rerank(body.query, passages, request))
+            shown = scores if body.raw_scores else expit(scores)
+            order = [(i, float(shown[i])) for i in np.argsort(-scores, kind="stable").tolist()]
         results: list[dict[str, Any]] = []
-        for i in np.argsort(-scores, kind="stable")[: body.top_n].tolist():
-            results.append({"index": i, "score" if is_tei else "relevance_score": float(shown[i])})
+        for i, score in order[: body.top_n]:
+            results.append({"index": i, "score" if is_tei else "relevance_score": score})
             if body.return_text and is_tei:
                 results[-1]["text"] = passages[i]
             elif body.return_documents and not is_tei:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import RequestError
 from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, next_call
+from tour_pyserini.searchers.list_reranker import ListTask
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, Round
@@ -282,6 +284,16 @@ class SearchLoop:
         known = await asyncio.get_running_loop().run_in_executor(self._thread, self.labels.lookup, pairs)
         scores = await self._label(job, pairs, known)
         return list(scores.tolist())
+
+    async def rank(self, job: Job, work: ListTask) -> None:
+        """Let the method of a list run to its end, as a job that was submitted; raises what `search` does."""
+        await self._turn(job)
+        run = partial(asyncio.get_running_loop().run_in_executor, self._thread)
+        await run(work.go_on)
+        while work.task.waits_for_labels:
+            pairs = work.pairs
+            labels = await self._label(job, pairs, await run(self.labels.lookup, pairs))
+            await run(work.go_on, labels)
 
     async def _label(self, job: Job, pairs: Sequence[Pair], known: Floats) -> Floats:
         """The labels [m] of pairs, of which some are known [m]; the others are asked for."""
