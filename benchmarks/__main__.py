@@ -9,6 +9,7 @@ from benchmarks.benchmark_report import Report, check_document, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.cluster import measure_cluster
 from benchmarks.deadlines import measure_deadlines
+from benchmarks.half_open import measure_half_open
 from benchmarks.large import measure_large
 from benchmarks.model_speed import measure_encoding, measure_labelling
 from benchmarks.overload import measure_overload
@@ -43,6 +44,7 @@ SERVED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "service": measure_service,
     "deadlines": measure_deadlines,
     "overload": measure_overload,
+    "half-open": measure_half_open,
 }
 """Measurements of a service, for docs/service.md."""
 ALL = {**MEASUREMENTS, **SCALED, **SERVED}

@@ -47,9 +47,16 @@ class RunningProgram:
 
 
 @contextlib.contextmanager
-def running(module: str, *flags: object) -> Iterator[RunningProgram]:
-    """Run `python -m module` until the block ends; the first line of its output is its address."""
-    command = [sys.executable, "-m", module, *map(str, flags)]
+def running(module: str, *flags: object, descriptors: int | None = None) -> Iterator[RunningProgram]:
+    """Run `python -m module` until the block ends; the first line of its output is its address.
+
+    Args:
+        module: what runs.
+        flags: its command line.
+        descriptors: most files and connections that it may open.
+    """
+    limit = ("bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash") if descriptors else ()
+    command = [*limit, sys.executable, "-m", module, *map(str, flags)]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:

@@ -38,6 +38,9 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
             run(main)
     """
     signals: list[int] = []
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as by `>&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         with _ended_by_signals(signals):
             load_plugins(plugin_files(sys.argv[1:]))
@@ -51,7 +54,9 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         number = signals[0] if signals else signal.SIGINT
         _leave(SIGNALLED + number, _ended(number))
-    except Exception as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # a panic of a tokenizer is no Exception
         if "--debug" in sys.argv or os.environ.get("TOUR_DEBUG"):
             raise
         if isinstance(error, OSError) and full_disk(error):

@@ -22,6 +22,6 @@ class RequestError(TourError):
     """What was asked for is to blame, and nothing that is read to answer it: a service tells it whoever asked."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What a foreign exception says, short enough to stand in a sentence of ours."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

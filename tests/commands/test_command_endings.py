@@ -86,11 +86,30 @@ def test_output_that_cannot_be_written_is_one_sentence(tmp_path):
     assert done.stderr == "error: cannot write the output: No space left on device; choose another path.\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells")
+def test_a_closed_output_is_no_reason_to_fail(tmp_path):
+    SqliteScores(tmp_path / "scores.sqlite").close()
+    command = f"exec {sys.executable} -m tour_pyserini.cache stats --cache {tmp_path / 'scores.sqlite'} >&-"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+PANIC = """
+from tour_pyserini.command import run
+class PanicException(BaseException): "What pyo3 raises."
+def main(_): raise PanicException("no entry found")
+run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("raises", "name"),
+    [("from tour_pyserini.command import run\nrun(lambda _: [][0])", "IndexError"), (PANIC, "PanicException")],
+)
 @pytest.mark.parametrize("debug", [[], ["--debug"]])
-def test_an_unexpected_error_is_one_sentence_unless_its_traceback_is_asked_for(debug):
-    raises = "from tour_pyserini.command import run\nrun(lambda _: [][0])"
+def test_an_unexpected_error_is_one_sentence_unless_its_traceback_is_asked_for(raises, name, debug):
     command = [sys.executable, "-c", raises, *debug]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 1
-    assert ("Traceback" in done.stderr) == bool(debug) and "IndexError" in done.stderr
+    assert ("Traceback" in done.stderr) == bool(debug) and name in done.stderr
     assert debug or done.stderr.count("\n") == 1

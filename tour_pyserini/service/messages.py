@@ -4,9 +4,19 @@ A stream (`GET /search/stream`) is a sequence of events: `settings` once, `round
 or `error`. The data of each is one of the models below, as JSON.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    model_validator,
+)
 
 from tour_pyserini.core.config import PRESETS
 from tour_pyserini.core.method import METHODS
@@ -63,7 +73,7 @@ class SearchBody(_SearchOptions):
         default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
     )
     settings: dict[str, bool | int | float | str] = Field(default={}, description="settings of the method, by name")
-    rounds: bool = Field(default=False, description="whether the answer holds every round")
+    rounds: StrictBool = Field(default=False, description="whether the answer holds every round")
 
 
 class StreamQuery(_SearchOptions):
@@ -223,12 +233,12 @@ class RerankBody(BaseModel):
     )
 
     query: QueryText
-    texts: list[_Passage] | None = Field(default=None, min_length=1)
-    documents: list[_Passage | DocumentText] | None = Field(default=None, min_length=1)
+    texts: list[_Passage] = Field(default_factory=list, min_length=1)
+    documents: list[_Passage | DocumentText] = Field(default_factory=list, min_length=1)
     model: str | None = None
-    raw_scores: bool = False
-    return_text: bool = False
-    return_documents: bool = False
+    raw_scores: StrictBool = False
+    return_text: StrictBool = False
+    return_documents: StrictBool = False
     top_n: int | None = Field(default=None, ge=1)
     truncate: bool = True
     budget: int | None = Field(default=None, ge=1, description="most labels; the method chooses which")
@@ -236,17 +246,23 @@ class RerankBody(BaseModel):
 
     @model_validator(mode="after")
     def _check_passages(self) -> Self:
-        if (self.texts is None) == (self.documents is None):
+        if bool(self.texts) == bool(self.documents):
             raise ValueError("give either `texts` or `documents`: the passages to score")
         return self
 
     @property
     def passages(self) -> list[str]:
         """The passages to score."""
-        return self.texts or [one if isinstance(one, str) else one.text for one in self.documents or ()]
+        return self.texts or [one if isinstance(one, str) else one.text for one in self.documents]
 
 
 # Pyserini's REST server
+
+
+class PyseriniQuery(BaseModel):
+    """The query where Pyserini's clients send an object."""
+
+    query_txt: QueryText
 
 
 class PyseriniSearch(BaseModel):
@@ -254,7 +270,7 @@ class PyseriniSearch(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
 
-    query: QueryText | dict[Literal["query_txt"], QueryText] = Field(min_length=1)
+    query: QueryText | PyseriniQuery
     hits: int = Field(default=10, ge=1)
     qid: str = Field(default="", max_length=200)
     ef_search: None = None

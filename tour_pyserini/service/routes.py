@@ -96,7 +96,7 @@ def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
         Scores are probabilities, or raw logits with `raw_scores`. The model is the service's: `model` is not read. With
         `budget` or first-stage `scores`, the service's method ranks the list, and scores are its own.
         """
-        passages, is_tei = body.passages, body.texts is not None
+        passages, is_tei = body.passages, bool(body.texts)
         if body.budget is not None or body.scores is not None:
             order = [(one.position, one.score) for one in await dispatcher.rank(body, request)]
         else:
@@ -152,7 +152,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
         """Search with the service's own method."""
         check(index)
-        query = params.query if isinstance(params.query, str) else params.query["query_txt"]
+        query = params.query if isinstance(params.query, str) else params.query.query_txt
         (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request, after)
         candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
         return {"query": {"qid": params.qid, "query_txt": query}, "candidates": candidates}
