@@ -74,20 +74,20 @@ def _good_clients(url: str, seconds: float) -> list[Reply]:
 
 def _attack(url: str, ended: threading.Event) -> int:
     """Keep so many connections half-open until it is over; how many were opened."""
-    address, opened = (urlsplit(url).hostname, urlsplit(url).port), 0
+    address, opened = (str(urlsplit(url).hostname), int(urlsplit(url).port or 80)), 0
     with selectors.DefaultSelector() as selector:
         while not ended.is_set():
             while len(selector.get_map()) < CONNECTIONS and not ended.is_set():
                 try:
-                    one = socket.create_connection(address, timeout=1)  # type: ignore[arg-type]
+                    one = socket.create_connection(address, timeout=1)
                     one.sendall(b"GET /health HT")
                 except OSError:
                     break
-                selector.register(one, selectors.EVENT_READ)
+                selector.register(one, selectors.EVENT_READ, one)
                 opened += 1
             for key, _ in selector.select(timeout=0.1):  # closed by the service
                 selector.unregister(key.fileobj)
-                key.fileobj.close()  # type: ignore[union-attr]
+                key.data.close()
         for key in list(selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
+            key.data.close()
     return opened

@@ -9,6 +9,7 @@ from toy_collection import DIMENSION, unit
 from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.searchers.label_time import LabelCost
+from tour_pyserini.service.judgements import Judgements
 from tour_pyserini.service.serving import ServeRequest
 
 DOCUMENTS = 40
@@ -47,6 +48,7 @@ class InMemoryCollection:
         self.texts = {f"d{i}": "x" * (i + 1) for i in range(DOCUMENTS)}
         self.reranker = GatedReranker()
         self.request = ServeRequest(**{"config": TourConfig(depth=5), "no_mcp": True, "reranker_threads": 1, **request})
+        self.judgements = Judgements(self.request.judgements, {}) if self.request.judgements else None
         self._vectors, self._queries = unit(random, DOCUMENTS, DIMENSION), unit(random, 10, DIMENSION)
 
     def encode(self, query):

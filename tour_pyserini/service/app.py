@@ -31,20 +31,8 @@ from tour_pyserini.service.search_loop import BusyError
 log = logging.getLogger(__name__)
 
 ROUTES = (
-    "",
-    "search",
-    "rerank",
-    "documents",
-    "v1",
-    "v2",
-    "mcp",
-    "info",
-    "reload",
-    "health",
-    "ready",
-    "metrics",
-    "about",
-    "docs",
+    *("", "search", "rerank", "documents", "judgements", "v1", "v2", "mcp"),
+    *("info", "reload", "health", "ready", "metrics", "about", "docs"),
 )
 """First parts of the paths that are counted by name."""
 EXAMPLES = 5
@@ -142,6 +130,7 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
         methods=list(METHODS),
         choices=_choices(),
         documents=0,
+        judgements=dispatcher.collection.judgements is not None,
         most_hits=limits.most_hits,
         most_labels=limits.most_labels,
         examples=dispatcher.collection.examples(EXAMPLES),

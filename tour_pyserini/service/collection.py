@@ -17,6 +17,7 @@ from tour_pyserini.opening import Opener
 from tour_pyserini.rerankers.reranker import Reranker, display_name, score_pairs
 from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.searcher import TourSearcher
+from tour_pyserini.service.judgements import Judgements
 from tour_pyserini.service.serving import ServeRequest
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Collection:
         name: the name of the index.
         reranker: where labels come from, with the score cache.
         texts: docid to passage.
+        judgements: what people judged; None: that is not kept.
         searcher: from settings to TouR with these settings, over the one index.
     """
 
@@ -46,7 +48,8 @@ class Collection:
         """
         self._given = request
         topics = demo_collection.QUERIES if request.topics == "demo" else request.topics
-        self._topics = [text for _, text in read_topics(topics)] if topics else []
+        self._topics = {text: str(qid) for qid, text in read_topics(topics)} if topics else {}
+        self.judgements = Judgements(request.judgements, self._topics) if request.judgements else None
         self.name = "demo" if request.topics == "demo" else Path(request.index or "").name
         self._sparse = request.sparse  # as given: each method decides what it stands for
         request = request.completed()
@@ -71,7 +74,7 @@ class Collection:
     def examples(self, count: int) -> list[str]:
         """Some queries to begin with: topics, or titles of documents, from the first to the last."""
         if self._topics:
-            return self._topics[:: max(len(self._topics) // count, 1)][:count]
+            return list(self._topics)[:: max(len(self._topics) // count, 1)][:count]
         docids = self.searcher(self.request.config).searcher.docids
         found = (self.text(docids[i * len(docids) // count]).parts[0] for i in range(min(count, len(docids))))
         return [title for title in dict.fromkeys(found) if title]

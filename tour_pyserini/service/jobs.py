@@ -144,7 +144,8 @@ class SearchJob(Job):
         candidates = []
         for rank, (hit, id_) in enumerate(zip(searcher.hits(outcome, self.hits), ids.tolist(), strict=True), start=1):
             text = collection.text(hit.docid)
-            candidates.append(Candidate(**_shown(hit, text), rank=rank, text=str(text), label=labels.get(id_)))
+            shown = self._shown(hit, text, collection)
+            candidates.append(Candidate(**shown, rank=rank, text=str(text), label=labels.get(id_)))
         return Answer(
             query=self.query,
             qid=self.qid,
@@ -169,12 +170,13 @@ class SearchJob(Job):
         names = [hit.docid for hit in found.hits]
         told = self._told.add(names, labels, t=found.updates, query=query, vectors=self._vectors)
         for line, hit in zip(told["candidates"], found.hits, strict=True):
-            line |= _shown(hit, collection.text(hit.docid))
+            line |= self._shown(hit, collection.text(hit.docid), collection)
         cosine = float(self._first @ query / norms) if norms else None
         self.lists.append(Round(**told, cosine=cosine, stop=found.stop, costs=self.costs()))
 
-
-def _shown(hit: Any, passage: Passage) -> dict[str, Any]:
-    """What every candidate of a message has."""
-    title, text = passage.parts
-    return {"docid": hit.docid, "score": float(hit.score), "title": title, "words": first_words(text, _WORDS)}
+    def _shown(self, hit: Any, passage: Passage, collection: Collection) -> dict[str, Any]:
+        """What every candidate of a message has."""
+        title, text = passage.parts
+        judged = collection.judgements and collection.judgements.grade(self.query, hit.docid)
+        score, words = float(hit.score), first_words(text, _WORDS)
+        return {"docid": hit.docid, "score": score, "title": title, "words": words, "judged": judged}

@@ -6,17 +6,7 @@ or `error`. The data of each is one of the models below, as JSON.
 
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StrictBool,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from tour_pyserini.core.config import PRESETS
 from tour_pyserini.core.method import METHODS
@@ -34,12 +24,15 @@ QueryText = Annotated[
     str, Field(min_length=1, max_length=2_000, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)
 ]
 """The text of a query."""
-_Passage = Annotated[str, Field(max_length=1_000_000)]  # with a limit, pydantic refuses halves of characters too
+_Passage = Annotated[  # with a limit, pydantic refuses halves of characters; that of the whole request is the same
+    str, Field(max_length=1_000_000, json_schema_extra=lambda schema: schema.pop("maxLength"))
+]
 _Queries = Annotated[
     Annotated[QueryText, Tag("text")] | Annotated[list[QueryText], Field(min_length=1, max_length=64), Tag("texts")],
     Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
 ]
 _EXAMPLE: dict[str, Any] = {"query": "which railway climbs to the summit", "hits": 3}
+_JUDGED: dict[str, Any] = {"query": _EXAMPLE["query"], "docid": "a025"}
 _MethodName = Annotated[str, Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))]
 _PresetName = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
 
@@ -66,14 +59,14 @@ class _SearchOptions(_Message):
 class SearchBody(_SearchOptions):
     """What `POST /search` takes."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "deadline_ms": 300}]})
+    model_config = ConfigDict(strict=True, json_schema_extra={"examples": [{**_EXAMPLE, "deadline_ms": 300}]})
 
     query: _Queries = Field(description="the text of a query, or a list of them")
     hits: int = Field(
         default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
     )
     settings: dict[str, bool | int | float | str] = Field(default={}, description="settings of the method, by name")
-    rounds: StrictBool = Field(default=False, description="whether the answer holds every round")
+    rounds: bool = Field(default=False, description="whether the answer holds every round")
 
 
 class StreamQuery(_SearchOptions):
@@ -103,6 +96,7 @@ class Candidate(_Message):
     words: str = Field(description="the first words of the text, without the title")
     text: str | None = Field(default=None, description="title and text; in answers, not in rounds")
     label: float | None = Field(default=None, description="the re-ranker's score; null where it was not bought")
+    judged: int | None = Field(default=None, description="what people judged here; null where nobody did")
     bought: bool = Field(default=False, description="whether the label was bought in this round")
     rank_before: int | None = Field(default=None, description="its rank in the list before; null where it is new")
     similarity: float | None = Field(default=None, description="inner product with the query's present vector")
@@ -198,9 +192,20 @@ class About(_Message):
     methods: list[str] = Field(description="all methods")
     choices: list[Choice] = Field(description="the methods and the preset `mixed`, by group, with a line about each")
     documents: int = Field(description="how many documents the index has")
+    judgements: bool = Field(description="whether judgements are kept")
     most_hits: int = Field(description="longest list of a search")
     most_labels: int = Field(description="most labels of a search")
     examples: list[str] = Field(description="queries to begin with: some of the topics, or titles of documents")
+
+
+class Judgement(_Message):
+    """What `POST /judgements` takes, and gives back when it is kept; the last one of a query and a document counts."""
+
+    model_config = ConfigDict(strict=True, json_schema_extra={"examples": [{**_JUDGED, "relevance": 1}]})
+
+    query: QueryText
+    docid: str = Field(min_length=1, max_length=1_000, pattern=r"^\S+$")
+    relevance: int = Field(ge=0, le=3, description="0: not relevant; from 1 on: relevant, in grades")
 
 
 class Document(_Message):
@@ -226,6 +231,7 @@ class RerankBody(BaseModel):
 
     model_config = ConfigDict(
         extra="ignore",
+        strict=True,
         json_schema_extra={
             "examples": [{"query": "summit railway", "texts": ["a railway to the summit", "bread"]}],
             "oneOf": [{"required": ["texts"]}, {"required": ["documents"]}],
@@ -236,9 +242,9 @@ class RerankBody(BaseModel):
     texts: list[_Passage] = Field(default_factory=list, min_length=1)
     documents: list[_Passage | DocumentText] = Field(default_factory=list, min_length=1)
     model: str | None = None
-    raw_scores: StrictBool = False
-    return_text: StrictBool = False
-    return_documents: StrictBool = False
+    raw_scores: bool = False
+    return_text: bool = False
+    return_documents: bool = False
     top_n: int | None = Field(default=None, ge=1)
     truncate: bool = True
     budget: int | None = Field(default=None, ge=1, description="most labels; the method chooses which")
@@ -268,7 +274,7 @@ class PyseriniQuery(BaseModel):
 class PyseriniSearch(BaseModel):
     """What Pyserini's clients send; what is chosen when the service is started can only be null."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [_EXAMPLE]})
 
     query: QueryText | PyseriniQuery
     hits: int = Field(default=10, ge=1)

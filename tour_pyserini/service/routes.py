@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from scipy.special import expit
 
@@ -24,6 +24,7 @@ from tour_pyserini.service.messages import (
     Answer,
     Answers,
     Document,
+    Judgement,
     Problem,
     PyseriniSearch,
     RerankBody,
@@ -39,9 +40,12 @@ _EVENTS = (
 )
 
 
+_FOREIGN: dict[int | str, dict[str, Any]] = {403: {"model": Problem, "description": "The page of another site asks."}}
+
+
 def routes_of(dispatcher: Dispatcher) -> list[APIRouter]:
     """All routes of searches, documents and re-ranking."""
-    return [make(dispatcher) for make in (_search_routes, _rerank_routes, _pyserini_routes)]
+    return [make(dispatcher) for make in (_search_routes, _judgement_routes, _rerank_routes, _pyserini_routes)]
 
 
 def _search_routes(dispatcher: Dispatcher) -> APIRouter:
@@ -57,10 +61,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get(
         "/search/stream",
         response_class=StreamingResponse,
-        responses={
-            200: {"content": {"text/event-stream": {}}, "description": _EVENTS},
-            403: {"model": Problem, "description": "The page of another site asks."},
-        },
+        responses={200: {"content": {"text/event-stream": {}}, "description": _EVENTS}, **_FOREIGN},
     )
     async def stream(request: Request, asked: Annotated[StreamQuery, Query()]) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
@@ -77,6 +78,39 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
         passage = _passage(dispatcher, docid)
         title, text = passage.parts
         return Document(docid=docid, title=title, text=text, contents=str(passage))
+
+    return routes
+
+
+def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
+    """`/judgements`: what people judged, and another judgement."""
+    kept = dispatcher.collection.judgements
+    routes = APIRouter(tags=["judgements"], include_in_schema=kept is not None)
+    if kept is None:
+        return routes
+    texts: dict[str, Any] = {"response_class": PlainTextResponse}
+
+    @routes.get("/judgements", **texts)
+    def judgements() -> str:
+        """All judgements as qrels, `qid 0 docid grade`; of a query and a document, the last one."""
+        return kept.qrels()
+
+    @routes.get("/judgements/topics", **texts)
+    def topics() -> str:
+        """The judged queries as topics, `qid<TAB>query`."""
+        return kept.topics()
+
+    @routes.post("/judgements", responses=_FOREIGN)
+    def judge(body: Judgement, request: Request) -> Judgement:
+        """Keep a judgement of a document for a query; it is on the disk when the answer comes."""
+        _check_site(request)
+        _passage(dispatcher, body.docid)
+        kept.add(body.query, body.docid, body.relevance)
+        return body
+
+    @routes.api_route("/judgements", methods=["DELETE", "OPTIONS", "PATCH", "PUT", "TRACE"], include_in_schema=False)
+    def refuse() -> None:
+        raise HTTPException(405, headers={"Allow": "GET, POST"})  # Starlette names those of the first route only
 
     return routes
 
@@ -295,7 +329,7 @@ def check_site(request: Request) -> None:
     origin = request.headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
     if foreign or request.headers.get("sec-fetch-site") == "cross-site":
-        raise HTTPException(403, "pages of other sites may not search here.")
+        raise HTTPException(403, "pages of other sites may not search or judge here.")
 
 
 def _passage(dispatcher: Dispatcher, docid: str) -> Passage:

@@ -37,6 +37,7 @@ class ServeRequest(SearchRequest):
         port: its port; 0: any that is free.
         at_once: searches that advance together.
         queue: searches that may wait for their turn; who comes then is sent away.
+        judgements: where judgements are kept; None: there are none.
     """
 
     NO_FLAGS = frozenset(
@@ -61,6 +62,9 @@ class ServeRequest(SearchRequest):
     no_key: bool = option(False, "let everybody in who reaches --host", group=_SERVING)
     at_once: int = option(16, "searches that advance together", group=_SERVING, count=True)
     queue: int = option(128, "searches that may wait; more are sent away with 429", group=_SERVING, count=True)
+    judgements: str | None = option(
+        None, "keep what people judge on the page in this file, as qrels", group=_SERVING, metavar="FILE"
+    )
     no_mcp: bool = option(False, "do not serve the MCP tool at /mcp", group=_SERVING)
     most_hits: int = option(1_000, "length of a list, and depth of a round", group=_LIMITS, count=True)
     most_labels: int = option(200, "labels of a query, or passages of a request to re-rank", group=_LIMITS, count=True)

@@ -40,6 +40,7 @@ ABOUT = About(
         for name, group in GROUPS.items()
     ],
     documents=1234,
+    judgements=True,
     most_hits=100,
     most_labels=200,
     examples=["who owned the land"],
@@ -77,7 +78,7 @@ class StubService:
         self.fault, self.key, self.flows = None, None, True
         self.go, self.about = threading.Semaphore(0), threading.Event()
         self.about.set()
-        self.searches, self.ended = [], threading.Semaphore(0)
+        self.searches, self.judged, self.ended = [], [], threading.Semaphore(0)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, self))
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_port}/"
@@ -109,6 +110,14 @@ class Handler(SimpleHTTPRequestHandler):
             self.answer(whole.model_dump(mode="json"))
         else:
             super().do_GET()
+
+    def do_POST(self):
+        judged = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.service.fault == "full disk":
+            self.answer({"detail": "the service has failed; its log says why."}, 500)
+        else:
+            self.service.judged.append((judged["query"], judged["docid"], judged["relevance"]))
+            self.answer(judged)
 
     def answer(self, value, status=200, **headers):
         body = json.dumps(value).encode()

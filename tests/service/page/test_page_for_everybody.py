@@ -33,16 +33,22 @@ def test_search_and_read_with_the_keyboard_alone(open_page, service):
     page.keyboard.press("Enter")
     page.get_by_text(DONE).wait_for()
     names = []
-    for _ in range(8):
+    for _ in range(10):
         page.keyboard.press("Tab")
         names.append(page.evaluate("document.activeElement.name || document.activeElement.textContent.trim()"))
     assert names[:4] == ["Search", "method", "compare", "More settings"]
     assert names[4].endswith("-round") and names[5] == "Play again" and "passage d5" in names[6]
-    assert "Ropeways" in names[7]
+    assert names[7:9] == ["Relevant", "Not relevant"] and "Ropeways" in names[9]
     assert page.locator(".map .dot.pointed").get_attribute("data-doc") == "d3"  # the focus points at it
     page.keyboard.press("Enter")
     page.get_by_text("Whole d3.").wait_for()
     assert page.locator(":focus").get_attribute("aria-expanded") == "true"
+    for _ in range(2):
+        page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Space")
+    page.get_by_role("status").get_by_text("Kept: relevant.").wait_for()
+    assert service.judged == [("who owned the land", "d5", 1)]
+    assert page.locator(":focus").get_attribute("aria-pressed") == "true"
     for _ in range(3):
         page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowLeft")  # the last round, and the one before
@@ -67,8 +73,20 @@ def test_a_screen_reader_hears_what_the_eye_sees(open_page, service):
     page.goto(f"{service.url}?query=land")
     page.get_by_text(DONE).wait_for()
     assert page.get_by_role("status").count() == 1 and page.locator("#problem").get_attribute("role") == "alert"
+    page.locator(".hit").nth(1).get_by_role("button", name="Not relevant").click()
+    page.get_by_role("status").get_by_text("Kept: not relevant.").wait_for()
     heard = page.locator(".hit").nth(1).aria_snapshot()
-    for words in ("Rank 2", "Ropeways", "up from rank 3", "label", "4.00", "similarity", "before, now"):
+    for words in (
+        'group "Judge Ropeways"',
+        'button "Not relevant" [pressed]',
+        "Rank 2",
+        "Ropeways",
+        "up from rank 3",
+        "label",
+        "4.00",
+        "similarity",
+        "before, now",
+    ):
         assert words in heard
     assert "↑" not in heard  # the sign is there as words
     picture = page.get_by_role("img", name="Map of the query among 5 passages. The query has moved 2 times")
@@ -95,7 +113,7 @@ def test_a_list_that_moves_keeps_the_focus_and_stands_still_for_those_who_ask_fo
     service.flows = False
     page = open_page(reduced_motion=motion)
     page.goto(f"{service.url}?query=land")
-    button = page.locator('.hit[data-doc="d3"] button')
+    button = page.locator('.hit[data-doc="d3"] .words')
     button.focus()
     page.evaluate("() => { window.moves = 0; Element.prototype.animate = () => { window.moves += 1; }; }")
     service.go.release()

@@ -77,6 +77,25 @@ def test_two_methods_side_by_side(open_page, service):
     second.locator('[data-doc="d3"].pointed.hit').wait_for()
 
 
+def test_judgements_are_kept_and_a_mind_may_change(open_page, service):
+    open_page.expected += ["status of 500"]  # the browser itself logs it
+    page = open_page(viewport={"width": 1300, "height": 800})
+    page.goto(f"{service.url}?query=land&method=tour&compare=soft")
+    page.get_by_text("4 of 5 passages are in both lists.").wait_for()
+    pressed = page.locator('.hit[data-doc="d3"] [aria-pressed=true]')
+    for name, grade in (("Relevant", 1), ("Not relevant", 0)):
+        item(page, "d3").first.get_by_role("button", name=name, exact=True).click()
+        page.get_by_role("status").get_by_text(f"Kept: {name.lower()}.").wait_for()
+        assert pressed.all_inner_texts() == [name] * 2  # in both lists
+        assert service.judged[-1] == ("land", "d3", grade)
+    page.locator(".pane").first.get_by_role("radio", name="First retrieval").check(force=True)
+    assert pressed.all_inner_texts() == ["Not relevant"] * 2  # another list of the same search
+    service.fault = "full disk"
+    item(page, "d1").first.get_by_role("button", name="Relevant", exact=True).click()
+    page.get_by_role("alert").get_by_text("the service has failed").wait_for()
+    assert item(page, "d1").locator("[aria-pressed=true]").count() == 0
+
+
 def test_settings_and_the_address(open_page, service):
     page = open_page()
     page.goto(service.url)
@@ -121,10 +140,10 @@ def test_texts_are_never_html(open_page, service):
     page.get_by_text(DONE).wait_for()
     assert page.locator("h1").inner_text() == HOSTILE
     assert HOSTILE in item(page, "d4").inner_text()
-    item(page, "d4").get_by_role("button").click()
+    item(page, "d4").locator(".words").click()
     page.get_by_text(f"Whole d4. {HOSTILE}").wait_for()
     page.get_by_role("radio", name="First retrieval").check(force=True)
-    item(page, "a/b?").get_by_role("button").click()  # a docid is a part of an address
+    item(page, "a/b?").locator(".words").click()  # a docid is a part of an address
     page.get_by_text("Whole a/b?.").wait_for()
     assert page.evaluate("window.hacked") is None and page.locator("main img, main script").count() == 0
 

@@ -5,9 +5,10 @@ import { beginning, decimal, movement, range, reason, share } from "./path.js";
 
 /** The list of one search. The item of a passage is kept from round to round, so that it can be followed. */
 export class PassageList {
-  /** `read(docid)` gives the whole passage. */
-  constructor(read) {
+  /** `read(docid)` gives the whole passage; `judge(docid, grade)` keeps a judgement, null where that is not done. */
+  constructor(read, judge) {
     this.read = read;
+    this.judge = judge;
     this.items = new Map();
     this.node = element("ol", { class: "list" });
   }
@@ -21,13 +22,14 @@ export class PassageList {
     const similarities = range(candidates.flatMap((each) => [each.similarity, each.similarity_before]));
     const items = new Map();
     for (const candidate of candidates) {
-      const item = this.items.get(candidate.docid) ?? new Item(candidate, this.read);
+      const item = this.items.get(candidate.docid) ?? new Item(candidate, this.read, this.judge);
       item.show(candidate, index, {
         labels,
         similarities,
         others,
         first: beginning(path, candidate, index),
         isRelevant: path.relevant.has(candidate.docid),
+        grade: path.judged.get(candidate.docid),
       });
       items.set(candidate.docid, item);
     }
@@ -42,7 +44,7 @@ export class PassageList {
 }
 
 class Item {
-  constructor({ docid, title, words }, read) {
+  constructor({ docid, title, words }, read, judge) {
     this.docid = docid;
     this.rank = element("span", { class: "rank" });
     this.notes = element("p", { class: "notes" });
@@ -54,6 +56,15 @@ class Item {
       title ? element("strong", {}, title, " ") : null,
       words || (title ? null : docid),
     );
+    this.judgements = judge
+      ? [
+          [1, "Relevant"],
+          [0, "Not relevant"],
+        ].map(([grade, name]) => ({
+          grade,
+          button: element("button", { type: "button", "aria-pressed": "false", click: () => judge(docid, grade) }, name),
+        }))
+      : [];
     this.node = element(
       "li",
       { "data-doc": docid, class: "hit" },
@@ -61,14 +72,22 @@ class Item {
       this.button,
       this.notes,
       this.facts,
+      judge
+        ? element(
+            "div",
+            { class: "judge", role: "group", "aria-label": `Judge ${title || docid}` },
+            ...this.judgements.map(({ button }) => button),
+          )
+        : null,
       this.whole,
     );
   }
 
-  show(candidate, index, { labels, similarities, others, first, isRelevant }) {
+  show(candidate, index, { labels, similarities, others, first, isRelevant, grade }) {
     const moved = movement(candidate, index);
     const why = reason(candidate, index);
     replace(this.rank, spoken("Rank "), String(candidate.rank));
+    for (const each of this.judgements) each.button.setAttribute("aria-pressed", String(each.grade === judgedAs(grade)));
     const notes = [
       moved && element("span", { class: `mark ${moved.kind}`, "aria-hidden": "true" }, moved.sign),
       isRelevant ? element("span", { class: "mark relevant" }, "✓ judged relevant") : null,
@@ -97,6 +116,11 @@ class Item {
       replace(this.whole, await read(this.docid).catch((error) => error.message));
     }
   }
+}
+
+/** What a grade says: 1 for relevant in some degree, 0 for not relevant; undefined where nobody has judged. */
+function judgedAs(grade) {
+  return grade > 0 ? 1 : grade;
 }
 
 function elsewhere({ name, ranks }, docid) {

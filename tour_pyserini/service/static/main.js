@@ -8,6 +8,8 @@ import { eventsOf, jsonOf } from "./stream.js";
 const byId = (id) => document.getElementById(id);
 const TITLE = byId("title").textContent;
 let running = new AbortController();
+let isJudged = false; // whether the service keeps judgements
+let shown = [];
 
 const recorded = byId("recorded");
 if (recorded) showRecorded(JSON.parse(recorded.textContent));
@@ -67,6 +69,7 @@ async function offer(form) {
       );
       field.value = about.choices.some(({ value }) => value === chosen) ? chosen : standard;
     }
+    isJudged = about.judgements;
     form.elements.hits.max = about.most_hits;
     form.elements.budget.max = about.most_labels;
     const routes = element("a", { href: "docs" }, "Routes for programs");
@@ -121,7 +124,8 @@ function search(asked) {
   running = new AbortController();
   const query = asked.get("query");
   const methods = [asked.get("method"), asked.get("compare")].filter((name, i) => i === 0 || name);
-  const panes = methods.map((method) => new Pane(newPath(query, { method: method ?? "" }), whole));
+  const judge = isJudged ? (docid, grade) => keep(query, docid, grade) : null;
+  const panes = methods.map((method) => new Pane(newPath(query, { method: method ?? "" }), whole, judge));
   replace(byId("title"), query);
   document.title = `${query} – TouR`;
   tell("");
@@ -131,6 +135,7 @@ function search(asked) {
 
 /** Show these searches; none of them: how to begin. */
 function show(panes) {
+  shown = panes;
   byId("start").hidden = panes.length > 0;
   if (panes.length === 2) panes.forEach((pane, i) => pane.beside(panes[1 - i], () => compare(panes[1 - i])));
   byId("panes").classList.toggle("two", panes.length === 2);
@@ -174,6 +179,21 @@ function compare(other) {
   const { candidates } = other.path.rounds[other.index];
   const both = candidates.filter(({ docid }) => ranks.has(docid)).length;
   replace(byId("together"), `${both} of ${counted(candidates.length, "passage")} are in both lists.`);
+}
+
+/** Keep a judgement, and show it in all lists. */
+async function keep(query, docid, relevance) {
+  try {
+    await jsonOf("judgements", { key: byId("key").value, sent: { query, docid, relevance } });
+    tell("");
+    for (const pane of shown.filter(({ path }) => path.query === query)) {
+      pane.path.judged.set(docid, relevance);
+      pane.refresh();
+    }
+    replace(byId("status"), `Kept: ${relevance ? "relevant" : "not relevant"}.`);
+  } catch (error) {
+    refuse(error);
+  }
 }
 
 function addressOf(asked, method) {

@@ -12,15 +12,15 @@ let panes = 0;
 
 /** The view of one path. It follows new rounds until the reader chooses one. */
 export class Pane {
-  /** `read(docid)` gives a whole passage. */
-  constructor(path, read) {
+  /** `read(docid)` gives a whole passage; `judge(docid, grade)` keeps a judgement, null where that is not done. */
+  constructor(path, read, judge = null) {
     this.path = path;
     this.index = -1;
     this.follows = true;
     this.other = null;
     this.changed = () => {};
     this.id = `pane-${++panes}`;
-    this.list = new PassageList(read);
+    this.list = new PassageList(read, judge);
     this.map = new QueryMap();
     this.name = element("h2", { id: `${this.id}-name` });
     this.state = element("p", { class: "quiet" });

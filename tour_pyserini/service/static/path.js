@@ -8,6 +8,7 @@ export function newPath(query, { method = "", relevant = [] } = {}) {
     method: presetOf(method) ?? method,
     preset: presetOf(method),
     relevant: new Set(relevant),
+    judged: new Map(), // from docid to grade, as the readers of this page gave it
     rounds: [],
     texts: new Map(),
     settings: null,
@@ -26,7 +27,10 @@ export function take(path, { event, data }) {
   if (event === "settings") Object.assign(path, { settings: data, method: path.preset ?? data.method });
   if (event === "round") {
     path.rounds.push(data);
-    for (const { docid, title, words } of data.candidates) path.texts.set(docid, { title, words });
+    for (const { docid, title, words, judged } of data.candidates) {
+      path.texts.set(docid, { title, words });
+      if (typeof judged === "number" && !path.judged.has(docid)) path.judged.set(docid, judged);
+    }
     path.stop = data.stop ?? path.stop;
   }
   if (event === "answer") {

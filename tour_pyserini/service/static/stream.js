@@ -25,16 +25,18 @@ export async function* eventsOf(address, { signal, key }) {
   }
 }
 
-/** What the service answers to GET, as JSON. */
-export async function jsonOf(address, { signal, key } = {}) {
-  return (await fetched(address, { signal, key, accept: "application/json" })).json();
+/** What the service answers, as JSON: to GET, or to POST where there is something to send. */
+export async function jsonOf(address, { key, sent } = {}) {
+  return (await fetched(address, { key, sent, accept: "application/json" })).json();
 }
 
-async function fetched(address, { signal, key, accept }) {
-  const headers = key ? { Accept: accept, Authorization: `Bearer ${key}` } : { Accept: accept };
+async function fetched(address, { signal, key, sent, accept }) {
+  const headers = { Accept: accept };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (sent) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(address, { signal, headers });
+    answer = await fetch(address, { signal, headers, method: sent ? "POST" : "GET", body: sent && JSON.stringify(sent) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "The service cannot be reached. Check that it runs, then search again.");
