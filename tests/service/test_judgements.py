@@ -140,6 +140,7 @@ def test_what_was_confirmed_survives_a_kill(small, tmp_path):
                 return
 
     with running_server(*flags, cache=small.cache) as server, ThreadPoolExecutor(4) as clients:
+        assert server.client.post("/reload").json() == {"documents": 60}  # judgements go on in the same file
         asking = [clients.submit(judge, client) for client in range(4)]
         wait_until(lambda: len(confirmed) >= 100)
         server.stop(signal.SIGKILL)

@@ -40,8 +40,10 @@ class Collection:
         searcher: from settings to TouR with these settings, over the one index.
     """
 
-    def __init__(self, request: ServeRequest, *, reranker: Reranker | None = None) -> None:
-        """Open everything, but a re-ranker that is given.
+    def __init__(
+        self, request: ServeRequest, *, reranker: Reranker | None = None, judgements: Judgements | None = None
+    ) -> None:
+        """Open everything that is not given.
 
         Raises:
             TourError: if something is missing or wrong.
@@ -49,7 +51,9 @@ class Collection:
         self._given = request
         topics = demo_collection.QUERIES if request.topics == "demo" else request.topics
         self._topics = {text: str(qid) for qid, text in read_topics(topics)} if topics else {}
-        self.judgements = Judgements(request.judgements, self._topics) if request.judgements else None
+        self.judgements = judgements
+        if request.judgements and judgements is None:
+            self.judgements = Judgements(request.judgements, self._topics)
         self.name = "demo" if request.topics == "demo" else Path(request.index or "").name
         self._sparse = request.sparse  # as given: each method decides what it stands for
         request = request.completed()
@@ -66,8 +70,8 @@ class Collection:
         self.size = int(self.searcher(request.config).searcher.num_docs)
 
     def reopened(self) -> "Collection":
-        """The collection as its files are now, ready to search, with the same re-ranker."""
-        new = Collection(self._given, reranker=self.reranker)
+        """The collection as its files are now, ready to search, with the same re-ranker and judgements."""
+        new = Collection(self._given, reranker=self.reranker, judgements=self.judgements)
         new.try_search()
         return new
 

@@ -12,7 +12,6 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.scheduler import Task
-from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError
 from tour_pyserini.evaluation.path_page import PathLists
 from tour_pyserini.evaluation.query_path import first_words
@@ -114,7 +113,7 @@ class SearchJob(Job):
             label_ms=round(1000 * self.label_seconds, 3),
         )
 
-    def settings_in(self, collection: Collection) -> Settings:
+    def settings(self) -> Settings:
         """How it is made."""
         return Settings(
             method=self.config.method,
@@ -125,12 +124,12 @@ class SearchJob(Job):
             most_labels=self.config.most_labels,
             hits=self.hits,
             deadline_ms=self.deadline_ms,
-            index=collection.name,
-            documents=collection.size,
-            reranker=collection.reranker_name if self.config.most_labels else None,
+            index=self.collection.name,
+            documents=self.collection.size,
+            reranker=self.collection.reranker_name if self.config.most_labels else None,
         )
 
-    def answer_in(self, collection: Collection, searcher: TourSearcher) -> Answer:
+    def answer_with(self, searcher: TourSearcher) -> Answer:
         """Its answer, when its method has ended.
 
         Raises:
@@ -143,20 +142,19 @@ class SearchJob(Job):
             raise RequestError("with these settings, a score is not a finite number; choose smaller ones.")
         candidates = []
         for rank, (hit, id_) in enumerate(zip(searcher.hits(outcome, self.hits), ids.tolist(), strict=True), start=1):
-            text = collection.text(hit.docid)
-            shown = self._shown(hit, text, collection)
-            candidates.append(Candidate(**shown, rank=rank, text=str(text), label=labels.get(id_)))
+            text = str(self.collection.text(hit.docid))
+            candidates.append(Candidate(**self._shown(hit), rank=rank, text=text, label=labels.get(id_)))
         return Answer(
             query=self.query,
             qid=self.qid,
             candidates=candidates,
             stop=outcome.stop,
-            settings=self.settings_in(collection),
+            settings=self.settings(),
             costs=self.costs(),
             rounds=self.lists if self.rounds else None,
         )
 
-    def add_list(self, found: SearchRound, collection: Collection, searcher: TourSearcher) -> None:
+    def add_list(self, found: SearchRound, searcher: TourSearcher) -> None:
         """Keep the message of its next list."""
         docids = searcher.searcher.docids
         labels = {docids[id_]: label for id_, label in found.labels.items()}
@@ -170,13 +168,13 @@ class SearchJob(Job):
         names = [hit.docid for hit in found.hits]
         told = self._told.add(names, labels, t=found.updates, query=query, vectors=self._vectors)
         for line, hit in zip(told["candidates"], found.hits, strict=True):
-            line |= self._shown(hit, collection.text(hit.docid), collection)
+            line |= self._shown(hit)
         cosine = float(self._first @ query / norms) if norms else None
         self.lists.append(Round(**told, cosine=cosine, stop=found.stop, costs=self.costs()))
 
-    def _shown(self, hit: Any, passage: Passage, collection: Collection) -> dict[str, Any]:
+    def _shown(self, hit: Any) -> dict[str, Any]:
         """What every candidate of a message has."""
-        title, text = passage.parts
-        judged = collection.judgements and collection.judgements.grade(self.query, hit.docid)
+        judgements, (title, text) = self.collection.judgements, self.collection.text(hit.docid).parts
+        judged = judgements and judgements.grade(self.query, hit.docid)
         score, words = float(hit.score), first_words(text, _WORDS)
         return {"docid": hit.docid, "score": score, "title": title, "words": words, "judged": judged}

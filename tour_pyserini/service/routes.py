@@ -103,7 +103,7 @@ def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.post("/judgements", responses=_FOREIGN)
     def judge(body: Judgement, request: Request) -> Judgement:
         """Keep a judgement of a document for a query; it is on the disk when the answer comes."""
-        _check_site(request)
+        check_site(request)
         _passage(dispatcher, body.docid)
         kept.add(body.query, body.docid, body.relevance)
         return body
@@ -307,7 +307,7 @@ class _EventStream(StreamingResponse):
             self._dispatcher.searches.leave([self._job])
 
     async def _events(self) -> AsyncIterator[bytes]:
-        yield _event("settings", self._job.settings_in(self._dispatcher.collection))
+        yield _event("settings", self._job.settings())
         async for message in self._dispatcher.stream(self._job):
             if isinstance(message, Exception):
                 yield _event("error", Problem(detail=sentence(message)))

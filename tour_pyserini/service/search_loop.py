@@ -372,9 +372,9 @@ class SearchLoop:
             searcher = job.collection.searcher(job.config)
             if job.streamed or job.rounds:
                 scheduler = searcher.scheduler(self.collection.request.threads)
-                job.add_list(searcher.round_so_far(job.task, scheduler, job.hits), job.collection, searcher)
+                job.add_list(searcher.round_so_far(job.task, scheduler, job.hits), searcher)
             if job.task.outcome is not None:
-                job.answer = job.answer_in(job.collection, searcher)
+                job.answer = job.answer_with(searcher)
             else:
                 pairs = searcher.pairs(job.task)
                 job.wanted = pairs, self.labels.lookup(pairs)
