@@ -21,8 +21,8 @@ processors = tokenizers.processors
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"max_length": 3}, "maximum length"),
-        ({"batch_size": 0}, "batch size"),
+        ({"max_length": 3}, "max_length"),
+        ({"batch_size": 0}, "batch_size"),
         ({"threads": 0}, "threads"),
         ({"backend": "jax"}, "backend"),
         ({"precision": "int4"}, "precision"),

@@ -1,7 +1,16 @@
-"""Cross-encoders with a classification head: checkpoints and ONNX folders, run by ONNX Runtime or torch."""
+"""Cross-encoders: classifiers of pairs, ONNX folders, and what sentence-transformers runs.
 
+A checkpoint, or a `CrossEncoder` object, that is a plain classifier of pairs runs on ONNX Runtime or torch; everything
+else (modules of its own, chat templates) is run by the library.
+"""
+
+import contextlib
+import copy
+import hashlib
+import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,20 +19,37 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.rerankers.language_models import FAMILIES, PAIR, PromptTokens, choose_prompt
+from tour_pyserini.rerankers.language_models import FAMILIES, PAIR, PromptTokens, choose_prompt, prompt_too_long
 from tour_pyserini.rerankers.local_reranker import (
+    INPUTS,
     POLICY,
     PROBES,
+    SHORTEST_INPUT,
     Checkpoint,
     FilePairTokens,
     Kind,
     LocalReranker,
     Options,
     PairTokens,
+    relevance_logits,
 )
-from tour_pyserini.rerankers.reranker import Reranker
-from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit
-from tour_pyserini.support.model_files import Row, fingerprint, read_json, usable_length
+from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
+from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit, torch_threads
+from tour_pyserini.support.files import content_hash, read_memo, write_memo
+from tour_pyserini.support.model_files import (
+    CallLock,
+    Row,
+    check_code,
+    checkpoint_files,
+    encodable,
+    fingerprint,
+    is_checkpoint,
+    module_files,
+    quiet_reading,
+    read_json,
+    read_modules,
+    usable_length,
+)
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
@@ -33,7 +59,7 @@ from tour_pyserini.support.onnx_graphs import (
     quantise,
     write_graph,
 )
-from tour_pyserini.support.packages import import_optional
+from tour_pyserini.support.packages import import_optional, version_of
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +71,22 @@ MAX_BYTES = 1_900_000_000
 """Largest size of the weights: a file with an ONNX graph cannot exceed 2 GB."""
 TOLERANCE = 1e-3
 """Allowed difference between logits of the graph and of the model; rounding causes about 1e-5."""
+BATCH_TOLERANCE = 1e-4
+"""Allowed difference of logits of a pair alone and in a batch: rounding errors in single precision are far smaller."""
+
+_COMPLETE, _SETTINGS = "complete weights", "config_sentence_transformers.json"
+_AUTO_CLASSES = {
+    "sequence-classification": "AutoModelForSequenceClassification",
+    "text-generation": "AutoModelForCausalLM",
+}
+"""Classes of transformers whose heads the library would create if the checkpoint lacks them."""
+_TEXT_CLASSIFIER = {
+    "transformer_task": "sequence-classification",
+    "module_output_name": "scores",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "do_lower_case": False,
+}
+"""Settings of a model that needs nothing of the library: a classifier of pairs of texts."""
 
 
 class OnnxRunner:
@@ -102,7 +144,7 @@ def choose_backend(options: Options) -> str:
     return "onnx" if has_avx2 and find_spec("onnx") and find_spec("onnxruntime") else "torch"
 
 
-def export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> None:
+def _export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> None:
     """Write a classifier as an ONNX graph to `path`, and check that its logits equal those of the model.
 
     The graph takes one pair at a time, so it needs no padding and no attention mask.
@@ -141,17 +183,17 @@ def export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[s
         )
 
 
-def load_classifier(folder: Path, options: Options, *, name: str, load_by_library: Callable[..., Reranker]) -> Reranker:
+def _load_classifier(folder: Path, options: Options, *, name: str) -> Reranker:
     """Load the most common kind: a checkpoint with a classification head.
 
-    A model whose chat template shows pairs is loaded by `load_by_library(folder, options, name=...)`.
+    A model whose chat template shows pairs is loaded by sentence-transformers.
     """
-    checkpoint = Checkpoint(folder, options, longest=declared_length(folder))
+    checkpoint = Checkpoint(folder, options, longest=_declared_length(folder))
     tokenizer, prefix = checkpoint.tokenizer, _default_prefix(folder)
     prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
     if options.prompt is None and getattr(tokenizer, "chat_template", None):
         if _shows_pairs(tokenizer):
-            return load_by_library(folder, options, name=name)
+            return _load_by_library(folder, options, name=name)
         if prompt is None:
             said = f"{PAIR} for the two texts alone, {', '.join(FAMILIES)}, or a file"
             raise TourError(f"the chat template of {name} shows no query and passage; give --reranker-prompt: {said}.")
@@ -189,12 +231,12 @@ def _shows_pairs(tokenizer: Any) -> bool:
 
 def _default_prefix(folder: Path) -> str:
     """The text before each query that files of sentence-transformers name; empty if they name none."""
-    settings = read_json(folder / "config_sentence_transformers.json")
+    settings = read_json(folder / _SETTINGS)
     name = settings.get("default_prompt_name")
     return "" if name is None else settings["prompts"][name]
 
 
-def declared_length(folder: Path) -> int:
+def _declared_length(folder: Path) -> int:
     """Most tokens of a pair that files of sentence-transformers name; any length if they name none."""
     return read_json(folder / "sentence_bert_config.json").get("max_seq_length") or 10**9
 
@@ -213,7 +255,7 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Any, di
         graph_settings = {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
         settings = {"backend": "onnx"}
         try:
-            graph = cached_graph(_key(files, **graph_settings), partial(export_checked, read, probes, fill))
+            graph = cached_graph(_key(files, **graph_settings), partial(_export_checked, read, probes, fill))
             if options.precision == "int8":
                 settings["precision"] = quantisation_recipe()
                 graph = _quantised(graph, files, **graph_settings)
@@ -269,4 +311,222 @@ def _key(files: list[Path], **settings: str) -> str:
     return fingerprint("graph", files, **settings).removeprefix("graph:")
 
 
+def wrap_cross_encoder(model: Any, options: Options) -> Reranker | None:
+    """Make a re-ranker that returns raw logits from a CrossEncoder; None of any other object.
+
+    Its maximum length, device, prompts and truncation are not changed. The fingerprint is computed from the weights
+    when the object is wrapped: wrap it again after training.
+    """
+    library = sys.modules.get("sentence_transformers")  # not imported: without it, there is no such object
+    if library is None or not isinstance(model, library.CrossEncoder):
+        return None
+    identity = _fingerprint(model)
+    name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
+    reason = "it is no classifier of pairs of texts in float32 on a cpu"
+    if identity is not None and _is_plain_classifier(model):
+        try:
+            if choose_backend(options) == "onnx":
+                return _run_on_onnx(model, identity, options, name=name)
+            reason = "ONNX Runtime is not installed, or torch is faster on this processor"
+        except GraphError as error:
+            reason = str(error)
+    log.info("the re-ranker %s is run by sentence-transformers: %s", name, reason)
+    return _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+
+
+def _is_plain_classifier(model: Any) -> bool:
+    """Whether a CrossEncoder needs nothing of the library but its tokens."""
+    network = getattr(model[0], "auto_model", None)
+    return (
+        len(model) == 1
+        and type(model[0]).__module__.startswith("sentence_transformers.")
+        and type(network).__name__.endswith("ForSequenceClassification")
+        and not getattr(model.tokenizer, "chat_template", None)
+        and (str(model.device), str(getattr(network, "dtype", ""))) == ("cpu", "torch.float32")
+    )
+
+
+def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> LocalReranker:
+    tokens, fill = _Tokens(model), {"input_ids": model.tokenizer.pad_token_id or 0}
+    export = partial(_export_checked, lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill)
+    runner = OnnxRunner(cached_graph(_key([], graph=GRAPH, model=identity), export), options)
+    own = fingerprint("cross-encoder", [], model=identity, backend="onnx")
+    return LocalReranker(name, own, tokens, runner, options)
+
+
+class _Tokens:
+    """The tokens that a CrossEncoder makes of pairs, with its prompt and its truncation."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._prompt = _default_prompt(model)
+        self._lock = CallLock()  # the library switches the truncation of its tokenizer during a call
+
+    def rows(self, pairs: Sequence[Pair]) -> Sequence[Row]:
+        """Tokenise pairs, each cut to the maximum length of the model."""
+        with self._lock:
+            features = self._model.preprocess([list(pair) for pair in pairs], prompt=self._prompt)
+        arrays = {name: features[name].numpy() for name in INPUTS if name in features}
+        chosen = arrays["attention_mask"].astype(bool)
+        return [{name: array[row][chosen[row]] for name, array in arrays.items()} for row in range(len(pairs))]
+
+
+class _LibraryCrossEncoder(PartsReranker):
+    """A CrossEncoder with its modules, prompts and chat template, and without its activation function.
+
+    With two logits, the score is their difference.
+
+    Args:
+        model: the CrossEncoder.
+        name: the name of the model, for messages.
+        fingerprint: what identifies it, if that is known.
+        options: `batch_size`, 32 by default, and `threads`, by default those of torch. A model gets one pair at a time
+            if a pair has another score in a batch than alone, as in half precision.
+    """
+
+    engine = "sentence-transformers"
+
+    def __init__(self, model: Any, *, name: str, fingerprint: str | None, options: Options) -> None:
+        self.name, self.fingerprint = name, fingerprint
+        self._model, self._threads = model, options.threads
+        self._batch_size = 2
+        self._batch_size = (options.batch_size or 32) if self._batches_rightly() else 1
+
+    def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
+        """Compute raw logits batch by batch, those of the longest texts first."""
+        import torch
+
+        order = np.argsort([-len(query) - len(passage) for query, passage in pairs], kind="stable")
+        for start in range(0, len(order), self._batch_size):
+            positions = order[start : start + self._batch_size]
+            batch = [[encodable(text) for text in pairs[position]] for position in positions]
+            with torch_threads(self._threads):
+                logits = self._model.predict(
+                    batch,
+                    batch_size=self._batch_size,
+                    activation_fn=torch.nn.Identity(),
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                )
+            yield positions, relevance_logits(logits, self.name)
+
+    def _batches_rightly(self) -> bool:
+        """Whether the logits of a padded batch are those of its pairs alone; some models refuse batches."""
+        alone = [self.predict([pair])[0] for pair in PROBES[:2]]
+        try:
+            together = self.predict(PROBES[:2])
+        except Exception:
+            return False
+        return np.allclose(together, alone, rtol=BATCH_TOLERANCE, atol=BATCH_TOLERANCE)
+
+
+def _needs_library(folder: Path) -> bool:
+    """Whether `modules.json` says more than "a classifier of pairs of texts", which needs no library."""
+    modules, settings = read_modules(folder), read_json(folder / "sentence_bert_config.json")
+    plain = (
+        [module["path"] for module in modules] == [""]
+        and modules[0]["type"].endswith(".Transformer")
+        and settings.keys() <= {*_TEXT_CLASSIFIER, "max_seq_length"}
+        and all(settings.get(name, value) == value for name, value in _TEXT_CLASSIFIER.items())
+        and not read_json(folder / _SETTINGS).get("keep_in_fp32_modules")
+    )
+    return bool(modules) and not plain
+
+
+def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCrossEncoder:
+    """Load the re-ranker in a folder with `modules.json` or a chat template for pairs."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    options.check_backend(("torch",), name)
+    trusted = options.trust_remote_code
+    check_code(folder, trusted=trusted)
+    modules = read_modules(folder)
+    _refuse_bi_encoder(folder, modules, name)
+    weights = folder / next((module["path"] for module in modules), "")
+    checkpoint = Checkpoint(weights, options)
+    checkpoint.length = min(checkpoint.length, _declared_length(folder))
+    files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
+    contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
+    identity = checkpoint.identify("cross-encoder", [], contents=contents)
+    _check_weights(checkpoint, identity)
+    with quiet_reading(folder, "the model"):
+        model = CrossEncoder(
+            str(folder),
+            device=options.device,
+            max_length=checkpoint.length,
+            trust_remote_code=trusted,
+            local_files_only=True,
+            model_kwargs={"dtype": getattr(torch, checkpoint.dtype), "weights_only": True},
+        )
+    if checkpoint.dtype == "float32":
+        model = model.float()
+    reranker = _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+    empty = model.preprocess([["", ""]], prompt=_default_prompt(model))
+    fixed = int(empty["input_ids"].shape[1])  # prompt, template and special tokens
+    if fixed + SHORTEST_INPUT > checkpoint.length:
+        raise prompt_too_long(name, fixed, checkpoint.length)
+    return reranker
+
+
+def _check_weights(checkpoint: Checkpoint, identity: str) -> None:
+    """Refuse a checkpoint that lacks weights, which the library would replace by random ones without an error.
+
+    The weights are read for this, the first time; the result is kept as a memo.
+    """
+    task = read_json(checkpoint.folder / "sentence_bert_config.json").get("transformer_task")
+    if task is None and any(head.endswith("ForCausalLM") for head in checkpoint.config.architectures or ()):
+        task = "text-generation"
+    auto_class = _AUTO_CLASSES.get(task or "sequence-classification")
+    state = [version_of("transformers")]
+    if auto_class is not None and not read_memo(_COMPLETE, identity, state):
+        checkpoint.read(auto_class, device="cpu", dtype="bfloat16")
+        write_memo(_COMPLETE, identity, state, "yes")
+
+
+def _refuse_bi_encoder(folder: Path, modules: Sequence[dict[str, str]], name: str) -> None:
+    scores = [read_json(folder / module["path"] / "config.json").get("module_output_name") for module in modules]
+    pools = any(module["type"].endswith(".Pooling") for module in modules)
+    declared = read_json(folder / _SETTINGS).get("model_type", "CrossEncoder")
+    if declared != "CrossEncoder" or (pools and "scores" not in scores):
+        raise TourError(f"{name} is not a re-ranker: its modules.json describes a bi-encoder; choose a cross-encoder.")
+
+
+def _default_prompt(model: Any) -> str | None:
+    """The prompt that the library uses by default."""
+    name = getattr(model, "default_prompt_name", None)
+    return (getattr(model, "prompts", None) or {}).get(name) if name is not None else None
+
+
+def _fingerprint(model: Any) -> str | None:
+    """Hash weights, tokenizer, modules and settings; None if they are not accessible (back ends other than torch)."""
+    import torch
+
+    # The first use of the tokenizer switches its padding and truncation on: both are part of what is hashed.
+    with contextlib.suppress(Exception):  # a template without a place for a pair is refused when it is scored
+        model.preprocess([list(pair) for pair in PROBES[:2]], prompt=_default_prompt(model))
+    weights = model.state_dict()
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    if not weights or backend is None:
+        return None
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        content = tensor.detach().cpu().contiguous()
+        digest.update(json.dumps([name, str(content.dtype), list(content.shape)]).encode())
+        digest.update(content.flatten().view(torch.uint8).numpy().data)
+    prompts = [getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)]
+    template = getattr(model.tokenizer, "chat_template", None)
+    modules = [str(module) for module in model]
+    settings = [backend.to_str(), model.tokenizer.model_max_length, str(model.config), prompts, template, modules]
+    digest.update(json.dumps(settings, default=str).encode())
+    return f"cross-encoder:{digest.hexdigest()}"
+
+
+CROSS_ENCODER = Kind(_needs_library, _load_by_library)
+CLASSIFIER = Kind(
+    is_checkpoint,
+    _load_classifier,
+    BACKENDS=("onnx", "torch"),
+    TAKES_PROMPT=True,
+)
 ONNX_FOLDER = Kind(_find_graph, _load_onnx_folder, BACKENDS=("onnx",), DTYPES=("auto", "float32"))

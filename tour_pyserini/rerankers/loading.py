@@ -9,17 +9,12 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.chat import SCHEME, ChatReranker
-from tour_pyserini.rerankers.cross_encoders import ONNX_FOLDER
+from tour_pyserini.rerankers.cross_encoders import CLASSIFIER, CROSS_ENCODER, ONNX_FOLDER, wrap_cross_encoder
 from tour_pyserini.rerankers.language_models import CAUSAL, SEQ2SEQ
 from tour_pyserini.rerankers.local_reranker import Kind, Options
 from tour_pyserini.rerankers.r2d2 import R2D2
 from tour_pyserini.rerankers.remote import RemoteReranker, is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
-from tour_pyserini.rerankers.sentence_transformers_models import (
-    CLASSIFIER,
-    CROSS_ENCODER,
-    wrap_cross_encoder,
-)
 from tour_pyserini.support.devices import DTYPES, cpu_flags
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
 from tour_pyserini.support.model_files import download_checkpoint, module_files

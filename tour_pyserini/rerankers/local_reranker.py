@@ -60,13 +60,9 @@ class Options:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        for what, value, least in (
-            ("maximum length in tokens", self.max_length, SHORTEST_INPUT),
-            ("batch size", self.batch_size, 1),
-            ("number of threads", self.threads, 1),
-        ):
-            if value is not None and value < least:
-                raise TourError(f"the {what} is {value}; give {least} or more.")
+        for what, least in {"max_length": SHORTEST_INPUT, "batch_size": 1, "threads": 1}.items():
+            if (number := getattr(self, what)) is not None and number < least:
+                raise TourError(f"the {what} of a re-ranker is {number}; give {least} or more.")
         allowed = {"backend": BACKENDS, "dtype": DTYPES, "precision": (None, *PRECISIONS)}
         for what, words in allowed.items():
             if getattr(self, what) not in words:

@@ -5,7 +5,6 @@ is connected: each client holds an advisory lock of the server, which ends with 
 """
 
 import logging
-import math
 import struct
 import threading
 import time
@@ -52,12 +51,6 @@ Result = TypeVar("Result")
 def score_checksum(key: bytes, logit: float, model: int) -> int:
     """A checksum of a row of scores, in PostgreSQL and in SQLite."""
     return zlib.crc32(key + _PACKED.pack(logit + 0.0, model))  # SQLite stores -0.0 as 0.0
-
-
-def is_intact(key: Any, logit: Any, model: Any, checksum: Any) -> bool:
-    """Whether a row is as it was written: a damaged file may hold anything."""
-    typed = isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)
-    return typed and math.isfinite(logit) and checksum == score_checksum(key, logit, model)
 
 
 def without_password(address: str) -> str:
@@ -116,22 +109,11 @@ class PostgresScores:
             raise TourError(f"the score cache {self.name} cannot be opened ({first_line(error)}).") from error
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
-        """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
+        """Read the scores of those keys that are stored."""
         wanted = sorted(keys)
-        scores: dict[bytes, float] = {}
-        damaged: list[tuple[bytes, Any]] = []
-        query = "SELECT key, logit, model, checksum FROM tour_scores WHERE key = ANY(%s)"
-        for start in range(0, len(wanted), _ROWS):
-            for key, *row in self._fetch(query, wanted[start : start + _ROWS]):
-                if is_intact(bytes(key), *row):
-                    scores[bytes(key)] = row[0]
-                else:
-                    damaged.append((key, row[-1]))
-        if damaged:
-            log.warning("%d damaged scores in %s are computed again", len(damaged), self.name)
-            delete = "DELETE FROM tour_scores WHERE key = %s AND checksum = %s"
-            self._run(lambda cursor: cursor.executemany(delete, damaged))
-        return scores
+        query = "SELECT key, logit FROM tour_scores WHERE key = ANY(%s)"
+        parts = [self._fetch(query, wanted[start : start + _ROWS]) for start in range(0, len(wanted), _ROWS)]
+        return {bytes(key): logit for part in parts for key, logit in part}
 
     def put(self, scores: Mapping[bytes, float]) -> None:
         """Store all of the scores or none; a key that is already stored keeps its score.
@@ -213,18 +195,14 @@ class PostgresScores:
         return chosen
 
     def scores(self) -> Iterator[tuple[Model, bytes, float]]:
-        """The model, the key and the logit of every score, sorted by key; a damaged one is an error."""
+        """The model, the key and the logit of every score, sorted by key."""
         query = (
-            "SELECT fingerprint, name, key, logit, model, checksum FROM tour_scores JOIN tour_models ON id = model "
+            "SELECT fingerprint, name, key, logit FROM tour_scores JOIN tour_models ON id = model "
             f"WHERE key > %s ORDER BY key LIMIT {_ROWS}"
         )
         after = b""
         while page := self._fetch(query, after):  # pages by key: a lost connection does not start again from the first
-            for fingerprint, name, key, *row in page:
-                if not is_intact(bytes(key), *row):
-                    wrong = f"the score {bytes(key).hex()} has a wrong checksum"
-                    raise TourError(f"the score cache {self.name} is damaged ({wrong}); delete that score.")
-                yield Model(fingerprint, name), bytes(key), row[0]
+            yield from ((Model(fingerprint, name), bytes(key), logit) for fingerprint, name, key, logit in page)
             after = page[-1][2]
 
     def close(self) -> None:

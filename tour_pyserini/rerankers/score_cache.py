@@ -5,6 +5,7 @@ raw logit, the number of a model and a checksum for each key of 16 bytes.
 """
 
 import hashlib
+import math
 import os
 import re
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers.postgres_scores import PostgresScores, is_intact, score_checksum, without_password
+from tour_pyserini.rerankers.postgres_scores import PostgresScores, score_checksum, without_password
 from tour_pyserini.rerankers.reranker import Pair, Reranker, display_name, score_parts
 from tour_pyserini.support.sqlite_cache import Model, SqliteCache
 
@@ -50,7 +51,12 @@ class SqliteScores(SqliteCache):
     owner = 0x546F7552  # "TouR"
     version = 3
     write_ahead = True
-    is_intact = staticmethod(is_intact)
+
+    @staticmethod
+    def is_intact(key: Any, logit: Any, model: Any, checksum: Any) -> bool:
+        """Whether a row is as it was written: a damaged file may hold anything."""
+        typed = isinstance(key, bytes) and isinstance(logit, float) and isinstance(model, int)
+        return typed and math.isfinite(logit) and checksum == score_checksum(key, logit, model)
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, float]:
         """Read the scores of those keys that are stored; a damaged row is deleted and counts as not stored."""
