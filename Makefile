@@ -12,6 +12,7 @@ QUICK_TESTS := tests/core tests/support tests/evaluation tests/docs/test_doctest
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SMALL := $(VENV)/.installed-for-demo
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -20,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP)  ## search the embedded collection with and without TouR, and evaluate both
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(SMALL))  ## search the embedded collection with and without TouR, and evaluate both
 	@$(BIN)/python -m tour_pyserini.demo
 
 test: lint  ## everything that has to pass: lint, types, tests (PYTEST_ARGS="tests/core -k loop" for some)
@@ -55,8 +56,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The interpreter is an order-only prerequisite: it keeps the date of the Python it was copied from.
-$(STAMP): setup.cfg pyproject.toml constraints.txt | $(BIN)/python
+$(STAMP): EXTRAS := models,test
+$(SMALL): EXTRAS := models
+$(STAMP) $(SMALL): setup.cfg pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV) (several minutes the first time)"
 	$(if $(TORCH_INDEX),@$(PIP) install -qq -c constraints.txt --extra-index-url $(TORCH_INDEX) torch)
-	@$(PIP) install -qq -c constraints.txt -e ".[models,test]"
+	@$(PIP) install -qq -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $@
