@@ -12,6 +12,7 @@ signal may have any unit and any zero.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from tour_pyserini.core.arrays import Floats, Ids, Ranking
 
 POOL = 100
 """How many first candidates of each signal are the sample on which scores are standardised."""
+_NOTHING: Ids = np.empty(0, dtype=np.int64)
 
 
 class SignalHits(NamedTuple):
@@ -73,14 +75,13 @@ class Fusion:
     Attributes:
         signals: what each further signal says.
         proposed: [p] all documents that they found.
-        spread: sd_0 of the first candidates.
     """
 
     def __init__(self, signals: Sequence[SignalScores] = (), *, weight: float = 0.0) -> None:
         """Begin with what the signals found; `weight` is w."""
-        self.signals, self.spread = signals, 0.0
-        self.proposed: Ids = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(one.ids for one in signals)]))
-        self._weight = weight
+        self.signals, self._weight = signals, weight
+        self.proposed: Ids = np.unique(np.concatenate([one.ids for one in signals])) if signals else _NOTHING
+        self._sample: Floats | None = None
         self._terms: list[tuple[SignalScores, float, float]] | None = None
         self._vectors: Floats | None = None
 
@@ -93,6 +94,10 @@ class Fusion:
             vectors: the vectors [k, d] of documents [k].
             hits: most documents.
         """
+        if not self.signals:
+            if self._sample is None:
+                self._sample = found.scores[:POOL]
+            return found
         if len(self.proposed) and self._vectors is None:
             self._vectors = vectors(self.proposed)
         ids, similarities = found.ids, found.scores
@@ -103,8 +108,6 @@ class Fusion:
             similarities = np.concatenate([similarities[others], products]).astype(np.float64)
         if self._terms is None:
             self._standardise(ids, similarities, nearest=POOL if len(query) else 0)
-        if not self.signals:
-            return found
         fused = similarities + self.offsets(ids)
         best = np.argsort(-fused, kind="stable")[:hits]
         return Ranking(ids[best], fused[best])
@@ -114,15 +117,18 @@ class Fusion:
         terms = (factor * (signal.of(ids) - mean) for signal, factor, mean in self._terms or ())
         return sum(terms, start=np.zeros(len(ids)))
 
+    @cached_property
+    def spread(self) -> float:
+        """sd_0 of the first candidates; known after the first retrieval."""
+        # Without any difference in similarity, as of a query vector of zeros, the signals alone decide, in their unit.
+        return float(self._sample.std(dtype=np.float64) if self._sample is not None and len(self._sample) else 0) or 1.0
+
     def _standardise(self, ids: Ids, similarities: Floats, *, nearest: int) -> None:
         """Find the spread sd_0, and each signal's factor w sd_0 / sd_j and mean, among the first candidates."""
         sample = np.argsort(-similarities, kind="stable")[:nearest]
-        if self.signals:
-            first = np.concatenate([ids[sample], *(signal.ids[:POOL] for signal in self.signals)])
-            sample = np.flatnonzero(np.isin(ids, first))
-        # Without any difference in similarity, as of a query vector of zeros, the signals alone decide, in their unit.
-        self.spread = float(similarities[sample].std(dtype=np.float64) if len(sample) else 0.0) or 1.0
-        self._terms = []
+        first = np.concatenate([ids[sample], *(signal.ids[:POOL] for signal in self.signals)])
+        sample = np.flatnonzero(np.isin(ids, first))
+        self._sample, self._terms = similarities[sample], []
         for signal in self.signals:
             scores = signal.of(ids[sample])
             deviation = scores.std() if len(scores) else 0.0
