@@ -126,30 +126,17 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
         progress: whether a bar is shown on a terminal.
     """
     check_output(str(request.output), [request.topics, request.qrels, request.corpus])
-    qrels = read_qrels(str(request.qrels))
-    judged = {qrel.query_id for qrel in qrels if qrel.relevance > 0}
-    opened = _open(request, opener or Opener(), judged)
-    if len(opened.queries) < LEAST:
-        raise TourError(
-            f"{len(opened.queries)} topics of {request.topics} have a relevant document in {request.qrels}; judge at "
-            f"least {LEAST}, better 30."
-        )
-    grades: dict[str, dict[str, int]] = {qid: {} for qid in opened.queries}
-    for qrel in qrels:
-        if qrel.query_id in grades:
-            grades[qrel.query_id][qrel.doc_id] = qrel.relevance
-    scorer = Scorer(MEASURES, [qrel for qrel in qrels if qrel.query_id in grades])
-
+    opened, scorer, grades = open_judged(request, opener or Opener())
     configs = [*settings_to_try(signals=opened.signals), *ingredients(signals=opened.signals).values()]
     bought: dict[str, JudgedQuery] = {}
-    judged_queries = _buy_labels(opened, bought, progress=progress)
+    judged_queries = buy_labels(opened, bought, progress=progress)
     trials = try_settings(judged_queries, configs, scorer, opened.searcher.searcher.docids)
     count = len(ingredients(signals=opened.signals))
     recipes, trials = trials.part(slice(-count, None)), trials.part(slice(-count))
     choice = tune_trials(trials)
 
     config = trials.configs[choice.row]
-    features, relevant = _judge_hits([bought[qid].replay(config) for qid in scorer.queries], grades, opened)
+    features, relevant = judge_hits([bought[qid].replay(config) for qid in scorer.queries], grades, opened)
     told = reliability(features, relevant)
     calibration = fit_calibration(np.concatenate(features), np.concatenate(relevant)) if told else None
     config = config.replace(calibration=calibration)
@@ -166,7 +153,7 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
     return report
 
 
-class _Opened(NamedTuple):
+class OpenedSearch(NamedTuple):
     """What is searched: query texts by id, and whether there are further signals."""
 
     searcher: TourSearcher
@@ -175,7 +162,27 @@ class _Opened(NamedTuple):
     signals: bool
 
 
-def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> _Opened:
+def open_judged(request: TuneRequest, opener: Opener) -> tuple[OpenedSearch, Scorer, Mapping[str, Mapping[str, int]]]:
+    """What is searched for the topics that have a relevant document, with what measures their lists, and their grades.
+
+    Raises:
+        TourError: if too few topics have one.
+    """
+    qrels = read_qrels(str(request.qrels))
+    opened = _open(request, opener, {qrel.query_id for qrel in qrels if qrel.relevance > 0})
+    if len(opened.queries) < LEAST:
+        raise TourError(
+            f"{len(opened.queries)} topics of {request.topics} have a relevant document in {request.qrels}; judge at "
+            f"least {LEAST}, better 30."
+        )
+    grades: dict[str, dict[str, int]] = {qid: {} for qid in opened.queries}
+    for qrel in qrels:
+        if qrel.query_id in grades:
+            grades[qrel.query_id][qrel.doc_id] = qrel.relevance
+    return opened, Scorer(MEASURES, [qrel for qrel in qrels if qrel.query_id in grades]), grades
+
+
+def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> OpenedSearch:
     if is_phrase_index(request.index):
         raise TourError(f"{request.index} is a phrase index; tune needs one of passages.")
     names = {item.name for item in fields(SearchRequest)} - {"config", "output"}
@@ -185,11 +192,11 @@ def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> _Ope
     ]
     queries = {qid: text for qid, text in topics if judged is None or qid in judged}
     reranker = opener.reranker(search)
-    return _Opened(opener.searcher(search, reranker), reranker, queries, search.has_signals)
+    return OpenedSearch(opener.searcher(search, reranker), reranker, queries, search.has_signals)
 
 
-def _buy_labels(
-    opened: _Opened, bought: dict[str, JudgedQuery], *, progress: bool
+def buy_labels(
+    opened: OpenedSearch, bought: dict[str, JudgedQuery], *, progress: bool = False
 ) -> Iterator[tuple[str, JudgedQuery]]:
     """The queries with all labels that any of the settings asks for, in batches; they are added to `bought`."""
     searcher, ids = opened.searcher, list(opened.queries)
@@ -204,7 +211,7 @@ def _buy_labels(
                 for config in plan
                 for query in queries
             ]
-            searcher.scheduler().run(tasks, partial(_label, opened, labels))
+            searcher.scheduler().run(tasks, partial(label_tasks, opened, labels))
             for query in queries:
                 bought[query.name] = JudgedQuery(
                     query, labels[query.name], search=searcher.nearest, vectors=searcher.fetch
@@ -213,7 +220,7 @@ def _buy_labels(
             report(start + len(batch), sum(len(one.labels) for one in bought.values()))
 
 
-def _label(opened: _Opened, known: dict[str, dict[int, float]], tasks: Sequence[Task]) -> list[Floats]:
+def label_tasks(opened: OpenedSearch, known: dict[str, dict[int, float]], tasks: Sequence[Task]) -> list[Floats]:
     """The labels that tasks wait for; each pair of a query and a document is bought once."""
     wanted: dict[tuple[str, int], Any] = {}
     for task in tasks:
@@ -227,8 +234,8 @@ def _label(opened: _Opened, known: dict[str, dict[int, float]], tasks: Sequence[
     return [np.array([known[task.query.name][id_] for id_ in task.wanted_labels.tolist()]) for task in tasks]
 
 
-def _judge_hits(
-    tasks: Sequence[Task], grades: Mapping[str, Mapping[str, int]], opened: _Opened
+def judge_hits(
+    tasks: Sequence[Task], grades: Mapping[str, Mapping[str, int]], opened: OpenedSearch
 ) -> tuple[list[Floats], list[Flags]]:
     """The features of the first hits of each query, and whether they were judged relevant."""
     docids = opened.searcher.searcher.docids
@@ -242,7 +249,7 @@ def _judge_hits(
 # The report
 
 
-def _table_of_settings(opened: _Opened, recipes: Trials, trials: Trials, choice: Choice) -> Table:
+def _table_of_settings(opened: OpenedSearch, recipes: Trials, trials: Trials, choice: Choice) -> Table:
     costs, body = opened.searcher.costs, []
     per_label = costs.seconds.get("label", 0.0) / costs.scored if costs.scored else None
 
@@ -339,14 +346,14 @@ def look(request: TuneRequest, *, opener: Opener | None = None) -> str:
     for weight in dict.fromkeys(config.signal_weight for config in labelling_plan(signals=opened.signals)):
         config = DEFAULT.replace(signal_weight=weight, budget=0)
         tasks = [Task(config.chosen, config.settings, with_weight(query, weight)) for query in queries]
-        searcher.scheduler().run(tasks, partial(_label, opened, {}))
+        searcher.scheduler().run(tasks, partial(label_tasks, opened, {}))
         lists[weight] = [task.result.ranking.ids.tolist() for task in tasks]
 
     union = np.mean([len({id_ for own in found for id_ in own[: DEFAULT.budget]}) for found in _rows(*lists.values())])
     said = f"{len(ids)} queries, {DEFAULT.budget} labels each with the default; `tune` buys {union:.0f} each and more."
     scheduler, tasks = searcher.scheduler(), [Task(DEFAULT.chosen, DEFAULT.settings, one) for one in queries[:TIMED]]
     scheduler.advance(tasks)
-    _label(opened, {task.query.name: {} for task in tasks}, tasks)
+    label_tasks(opened, {task.query.name: {} for task in tasks}, tasks)
     if searcher.costs.scored:
         second = searcher.costs.seconds["label"] / searcher.costs.scored
         said += f" A label takes {second:.3f} s here: {second * DEFAULT.budget:.1f} s a query."

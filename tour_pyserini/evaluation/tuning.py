@@ -157,6 +157,11 @@ class Trials(NamedTuple):
         """Those of some of the settings."""
         return Trials(self.configs[rows], {name: one[rows] for name, one in self.values.items()}, self.labels[rows])
 
+    def of(self, queries: Ids) -> "Trials":
+        """Those on some of the queries."""
+        values = {name: one[:, queries] for name, one in self.values.items()}
+        return Trials(self.configs, values, self.labels[:, queries])
+
 
 def try_settings(
     judged: Iterable[tuple[str, JudgedQuery]], configs: Sequence[TourConfig], scorer: Scorer, docids: Sequence[str]
