@@ -147,7 +147,7 @@ class Handler(BaseHTTPRequestHandler):
             return None
         if fault == "broken" or (fault == "ending" and count > 3):
             return self.reply({"error": "out of memory"}, 500)
-        if dialect == "chat":
+        if dialect == "chat" or endpoint == "/v1/chat/completions":
             return self.chatted(fault, body)
         return self.scored(fault, dialect, endpoint, body)
 

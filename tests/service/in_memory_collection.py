@@ -9,7 +9,7 @@ from toy_collection import DIMENSION, unit
 from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.searchers.label_time import LabelCost
-from tour_pyserini.service.judgements import Judgements
+from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
 
 DOCUMENTS = 40

@@ -24,5 +24,5 @@ def test_after_an_error_nothing_is_begun_but_what_was_begun_is_finished():
         done.append(number)
 
     with pytest.raises(ValueError, match="one"):
-        asyncio.run(http_client.for_each(range(1, 100), work, at_once=3))
+        list(http_client.from_background(lambda _: http_client.for_each(range(1, 100), work, at_once=3)))
     assert done == [2, 3]

@@ -17,7 +17,7 @@ from tour_pyserini.opening import Opener
 from tour_pyserini.rerankers.reranker import Reranker, display_name, score_pairs
 from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.service.judgements import Judgements
+from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
 
 log = logging.getLogger(__name__)

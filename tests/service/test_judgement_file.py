@@ -16,7 +16,7 @@ from tour_pyserini import TourError
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.service.app import new_app
-from tour_pyserini.service.judgements import Judgements
+from tour_pyserini.service.judgement_file import Judgements
 
 
 def service(path, **options):
